@@ -1,5 +1,5 @@
-"""What an application hands to its consumer, checked at the call: InvalidRequest with the argument's name,
-its value, and what is wanted (`strandline.client.arguments`)."""
+"""Checks the arguments of a consumer's calls. Each function raises InvalidRequest with the argument's name,
+its value, and what is expected (`strandline.client.arguments`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.vocabulary.topics import check_topic_name
 
 
 def assignors(given: object) -> list[Assignor]:
-    """Those that are named, and objects of one's own. Raises SettingsError, as for any other setting."""
+    """Assignors by name, and the user's own objects. Raises SettingsError, as for any other setting."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise SettingsError(f"assignors {given!r}: give several, the most wanted first, as in ('sticky',)")
     found = [named(one) for one in given]
@@ -40,7 +40,7 @@ def assignors(given: object) -> list[Assignor]:
 
 
 def subscription(topics: object, pattern: object) -> tuple[frozenset[str], re.Pattern[str] | None]:
-    """The topics, or the pattern. Raises InvalidTopic for a name that no topic can have."""
+    """The topics, or the pattern. Raises InvalidTopic for an invalid topic name."""
     if (topics is None) == (pattern is None):
         raise InvalidRequest("subscribe to topics, or to a pattern of their names")
     if topics is None:
@@ -69,7 +69,7 @@ def _pattern(given: object) -> re.Pattern[str]:
 
 
 def task_changes(given: object) -> list[TaskChange]:
-    """What a member did with its tasks."""
+    """Changes of a member's tasks."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InvalidRequest(f"changes = {given!r}: give several TaskChange")
     return [_task_change(change) for change in given]
@@ -92,12 +92,12 @@ def _task_change(given: object) -> TaskChange:
 
 
 def commits(given: object) -> dict[TopicPartition, CommittedOffset]:
-    """What to commit, by partition."""
+    """The offsets to commit, by partition."""
     return {name: _commit(name, value) for name, value in by_partition("offsets", given).items()}
 
 
 def _commit(name: TopicPartition, given: Any) -> CommittedOffset:
-    """An offset, an offset with metadata, or what was committed once."""
+    """An offset, an offset with metadata, or a CommittedOffset."""
     match given:
         case CommittedOffset():
             entry = given
@@ -113,7 +113,7 @@ def _commit(name: TopicPartition, given: Any) -> CommittedOffset:
 
 
 def reason(given: object) -> str:
-    """Why something is asked for, for people."""
+    """The reason for a request, for humans."""
     said = text("reason", given)
     if not said:
         raise InvalidRequest("reason = '': say why")
@@ -121,7 +121,7 @@ def reason(given: object) -> str:
 
 
 def processing_s(given: object) -> float:
-    """How long processing may take."""
+    """The longest time for processing, in seconds."""
     return _amount("seconds", given, INTERVAL_MS_MAX // 1000)
 
 
@@ -129,12 +129,12 @@ def processing_s(given: object) -> float:
 
 
 def timeout_ms(given: object) -> float:
-    """How long to wait for the first record."""
+    """The longest time to wait for the first record, in milliseconds."""
     return _amount("timeout_ms", given, INTERVAL_MS_MAX)
 
 
 def max_records(given: object) -> int | None:
-    """How many records at most, where that is said."""
+    """The largest number of records; None: the default."""
     return None if given is None else whole("max_records", given, 1, INT64_MAX)
 
 
@@ -145,7 +145,7 @@ def timestamps(given: object) -> dict[TopicPartition, int]:
 
 
 def _amount(what: str, given: object, most: int) -> float:
-    """A number that need not be whole."""
+    """A number, whole or not."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= most:
         raise InvalidRequest(f"{what} = {given!r}: give a number from 0 to {most}")
     return given

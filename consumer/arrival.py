@@ -1,4 +1,4 @@
-"""Splits what a fetch brought into batches, and says what is wrong with the first that is damaged."""
+"""Splits fetched records into batches, and finds the first damaged batch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from strandline.records.header import crc_of
 def batches_of(
     name: TopicPartition, offset: int, records: bytes
 ) -> tuple[list[FetchedBatch], UndecodableBatch | None]:
-    """The batches from `offset` on up to a damaged one, and the error that names that one.
+    """The batches from `offset` on, up to a damaged one, and the error that names the damaged one.
 
-    Damaged is a batch that is cut, or whose CRC is not that of its bytes: it may be whole elsewhere. Whether
-    the records of a batch can be decoded is found out when they are wanted.
+    A batch is damaged if it is cut off, or if its CRC is not that of its bytes: it may be intact elsewhere.
+    Records are decoded only when they are delivered.
     """
     batches: list[FetchedBatch] = []
     at = offset

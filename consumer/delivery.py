@@ -1,8 +1,8 @@
-"""Hands out what was read, and knows what of it the application is done with.
+"""Delivers fetched records to the application's get calls, and tracks which of them are processed.
 
-What a get call hands out is *in hand* until the application makes its next get call: a partition that has to
-be given up waits for it, and it is not committed unless the application commits it. A commit does not end
-this: the application may commit a record and go on working on it.
+Records that a get call returns are *in hand* until the application makes its next get call. A partition that
+has to be revoked waits for that call. Records in hand are committed only if the application commits them; a
+commit does not end their being in hand, since the application may commit a record and still work on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.consumer.core.positions import Position
 from strandline.consumer.open_batch import Reading
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import ConsumerRecord, FetchedBatch
-from strandline.consumer.wakeups import News
+from strandline.consumer.wakeups import Wakeups
 from strandline.errors import UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
@@ -34,39 +34,45 @@ GIVE_WAY_S_MAX: Final = 0.1
 T = TypeVar("T")
 
 
-class HandOut:
-    """The get calls. `polled` is set by each and cleared by who watches that they come."""
+class RecordDelivery:
+    """Implements the get calls."""
 
     def __init__(
-        self, *, reader: Reader, scope: Scope, news: News, settings: ConsumerSettings, clock: Clock
+        self, *, reader: Reader, scope: Scope, wakeups: Wakeups, settings: ConsumerSettings, clock: Clock
     ) -> None:
         self._reader = reader
         self._positions = reader.positions
         self._scope = scope
-        self._news = news
+        self._wakeups = wakeups
         self._settings = settings
         self._clock = clock
         self._readings: dict[TopicPartition, Reading] = {}
         self._reading: Reading | None = None
-        """What `getone` goes on with at once, without a look at anything else."""
+        """The batch whose next record `getone` returns without any other check."""
         self._interrupted = False
-        """True if the next `getone` is to look, whatever this one finds."""
+        """True if the next `getone` has to check everything, whatever this one finds."""
         self._handed: dict[Position[FetchedBatch], None] = {}
         """Partitions with records in hand."""
         self._processed = asyncio.Event()
         self._abandoned = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        """That of the get calls, once there was one: it is quicker to ask for its task than for any."""
+        """The loop of the get calls, after the first one: `current_task` is faster with a loop."""
         self._caller: asyncio.Task[Any] | None = None
         self.on_call: Callable[[], None] | None = None
         self._gave_way_at = clock.monotonic()
         self._raised_at = float("-inf")
-        """When a get call raised last, or is going to."""
-        self.attentive = False
-        """True while the loop has more to do than the application's records: each `getone` lets it."""
-        self.polled = True
+        """When the last get call raised, or will raise."""
+        self.yields_often = False
+        """True while the loop has other work than records: each `getone` lets it run."""
+        self._polled = True
+        """True if a get call was made since the last `take_polled`."""
         self.asking = 0
-        """Get calls that are under way: the application is not late, it waits for them."""
+        """Get calls in progress: the application waits for them, so it is not overdue."""
+
+    def take_polled(self) -> bool:
+        """True if a get call was made since the last time, or is in progress. From any thread."""
+        polled, self._polled = self._polled, False
+        return polled or self.asking > 0
 
     # --- the get calls -----------------------------------------------------------------------
 
@@ -91,7 +97,7 @@ class HandOut:
         if reading is not None and reading.incarnation == reading.state.incarnation:
             state = reading.state
             for record in reading.records:
-                self.polled = True
+                self._polled = True
                 state.processed = state.position
                 state.position = record.offset + 1
                 return record
@@ -100,14 +106,14 @@ class HandOut:
     async def _next(self) -> ConsumerRecord:
         self._called()
         while True:
-            self._news.raise_untold()
+            self._wakeups.raise_new()
             for state in self._turns(()):
                 reading = self._open(state)
                 if reading is None:
                     continue
                 await self._give_way()
                 if reading.left:
-                    if not (self.attentive or self._interrupted):
+                    if not (self.yields_often or self._interrupted):
                         self._reading = reading
                     record = next(reading.records)
                     self._hand(state, record.offset + 1)
@@ -123,7 +129,7 @@ class HandOut:
         deadline = self._clock.monotonic() + timeout_ms / 1000
         self._called()
         await self._give_way()
-        self._news.raise_untold()
+        self._wakeups.raise_new()
         while True:
             taken: dict[TopicPartition, list[ConsumerRecord]] = {}
             left = limit
@@ -142,7 +148,7 @@ class HandOut:
         deadline = self._clock.monotonic() + timeout_ms / 1000
         self._called()
         await self._give_way()
-        self._news.raise_untold()
+        self._wakeups.raise_new()
         while True:
             taken: list[FetchedBatch] = []
             for state in self._turns(partitions):
@@ -158,7 +164,7 @@ class HandOut:
                 return taken
 
     def _called(self) -> None:
-        """The application asks for more: it is done with what it was given."""
+        """A get call begins: the application has processed what it was given."""
         self._loop = asyncio.get_running_loop()
         self._reading = None
         self._interrupted = False
@@ -168,7 +174,7 @@ class HandOut:
         self.done()
 
     async def _asked(self, call: Coroutine[Any, Any, T]) -> T:
-        """A get call. One that raises has let the loop run before: the application may ask again at once."""
+        """Run a get call. One that raises lets the loop run first: the application may call again at once."""
         self.asking += 1
         try:
             return await call
@@ -179,7 +185,7 @@ class HandOut:
             raise
         finally:
             self.asking -= 1
-            self.polled = True
+            self._polled = True
 
     @property
     def _pace_s(self) -> float:
@@ -187,14 +193,13 @@ class HandOut:
         return self._settings.retry_backoff_ms / 1000
 
     async def _give_way(self) -> None:
-        """Who never waits for a record lets the next ones come in here.
+        """Let the loop run, so that the next records can arrive although the application never waits.
 
-        One turn of the loop is enough for that. A rebalance takes many, with answers from afar between
-        them; so while one goes on, an application that hogs the loop gives way for a part of the time it
-        took, and the group does not wait for as many records as that.
+        One turn of the loop is enough for that. A rebalance needs many turns, with answers of brokers
+        between them. So during a rebalance the application gives up a share of the time that it used.
         """
         took_s = self._clock.monotonic() - self._gave_way_at
-        share_s = min(took_s * GIVE_WAY_SHARE, GIVE_WAY_S_MAX) if self.attentive else 0
+        share_s = min(took_s * GIVE_WAY_SHARE, GIVE_WAY_S_MAX) if self.yields_often else 0
         await asyncio.sleep(share_s if share_s >= GIVE_WAY_S_MIN else 0)
         self._gave_way_at = self._clock.monotonic()
 
@@ -204,17 +209,17 @@ class HandOut:
         self._handed[state] = None
 
     def _turns(self, partitions: Sequence[TopicPartition]) -> list[Position[FetchedBatch]]:
-        """The partitions that may be read, in the order of their turns."""
+        """The partitions that may be read, in their order."""
         if partitions:
             wanted = {self._reader.assigned(partition).name for partition in partitions}
             return [state for state in self._positions if state.name in wanted and state.readable]
         return [state for state in self._positions if state.readable]
 
     def _open(self, state: Position[FetchedBatch]) -> Reading | None:
-        """The batch of this partition that is being handed out, or the next one; None if there is none.
+        """The batch of this partition that is being delivered, or the next one; None if there is none.
 
-        One that cannot be decoded is left out, or is news that the next get call raises if this one hands
-        something out.
+        A batch that cannot be decoded is left out, or its error is raised: by the next get call, if this
+        one returns records.
         """
         reading = self._readings.get(state.name)
         if reading is not None and reading.left:
@@ -232,7 +237,7 @@ class HandOut:
                 if reading.left:
                     self._readings[state.name] = reading
                     return reading
-            # It has no record to hand out. With nothing in hand the application is done with it.
+            # It has no record to deliver. With nothing in hand it counts as processed.
             if state not in self._handed:
                 state.processed = batch.next_offset
             state.position = batch.next_offset
@@ -244,53 +249,53 @@ class HandOut:
         return batch
 
     async def _wait(self, deadline: float | None) -> bool:
-        """Wait for news; False at the deadline. Raises what went wrong meanwhile, and again, after a pause
-        without any news, what is still wrong."""
+        """Wait for a wakeup; False at the deadline. Raises errors that are new, and, after a pause without a
+        wakeup, errors that stand."""
         self._scope.check()
-        self._news.raise_untold()
+        self._wakeups.raise_new()
         until = deadline
-        if self._news.standing:
+        if self._wakeups.standing:
             again_at = self._clock.monotonic() + self._pace_s
             until = again_at if deadline is None else min(again_at, deadline)
         try:
-            arrived = await self._news.wait(until)
+            arrived = await self._wakeups.wait(until)
         finally:
             self._gave_way_at = self._clock.monotonic()
         if not arrived:
-            self._news.raise_standing()
+            self._wakeups.raise_standing()
         return arrived
 
     def interrupt(self) -> None:
-        """Let the next `getone` give way to the loop once. From any thread."""
+        """Have the next `getone` let the loop run once. From any thread."""
         self._interrupted = True
         self._reading = None
 
-    def tell(self, error: Exception) -> None:
+    def raise_next(self, error: Exception) -> None:
         """Have the very next get call raise this, even in the middle of a batch."""
         self.interrupt()
-        self._news.tell_once(error)
+        self._wakeups.raise_once(error)
 
     def fail(self, error: Exception) -> None:
         """Have every get call raise this from now on."""
         self.interrupt()
-        self._news.fail(error)
+        self._wakeups.fail(error)
 
     # --- what is processed -------------------------------------------------------------------
 
     def done(self) -> None:
-        """All that was handed out is processed."""
-        self.polled = True
+        """Everything in hand is processed."""
+        self._polled = True
         for state in self._handed:
             state.processed = state.position
         self._handed.clear()
         self._processed.set()
 
-    def in_hand(self, names: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Those of these partitions of which the application works on records."""
-        return {state.name for state in self._handed if state.name in names}
+    def in_hand(self, names: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Those of these partitions with records in hand."""
+        return [state.name for state in self._handed if state.name in names]
 
     async def drained(self, names: Collection[TopicPartition], timeout_s: float) -> bool:
-        """Wait until nothing of these is in hand; False if it is abandoned, or the time is up."""
+        """Wait until nothing of these is in hand; False if it is abandoned, or after the timeout."""
         deadline = self._clock.monotonic() + timeout_s
         while self.in_hand(names):
             if self._abandoned:
@@ -304,7 +309,7 @@ class HandOut:
         return True
 
     def abandon(self) -> None:
-        """Nobody will say any more that what is in hand is done."""
+        """The application makes no further get call: what is in hand stays unprocessed."""
         self._abandoned = True
         self._processed.set()
 
@@ -318,14 +323,14 @@ class HandOut:
 
     @property
     def failure(self) -> Exception | None:
-        """What every get call raises, if one does."""
-        return self._news.fatal
+        """The error that every get call raises, if there is one."""
+        return self._wakeups.fatal
 
     @property
     def caller(self) -> asyncio.Task[Any] | None:
-        """The task that made the last get call, and so works on what it handed out; None if no task did.
+        """The task that made the last get call, and works on the records in hand; None if no task did.
 
-        That is where the call stands, also if another task runs it: `asyncio.wait_for(getone(), …)` may.
+        It is the task that calls `getone`, also if another task runs it, as `asyncio.wait_for` may.
         """
         return self._caller
 

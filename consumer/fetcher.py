@@ -1,6 +1,6 @@
-"""Fetches from one broker all assigned partitions that it leads, over one stream at a time.
+"""Fetches the assigned partitions that one broker leads, over one stream at a time.
 
-As soon as an answer arrives the next fetch is under way, before the application has seen its records.
+The next fetch is sent as soon as an answer arrives, before the application has its records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.ids import TopicPartition
 from strandline.ports import Clock, Stream
 
 FETCHES_IN_FLIGHT_MAX: Final = 4
-"""One may be a long poll for partitions at their ends; the others are for partitions that moved meanwhile."""
+"""One may be a long poll for partitions at their ends; the others are for partitions added meanwhile."""
 
 
 class Fetcher(BrokerStream[FetchRequest, FetchResponse]):

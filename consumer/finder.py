@@ -1,4 +1,4 @@
-"""Finds positions: what the group committed, else by policy; at an end of the log, or by time."""
+"""Finds positions: the group's committed offset, or by policy an end of the log or an offset by time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from strandline.vocabulary.groups import FetchedOffsets
 logger = logging.getLogger(__name__)
 
 CommittedLookup = Callable[[Sequence[TopicPartition]], Awaitable[FetchedOffsets]]
-"""Asks for committed offsets, with retries. Raises StrandlineError."""
+"""Fetches committed offsets, with retries. Raises StrandlineError."""
 
 LOOKUP_PAUSE_S: Final = 1.0
-"""After a lookup that failed with all its retries."""
+"""The pause after a lookup that failed with all its retries."""
 
 
 class Finder:
-    """Asks the group's coordinator and leaders for offsets, and moves positions there."""
+    """Looks up offsets at the group's coordinator and at leaders, and moves positions there."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Finder:
         self._clock = clock
 
     async def list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        """Offsets by time, or LATEST or EARLIEST. Raises the first error that is met."""
+        """Offsets by time, or LATEST or EARLIEST. Raises the first error."""
         timeout_s = self._cluster.request_timeout_s
         found = await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=timeout_s)
         listed: dict[TopicPartition, ListedOffset] = {}
@@ -62,7 +62,7 @@ class Finder:
         return listed
 
     async def find(self, searches: Sequence[FindPosition]) -> None:
-        """Find positions, each as soon as it is known. Retriable errors are noted, and the search goes on."""
+        """Find positions, and set each as soon as it is known. Retriable errors are noted and retried."""
         left = {search.name: search for search in await self._not_committed(searches) if self._wanted(search)}
 
         def ended(name: TopicPartition, end: ListedOffset | StrandlineError) -> bool:
@@ -86,7 +86,7 @@ class Finder:
         )
 
     async def _not_committed(self, searches: Sequence[FindPosition]) -> builtins.list[FindPosition]:
-        """Go where the group stands; the searches that are left over."""
+        """Move positions to the group's committed offsets. Returns the searches without one."""
         if self._committed is None:
             return list(searches)
         resumed = [search for search in searches if search.reset is Reset.POLICY and search.error is None]
@@ -137,7 +137,7 @@ class Finder:
             )
             self._on_failure(name, OffsetOutOfRange(message))
             return
-        # No record is as young as the time asked for: the next one will be.
+        # No record is that recent: begin with the next one.
         offset = listed.offset if listed.offset >= 0 else listed.high_watermark
         if search.error is not None:
             logger.warning("%s goes on at offset %d: %s", name, offset, search.error)

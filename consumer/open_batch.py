@@ -1,4 +1,4 @@
-"""A batch that is being handed out record by record."""
+"""A batch that is being delivered record by record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strandline.consumer.records import ConsumerRecord, FetchedBatch
 
 
 class Reading:
-    """Decoded when it is made, which raises UndecodableBatch."""
+    """Decodes the batch when it is made. Raises UndecodableBatch."""
 
     __slots__ = ("batch", "incarnation", "records", "state")
 
@@ -21,7 +21,7 @@ class Reading:
 
     @property
     def left(self) -> int:
-        """Records that may be handed out: none once the partition was moved, or while it may not be read."""
+        """The number of records to deliver: 0 once the position was moved, or while it may not be read."""
         if self.incarnation != self.state.incarnation or not self.state.readable:
             return 0
         return self.records.__length_hint__()  # type: ignore[attr-defined,no-any-return]  # a list's iterator

@@ -1,6 +1,6 @@
-"""Reads what is assigned ahead of the application: finds positions, fetches, buffers, follows leaders.
+"""Reads assigned partitions ahead of the application: finds positions, fetches, buffers, follows leaders.
 
-It carries out what the positions' core decides.
+It carries out the effects of the positions' core.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from strandline.consumer.core.positions import (
 from strandline.consumer.fetcher import Fetcher
 from strandline.consumer.finder import CommittedLookup, Finder
 from strandline.consumer.records import FetchedBatch
-from strandline.consumer.wakeups import News
+from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest, StrandlineError, UndecodableBatch, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock
@@ -38,25 +38,25 @@ from strandline.ports import Clock
 logger = logging.getLogger(__name__)
 
 LOCATE_PAUSE_S: Final = 1.0
-"""Before a topic that does not exist is looked for again."""
+"""The pause before another look for a topic that does not exist."""
 
 
 class Reader:
-    """`positions` is what others look at; they change it through the reader only, which acts on it."""
+    """Others read `positions` directly, and change them only through the reader."""
 
     def __init__(
         self,
         *,
         cluster: Cluster,
         scope: Scope,
-        news: News,
+        wakeups: Wakeups,
         committed: CommittedLookup | None,
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:
         self._cluster = cluster
         self._scope = scope
-        self._news = news
+        self._wakeups = wakeups
         self._settings = settings
         self._clock = clock
         self.positions: Positions[FetchedBatch] = Positions(
@@ -72,7 +72,7 @@ class Reader:
             clock=clock,
         )
         self.subscribed = False
-        """True while what is assigned comes from a group."""
+        """True while a group assigns the partitions."""
         self._fetchers: dict[int, Fetcher] = {}
 
     def start(self) -> None:
@@ -82,13 +82,13 @@ class Reader:
     # --- what is read ------------------------------------------------------------------------
 
     def assign(self, names: Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others. Those that are assigned already go on where they are."""
+        """Read these partitions and no others. Those that are already assigned keep their positions."""
         wanted = dict.fromkeys(names)
         self.drop([state.name for state in self.positions if state.name not in wanted])
         self.add(wanted)
 
     def add(self, names: Iterable[TopicPartition], *, held: bool = False) -> None:
-        """Read these partitions too; held ones only from `let_go` on, but they get a position now."""
+        """Read these partitions too. Held ones get a position now, but are read only after `let_go`."""
         wanted = list(names)
         self.carry_out(self.positions.add(wanted, held=held))
         unknown: dict[str, int] = {}
@@ -102,18 +102,18 @@ class Reader:
             self._leader_changed(name)
 
     def drop(self, names: Iterable[TopicPartition]) -> None:
-        """Read these partitions no more."""
+        """Stop reading these partitions."""
         wanted = self._present(names)
         self.positions.drop(wanted)
         for name in wanted:
-            self._news.forget(name)
+            self._wakeups.forget(name)
 
     def hold(self, names: Iterable[TopicPartition]) -> None:
-        """Neither fetch nor hand out these; their positions stay."""
+        """Neither fetch nor deliver these; their positions stay."""
         self.positions.hold(self._present(names))
 
     def let_go(self, names: Iterable[TopicPartition]) -> None:
-        """Fetch and hand out these, which were held."""
+        """End `hold`: fetch and deliver these."""
         wanted = self._present(names)
         self.positions.let_go(wanted)
         for name in wanted:
@@ -133,22 +133,22 @@ class Reader:
 
     def seek(self, name: TopicPartition, offset: int) -> None:
         self.positions.seek(name, offset)
-        self._news.forget(name)
+        self._wakeups.forget(name)
         self.wake(self.positions[name].broker)
 
     def search(self, names: Iterable[TopicPartition], reset: Reset) -> None:
-        """Forget these positions and find others."""
+        """Forget these positions and search for others."""
         self.carry_out([effect for name in names for effect in self.positions.unknown(name, reset)])
 
     def block(self, name: TopicPartition, error: UndecodableBatch) -> None:
-        """The next batch cannot be handed out: the partition waits before it until it is moved."""
+        """The next batch cannot be delivered: the partition stays at it until its position is moved."""
         self.positions.block(name)
-        self._news.note(name, error)
+        self._wakeups.note(name, error)
 
     def pause(self, name: TopicPartition) -> None:
-        """Hand out nothing until `resume`; a batch that cannot be handed out does not matter until then."""
+        """Deliver nothing until `resume`, and drop the error of a batch that cannot be delivered."""
         if self.positions[name].blocked:
-            self._news.forget(name)
+            self._wakeups.forget(name)
         self.positions.pause(name)
 
     # --- what the core decides ---------------------------------------------------------------
@@ -160,14 +160,14 @@ class Reader:
                 case Arrived(name, offset, records):
                     self._arrived(name, offset, records)
                 case FindPosition():
-                    self._news.forget(effect.name)
+                    self._wakeups.forget(effect.name)
                     searches.append(effect)
                 case DoubtLeader(name, error):
                     self._cluster.follow(name, error)
                 case DelayFetch(name, attempt):
                     self._loop.call_later(backoff_s(self._settings, attempt), self._backed_off, name, attempt)
                 case Refused(name, error):
-                    self._news.note(name, error)
+                    self._wakeups.note(name, error)
         if searches:
             self._scope.spawn(self.finder.find(searches), "positions")
 
@@ -178,13 +178,13 @@ class Reader:
             return
         for batch in batches:
             self.positions.buffer(name, batch, batch.size, batch.next_offset)
-        self._news.forget(name)
-        self._news.arrived()
+        self._wakeups.forget(name)
+        self._wakeups.arrived()
 
     def _found(self, name: TopicPartition) -> None:
-        """A position is there."""
-        self._news.forget(name)
-        self._news.arrived()
+        """A position was found."""
+        self._wakeups.forget(name)
+        self._wakeups.arrived()
         self._leader_changed(name)
 
     def _backed_off(self, name: TopicPartition, attempt: int) -> None:
@@ -194,7 +194,7 @@ class Reader:
             self.wake(state.broker)
 
     def wake(self, broker: int) -> None:
-        """There may be something to fetch from this broker."""
+        """There may be a partition to fetch from this broker."""
         if broker == NO_BROKER:
             return
         fetcher = self._fetchers.get(broker)
@@ -221,14 +221,14 @@ class Reader:
             self.wake(leader.broker)
 
     async def _locate(self, topic: str, partitions_min: int) -> None:
-        """Learn a topic's leaders, for partitions whose position needs nobody to be asked."""
+        """Request a topic's leaders, for partitions whose positions are known without a lookup."""
         while names := [state.name for state in self.positions if state.name.topic == topic]:
             try:
                 metadata = await self._cluster.topic(topic, partitions_min=partitions_min)
             except StrandlineError as error:
                 for name in names:
                     self._failed(name, error)
-                if not self._groups_matter(error):
+                if not self._left_to_the_group(error):
                     return
                 await self._clock.sleep(LOCATE_PAUSE_S)
                 continue
@@ -240,11 +240,11 @@ class Reader:
 
     def _failed(self, name: TopicPartition, error: StrandlineError) -> None:
         """The partition cannot be read."""
-        if self._groups_matter(error):
+        if self._left_to_the_group(error):
             logger.info("%s cannot be read: %s", name, error)
         else:
-            self._news.note(name, error)
+            self._wakeups.note(name, error)
 
-    def _groups_matter(self, error: StrandlineError) -> bool:
-        """Of a topic that went the group will hear, and take its partitions back: no error to the reader."""
+    def _left_to_the_group(self, error: StrandlineError) -> bool:
+        """True for a deleted topic of a group, which will revoke its partitions: it is no error here."""
         return self.subscribed and isinstance(error, UnknownTopicOrPartition)

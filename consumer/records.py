@@ -1,4 +1,4 @@
-"""What a consumer hands out: records one by one, or whole batches that are decoded when asked."""
+"""The records and batches that a consumer delivers. A batch is decoded only on request."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class FetchedBatch(NamedTuple):
-    """One batch as it lies in the log, from `from_offset` on. Nothing in it is decoded yet."""
+    """One batch as it is in the log, from `from_offset` on. It is not decoded yet."""
 
     name: TopicPartition
     header: BatchHeader
     data: bytes
-    """What the header's position counts in; other batches may stand around this one."""
+    """The bytes that the header's position refers to; they may contain other batches."""
     from_offset: int
-    """The first offset wanted: a batch may begin before the position that was asked for."""
+    """The first offset wanted: a batch may begin before the requested position."""
 
     @property
     def topic(self) -> str:
@@ -50,23 +50,23 @@ class FetchedBatch(NamedTuple):
 
     @property
     def base_offset(self) -> int:
-        """Of the first record wanted."""
+        """The offset of the first record wanted."""
         return max(self.header.base_offset, self.from_offset)
 
     @property
     def next_offset(self) -> int:
-        """After the last record."""
+        """The offset behind the last record."""
         return self.header.next_offset
 
     @property
     def record_count(self) -> int:
-        """Records wanted. Nothing is decoded for it: where compaction took records out of a batch that is
-        wanted from its middle on, there are as many at most."""
+        """The number of records wanted, without decoding them. It is an upper bound if compaction has removed
+        records from a batch that is wanted from its middle on."""
         return min(self.header.record_count, self.next_offset - self.base_offset)
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """The size of the whole batch in bytes."""
         return self.header.size
 
     def columns(self) -> Columns:
@@ -90,7 +90,7 @@ class FetchedBatch(NamedTuple):
         return list(map(tuple.__new__, repeat(ConsumerRecord), rows))
 
     def undecodable(self, error: StrandlineError) -> UndecodableBatch:
-        """What to raise if the records wanted cannot be had because of this error."""
+        """The exception for this decoding error."""
         first, last = self.base_offset, self.next_offset - 1
         offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
         return UndecodableBatch(
@@ -103,7 +103,7 @@ class FetchedBatch(NamedTuple):
 
 
 def damaged(name: TopicPartition, offset: int, next_offset: int, error: StrandlineError) -> UndecodableBatch:
-    """What to raise if a batch did not come whole. `next_offset` is a guess where its header is damaged."""
+    """The exception for a damaged batch. `next_offset` is a guess if its header is damaged."""
     return UndecodableBatch(
         f"{name}: the batch at offset {offset} is damaged: {error.message}; it is fetched again, and the log "
         f"goes on at offset {next_offset}",

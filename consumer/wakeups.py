@@ -1,4 +1,4 @@
-"""What a get call waits for and what it raises: news of partitions, and errors that somebody has to hear."""
+"""Wakes waiting get calls, and holds the errors that they have to raise."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from strandline.ids import TopicPartition
 from strandline.ports import Clock
 
 
-class News:
-    """Errors of partitions stand until they are forgotten; others are told once; a fatal one for ever."""
+class Wakeups:
+    """An error of a partition stands until it is forgotten; a fatal error stands for ever. Other errors are
+    raised once."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._arrived = asyncio.Event()
         self._errors: dict[TopicPartition, StrandlineError] = {}
-        self._untold: set[TopicPartition] = set()
+        self._unraised: dict[TopicPartition, None] = {}
         self._once: deque[Exception] = deque()
         self.fatal: Exception | None = None
 
     def arrived(self) -> None:
-        """Wake whoever waits: there may be something to hand out, or to raise."""
+        """Wake the waiting calls: there may be a record, or an error."""
         self._arrived.set()
 
     def note(self, name: TopicPartition, error: StrandlineError) -> None:
         """Have the next get call raise this, and later ones in turn, until it is forgotten."""
         if name not in self._errors:
-            self._untold.add(name)
+            self._unraised[name] = None
         self._errors[name] = error
         self._arrived.set()
 
-    def tell_once(self, error: Exception) -> None:
+    def raise_once(self, error: Exception) -> None:
         """Have one get call raise this."""
         self._once.append(error)
         self._arrived.set()
@@ -44,28 +45,31 @@ class News:
 
     def forget(self, name: TopicPartition) -> None:
         self._errors.pop(name, None)
-        self._untold.discard(name)
+        self._unraised.pop(name, None)
 
     def error(self, name: TopicPartition) -> StrandlineError | None:
         return self._errors.get(name)
 
-    def raise_untold(self) -> None:
-        """A new error is told before any more records, lest a busy partition hides another's end."""
+    def raise_new(self) -> None:
+        """Raise an error that was not raised yet. This comes before further records, so that a busy partition
+        does not hide the error of another one."""
         if self.fatal is not None:
             raise self.fatal
         if self._once:
             raise self._once.popleft()
-        if self._untold:
-            raise self._errors[self._untold.pop()]
+        if self._unraised:
+            oldest = next(iter(self._unraised))
+            del self._unraised[oldest]
+            raise self._errors[oldest]
 
     @property
     def standing(self) -> bool:
-        """True while there are errors that stand."""
+        """True while an error stands."""
         return bool(self._errors)
 
     def raise_standing(self) -> None:
-        """The errors that stand, in turn."""
-        self.raise_untold()
+        """Raise the errors that stand, in turn."""
+        self.raise_new()
         for name, error in self._errors.items():
             self._errors[name] = self._errors.pop(name)
             raise error

@@ -1,4 +1,4 @@
-"""The consumer's side of its group: what it subscribes to, who it is there, and what it commits."""
+"""Connects a consumer with its group: subscription, membership and automatic commits."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from strandline.adapters.rpc.blocking import BlockingTransport
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.assignors.assignor import Assignor
+from strandline.consumer.core.heartbeat import HeartbeatReport, Refused
 from strandline.consumer.core.member_requests import MemberSettings
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
-from strandline.consumer.delivery import HandOut
+from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.commits import Commits, Identity
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.group.handover import Handover
-from strandline.consumer.group.heartbeat import Heart, HeartNews, Refused
+from strandline.consumer.group.heartbeat_thread import HeartbeatThread
+from strandline.consumer.group.heartbeats import Heartbeats
 from strandline.consumer.group.listener import Listening, RebalanceListener
 from strandline.consumer.group.member import Member
 from strandline.consumer.group.refresh import Refresh
@@ -34,17 +37,16 @@ from strandline.vocabulary.groups import NO_GENERATION, TaskChange
 logger = logging.getLogger(__name__)
 
 UNSETTLED_S: Final = 0.5
-"""How soon to look again for a topic that is not there, or that seems gone."""
-HEART_END_S_MAX: Final = 1.0
+"""The pause before another look for a topic that is missing, or seems to be deleted."""
 CLOSE_COMMIT_S_MAX: Final = 3.0
-"""A close waits no longer for a coordinator that does not answer."""
+"""The longest time that a close waits for the coordinator."""
 CLOSE_LISTENER_S_MAX: Final = 10.0
-"""A close waits no longer for a call of the listener."""
+"""The longest time that a close waits for a call of the listener."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """What a consumer is in its group now. `generation` is -1 while it is in none."""
+    """A consumer's membership in its group. `generation` is -1 while it is in none."""
 
     group_id: str
     member_id: str
@@ -55,7 +57,7 @@ class GroupMetadata:
 
 
 class Group:
-    """For one consumer with a `group_id`, whether it subscribes or assigns its partitions itself."""
+    """The group of one consumer with a `group_id`, which subscribes, or assigns its partitions by hand."""
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class Group:
         assignors: Sequence[Assignor],
         cluster: Cluster,
         reader: Reader,
-        handout: HandOut,
+        delivery: RecordDelivery,
         scope: Scope,
         settings: ConsumerSettings,
         clock: Clock,
@@ -74,14 +76,14 @@ class Group:
         self._clock = clock
         self._scope = scope
         self._reader = reader
-        self._handout = handout
+        self._delivery = delivery
         self._topics = Topics(cluster, clock)
-        self._listening = Listening(handout.tell, limit_s=settings.max_poll_interval_ms / 1000)
+        self._listening = Listening(delivery.raise_next, limit_s=settings.max_poll_interval_ms / 1000)
         self._core = Membership(MemberSettings.of(group_id, settings), assignors)
         self.commits = Commits(
             coordinator,
             reader=reader,
-            handout=handout,
+            delivery=delivery,
             identity=self._identity,
             on_refused=self._commit_refused,
             in_listener=lambda: self._listening.inside,
@@ -97,36 +99,46 @@ class Group:
         )
         self._handover = Handover(
             reader=reader,
-            handout=handout,
+            delivery=delivery,
             commits=self.commits,
             listening=self._listening,
             settings=settings,
             owned=lambda: self._core.owned,
         )
-        self._heart = Heart(group_id, handout=handout, settings=settings, clock=clock, post=self._post)
+        self._heartbeats = self._make_heartbeats()
         self._member = Member(
             self._core,
             coordinator=coordinator,
-            handout=handout,
+            delivery=delivery,
             handover=self._handover,
-            heart=self._heart,
+            heartbeats=self._heartbeats,
             topics=self._topics,
             scope=scope,
             settings=settings,
             clock=clock,
-            on_fatal=handout.fail,
-            on_settled=self._go_on,
+            on_fatal=delivery.fail,
+            on_settled=self._continue,
         )
         self._wanted: frozenset[str] | None = None
         """The topics subscribed to; None while there is no subscription, or a pattern not yet resolved."""
         self._pattern: re.Pattern[str] | None = None
-        self._next: Callable[[], None] | None = None
-        """What is assigned by hand once the member is out of the group."""
-        self._look = asyncio.Event()
+        self._pending_assign: Callable[[], None] | None = None
+        """Assigns partitions by hand; it waits until the member has left the group."""
+        self._look_again = asyncio.Event()
         self._started = False
         self._watching = False
         self._committing = True
-        """False after a commit failed, until one succeeds: the reason is told once."""
+        """False from a failed automatic commit until one succeeds: the error is logged once."""
+
+    def _make_heartbeats(self) -> Heartbeats:
+        return HeartbeatThread(
+            self._id,
+            delivery=self._delivery,
+            settings=self._settings,
+            clock=self._clock,
+            report=self._post,
+            transport=BlockingTransport(),
+        )
 
     # --- life --------------------------------------------------------------------------------
 
@@ -138,15 +150,16 @@ class Group:
             self._scope.spawn(self._refresh.run(), "offsets refresh")
 
     def check_outside(self) -> None:
-        """Raises InvalidRequest within a listener, which a departure would wait for."""
+        """Raises InvalidRequest within a listener: a departure would wait for its end."""
         self._listening.check_outside("stop its consumer")
 
     async def leave(self, drain_s: float) -> None:
-        """Commit what is processed, give everything up, and leave; wait for what is in hand so long."""
+        """Commit what is processed, release everything, and leave. Waits `drain_s` seconds at most for the
+        records in hand."""
         if not self._started:
             return
         self._started = False
-        self._loop.call_later(drain_s, self._handout.abandon)
+        self._loop.call_later(drain_s, self._delivery.abandon)
         self._listening.shorten(CLOSE_LISTENER_S_MAX)
         self._handover.commit_s = min(self._handover.commit_s, CLOSE_COMMIT_S_MAX)
         if self.subscribed or self.leaving:
@@ -156,10 +169,9 @@ class Group:
             await self._commit_processed(CLOSE_COMMIT_S_MAX)
 
     async def end(self) -> None:
-        """The thread ends too."""
-        thread = self._heart.close()
-        if thread is not None:
-            await asyncio.to_thread(thread.join, HEART_END_S_MAX)
+        """End the heartbeats."""
+        if not await self._heartbeats.close():
+            logger.info("group %s: the last heartbeat has not ended yet", self._id)
 
     # --- the subscription --------------------------------------------------------------------
 
@@ -169,8 +181,8 @@ class Group:
 
     @property
     def leaving(self) -> bool:
-        """True while what was subscribed to before is still being given up."""
-        return not self.subscribed and not self._member.gone
+        """True while the partitions of an earlier subscription are still being released."""
+        return not self.subscribed and not self._member.has_left
 
     def subscription(self) -> frozenset[str]:
         return self._wanted or frozenset()
@@ -189,21 +201,21 @@ class Group:
             self._member.start()
             self._scope.spawn(self._watch_topics(), "topics")
         self._reader.subscribed = True
-        self._next = None
+        self._pending_assign = None
         self._pattern = pattern
         if self._pattern is None:
             self._want(names)
-        self._look.set()
+        self._look_again.set()
 
     def unsubscribe(self) -> None:
-        """Give everything up in order and leave, behind the scenes; the listener stays for that."""
+        """Release everything in order and leave, in the background. The listener is still called for it."""
         self._forget_subscription()
         self._member.depart("the consumer unsubscribed")
 
-    def when_out(self, assign: Callable[[], None] | None) -> None:
-        """Assign by hand, but not before all that was subscribed to is given up."""
-        self._next = assign
-        self._go_on()
+    def assign_once_left(self, assign: Callable[[], None] | None) -> None:
+        """Call `assign` once the partitions of the subscription are released."""
+        self._pending_assign = assign
+        self._continue()
 
     def enforce_rebalance(self, reason: str) -> None:
         if not self.subscribed:
@@ -211,27 +223,27 @@ class Group:
         self._member.feed(self._core.enforced(reason, self._member.now_ms))
 
     def _forget_subscription(self) -> None:
-        self._wanted = self._pattern = self._next = None
+        self._wanted = self._pattern = self._pending_assign = None
 
     def _want(self, names: frozenset[str]) -> None:
         self._wanted = names
         if not self._member.departing:
             self._member.feed(self._core.subscribed(names, self._member.now_ms))
 
-    def _go_on(self) -> None:
-        """What was asked for while the member was still leaving begins now."""
+    def _continue(self) -> None:
+        """The member has carried out everything: begin what waited for its departure."""
         if self._wanted is not None and self._core.state is State.LEFT:
             self._want(self._wanted)
-        elif self._next is not None and not self.leaving:
-            assign, self._next = self._next, None
+        elif self._pending_assign is not None and not self.leaving:
+            assign, self._pending_assign = self._pending_assign, None
             assign()
 
     async def _watch_topics(self) -> None:
-        """Resolve the pattern, and tell the core what changed: often if this member leads."""
+        """Resolve the pattern, and report changed topics to the core: often if this member leads."""
         resolved_at = float("-inf")
         failing = False
         while True:
-            self._look.clear()
+            self._look_again.clear()
             now = self._clock.monotonic()
             try:
                 stale = now - resolved_at >= self._settings.metadata_max_age_ms / 1000
@@ -249,14 +261,14 @@ class Group:
                 pause_s = min(pause_s, UNSETTLED_S)
             try:
                 async with asyncio.timeout(pause_s):
-                    await self._look.wait()
+                    await self._look_again.wait()
                 resolved_at = float("-inf")
             except TimeoutError:
                 pass
 
     @property
     def _settled(self) -> bool:
-        """False while something is not there that may come, or seems gone and may have been there."""
+        """False while a topic is missing that may be created soon, or seems to be deleted."""
         matching = self.subscription() if self._pattern is not None else frozenset()
         found = self._pattern is None or bool(matching)
         return found and self._topics.settled(self._core.watched | matching)
@@ -274,7 +286,7 @@ class Group:
             counts = await self._topics.counts(watched)
             self._member.feed(self._core.metadata_changed(counts, self._member.now_ms))
 
-    # --- who it is ---------------------------------------------------------------------------
+    # --- membership --------------------------------------------------------------------------
 
     def metadata(self) -> GroupMetadata:
         core, settings = self._core, self._settings
@@ -288,7 +300,7 @@ class Group:
         )
 
     def _identity(self) -> Identity:
-        """As whom to commit. Raises RebalanceInProgress for a member that is in no generation."""
+        """The identity for commits. Raises RebalanceInProgress for a member that is in no generation."""
         if not self.subscribed and not self.leaving:
             return Identity()
         if self._core.generation == NO_GENERATION:
@@ -302,40 +314,40 @@ class Group:
         self._member.report_tasks(changes)
 
     def extend_processing(self, seconds: float) -> None:
-        self._heart.extend(seconds)
+        self._heartbeats.extend(seconds)
 
     def polled(self) -> None:
-        """A get call begins. Raises InvalidRequest within a listener: no record comes before it returns."""
+        """A get call begins. Raises InvalidRequest within a listener: no record arrives before its end."""
         self._listening.check_outside("ask its consumer for records")
         self.commits.lost.clear()
         self._member.polled()
 
-    def _post(self, news: HeartNews) -> None:
-        """From the heart's thread to the loop, unless that is closed by now."""
-        self._handout.interrupt()
+    def _post(self, report: HeartbeatReport) -> None:
+        """Pass the report to the loop, unless that has ended. From any thread."""
+        self._delivery.interrupt()
         try:
-            self._loop.call_soon_threadsafe(self._heard, news)
+            self._loop.call_soon_threadsafe(self._on_heartbeat, report)
         except RuntimeError:
-            logger.debug("the event loop has ended before the consumer: %s", news)
+            logger.debug("the event loop has ended before the consumer: %s", report)
 
-    def _heard(self, news: HeartNews) -> None:
-        fresh = isinstance(news, Refused) and isinstance(news.error, RebalanceInProgress)
-        if fresh and self._pattern is not None and self._core.state is State.STABLE:
-            # Whoever began it may have seen a topic that this member has not: join with it at once.
-            self._scope.spawn(self._resolve_then(news), "topics of a rebalance")
+    def _on_heartbeat(self, report: HeartbeatReport) -> None:
+        rebalance = isinstance(report, Refused) and isinstance(report.error, RebalanceInProgress)
+        if rebalance and self._pattern is not None and self._core.state is State.STABLE:
+            # The member that began it may know a topic that this one does not: join with that topic, too.
+            self._scope.spawn(self._resolve_then(report), "topics of a rebalance")
         else:
-            self._member.heard(news)
+            self._member.on_heartbeat(report)
 
-    async def _resolve_then(self, news: HeartNews) -> None:
+    async def _resolve_then(self, report: HeartbeatReport) -> None:
         try:
             async with asyncio.timeout(UNSETTLED_S):
                 if self._pattern is not None:
                     await self._resolve()
         except (StrandlineError, TimeoutError) as error:
             logger.info("group %s: joins with the topics of before: %s", self._id, error)
-        self._member.heard(news)
+        self._member.on_heartbeat(report)
 
-    # --- committing by itself ----------------------------------------------------------------
+    # --- automatic commits -------------------------------------------------------------------
 
     async def _commit_periodically(self) -> None:
         while True:

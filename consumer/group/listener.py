@@ -1,4 +1,4 @@
-"""What an application hears of its partitions' coming and going, and how it is told."""
+"""The application's listener for changes of its assignment, and the calls to it."""
 
 from __future__ import annotations
 
@@ -21,44 +21,50 @@ SLOW_S: Final = 10.0
 class RebalanceListener:
     """Override what you need, as a plain or as an async function.
 
-    They are called on the consumer's event loop, one after the other. What one raises is logged, and raised
-    by the next get call; the rebalance goes on. So it does without one that takes longer than
-    `max_poll_interval_ms`, or than ten seconds while the consumer closes: that one is cancelled.
+    The consumer calls them on its event loop, one after the other. An error of a listener is logged, and
+    raised by the next get call; the rebalance continues. A call that takes longer than
+    `max_poll_interval_ms`, or than ten seconds while the consumer closes, is cancelled.
     """
 
     def on_assigned(self, added: set[TopicPartition]) -> Awaitable[None] | None:
-        """These are this consumer's now; fetching them begins when this returns. A `seek` here counts.
+        """This consumer has these partitions now. It fetches them once this returns, from the position of a
+        `seek` made here.
 
-        Called with an empty set too, when a rebalance gave a consumer nothing.
+        Called with an empty set, too, when a rebalance adds nothing.
         """
         return None
 
     def on_revoked(self, removed: set[TopicPartition]) -> Awaitable[None] | None:
-        """These are given up in order: still this consumer's until this returns, so a commit is in time."""
+        """This consumer releases these partitions. They are still its own until this returns, so a commit is
+        in time."""
         return None
 
     def on_lost(self, lost: set[TopicPartition]) -> Awaitable[None] | None:
-        """These may be somebody else's already: too late to commit, only to let go of what hangs on them."""
+        """Another consumer may already have these partitions. It is too late to commit: only release what
+        belongs to them."""
         return None
 
 
 class _Call:
-    """One call of a listener's function; tells itself apart from every other."""
+    """Identifies one call of a listener's function."""
 
 
 _within: ContextVar[frozenset[_Call]] = ContextVar("_within", default=frozenset())
-"""The calls that this code runs in: also in a task that a listener started and waits for."""
+"""The calls that the current code runs in. A task that a listener starts inherits them."""
 
 
 class Listening:
-    """Calls the listener, if there is one; never two of its functions at a time, and none for ever."""
+    """Calls the listener, if there is one: one function at a time, and each with a time limit.
 
-    def __init__(self, tell: Callable[[Exception], None], *, limit_s: float) -> None:
-        self._tell = tell
+    `on_error` gets what a call raises.
+    """
+
+    def __init__(self, on_error: Callable[[Exception], None], *, limit_s: float) -> None:
+        self._on_error = on_error
         self._limit_s = limit_s
         self._running: _Call | None = None
         self._limit: asyncio.Timeout | None = None
-        """Of the call that runs."""
+        """The time limit of the running call."""
         self.listener: RebalanceListener | None = None
 
     @property
@@ -67,7 +73,7 @@ class Listening:
         return self._running is not None and self._running in _within.get()
 
     def check_outside(self, what: str) -> None:
-        """Raises InvalidRequest within the listener, for what would wait for the end of that very call."""
+        """Raises InvalidRequest within the listener: `what` would wait for the end of this very call."""
         if self.inside:
             raise InvalidRequest(
                 f"a listener cannot {what}: that waits until the listener has returned. Tell the task that "
@@ -75,7 +81,7 @@ class Listening:
             )
 
     def shorten(self, limit_s: float) -> None:
-        """Give each call so long at most from now on, and the running one from this moment."""
+        """Lower the time limit of each later call, and of the running one from now on."""
         self._limit_s = min(self._limit_s, limit_s)
         limit = self._limit
         if limit is not None and not limit.expired() and (ends_at := limit.when()) is not None:
@@ -99,8 +105,8 @@ class Listening:
         function: Callable[[set[TopicPartition]], Awaitable[None] | None],
         partitions: set[TopicPartition],
     ) -> None:
-        who = f"{type(self.listener).__qualname__}.{name}"
-        slow = asyncio.get_running_loop().call_later(SLOW_S, _warn, who)
+        what = f"{type(self.listener).__qualname__}.{name}"
+        slow = asyncio.get_running_loop().call_later(SLOW_S, _warn, what)
         self._running = call = _Call()
         before = _within.set(_within.get() | {call})
         limit = asyncio.timeout(self._limit_s)
@@ -110,19 +116,21 @@ class Listening:
                 result = function(partitions)
                 if inspect.isawaitable(result):
                     await result
-        except Exception as error:  # whatever it is, nothing else may be skipped for it (CORRECTNESS G10)
+        except Exception as error:  # no error may skip what follows (CORRECTNESS G10)
             if limit.expired():
-                logger.warning("the listener's %s is cancelled after %.0f s", who, self._limit_s)
-                self._tell(TimeoutError(f"the listener's {who} did not return within {self._limit_s:.0f} s"))
+                logger.warning("the listener's %s is cancelled after %.0f s", what, self._limit_s)
+                self._on_error(
+                    TimeoutError(f"the listener's {what} did not return within {self._limit_s:.0f} s")
+                )
             else:
-                logger.exception("the listener's %s failed for %d partitions", who, len(partitions))
-                self._tell(error)
+                logger.exception("the listener's %s failed for %d partitions", what, len(partitions))
+                self._on_error(error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise  # it is the consumer that ends
-            logger.exception("the listener's %s waited for what was cancelled", who)
-            self._tell(RuntimeError(f"the listener's {who} waited for what was cancelled"))
+            logger.exception("the listener's %s waited for what was cancelled", what)
+            self._on_error(RuntimeError(f"the listener's {what} waited for what was cancelled"))
         finally:
             _within.reset(before)
             self._running = self._limit = None

@@ -1,8 +1,8 @@
 """The consumer as a member of its group: carries out what the membership's core decides.
 
-Effects are carried out one after the other in one task, so that a join never overtakes a listener; answers
-of the coordinator come in through tasks of their own. Every loop here ends with an answer, with a pause
-that grows to `retry_backoff_ms_max`, or with the consumer.
+One task carries out the effects one after the other, so that a join never overtakes a listener. Calls to
+the coordinator have tasks of their own. Every loop here ends with an answer, with a pause that grows to
+`retry_backoff_ms_max`, or with the consumer.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from strandline.client.retry import retry
 from strandline.client.scope import Scope
 from strandline.client.wire.groups import LEAVE_GROUP, SYNC_GROUP
 from strandline.config import ConsumerSettings
+from strandline.consumer.core.heartbeat import HeartbeatReport, Overdue, Stopped
 from strandline.consumer.core.member_effects import (
     Assign,
     DelayJoin,
@@ -39,9 +40,9 @@ from strandline.consumer.core.member_effects import (
 )
 from strandline.consumer.core.member_states import IN_GROUP, State
 from strandline.consumer.core.membership import Membership
-from strandline.consumer.delivery import HandOut
+from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.handover import Handover
-from strandline.consumer.group.heartbeat import Heart, HeartNews, Overdue, Stopped
+from strandline.consumer.group.heartbeats import Heartbeats
 from strandline.consumer.group.reports import Reports
 from strandline.consumer.group.topics import Topics
 from strandline.errors import (
@@ -59,14 +60,14 @@ from strandline.vocabulary.groups import NO_GENERATION, LeaveGroup, ReportTasks,
 logger = logging.getLogger(__name__)
 
 JOIN_MARGIN_S: Final = 5.0
-"""Longer than the rebalance timeout that a coordinator holds a join for (as Kafka's clients do)."""
+"""How much longer than the rebalance timeout a join may take (as in Kafka's clients)."""
 LEAVE_S_MAX: Final = 2.0
-"""To tell the coordinator of a departure; it finds out by itself when the session ends."""
+"""The longest time for LeaveGroup. Without it the coordinator waits for the end of the session."""
 LAST_REPORTS_S_MAX: Final = 1.0
-"""A departure waits no longer for the reports that come before it."""
+"""The longest time that LeaveGroup waits for the reports before it."""
 
-CALM_S_MAX: Final = 3.0
-"""For a rebalance to end before this member leaves."""
+REBALANCE_END_S_MAX: Final = 3.0
+"""The longest time that a departure waits for the end of a rebalance."""
 
 _REBALANCING: Final = frozenset({State.JOINING, State.ASSIGNING, State.SYNCING})
 
@@ -74,16 +75,16 @@ _LEVELS: Final = {Level.INFO: logging.INFO, Level.WARNING: logging.WARNING, Leve
 
 
 class Member:
-    """`core` is changed here only: who has an event for it gives its effects to `feed`."""
+    """Only this class changes `core`, apart from callers that give the effects of an event to `feed`."""
 
     def __init__(
         self,
         core: Membership,
         *,
         coordinator: Coordinator,
-        handout: HandOut,
+        delivery: RecordDelivery,
         handover: Handover,
-        heart: Heart,
+        heartbeats: Heartbeats,
         topics: Topics,
         scope: Scope,
         settings: ConsumerSettings,
@@ -93,9 +94,9 @@ class Member:
     ) -> None:
         self.core = core
         self._coordinator = coordinator
-        self._handout = handout
+        self._delivery = delivery
         self._handover = handover
-        self._heart = heart
+        self._heartbeats = heartbeats
         self._topics = topics
         self._scope = scope
         self._settings = settings
@@ -107,9 +108,9 @@ class Member:
         self._queued = asyncio.Event()
         self._settled = asyncio.Event()
         self._joining = 0
-        """Joins that are under way: their answer may be on its way too, with another generation."""
+        """Joins in progress: an answer with another generation may be on its way."""
         self._leaving = 0
-        """Departures that the coordinator is being told of."""
+        """LeaveGroup calls in progress."""
         self.departing = False
         """True while a departure waits for a rebalance to end."""
 
@@ -123,30 +124,30 @@ class Member:
         return self._clock.wall_ms()
 
     def feed(self, effects: list[Effect]) -> None:
-        """Carry these out, after all that came before."""
+        """Carry these out, after all earlier effects."""
         for effect in effects:
             if isinstance(effect, LogLine):
                 logger.log(_LEVELS[effect.level], "%s", effect.text)
                 continue
             if isinstance(effect, Assign | Revoke | Lose):
-                self._handover.foresee(effect)
+                self._handover.prepare(effect)
             self._queue.append(effect)
-        self._attend()
+        self._set_priority()
         self._queued.set()
 
-    def _attend(self) -> None:
-        """In a rebalance the loop comes first: an application that hogs it gives way after each record."""
+    def _set_priority(self) -> None:
+        """In a rebalance the loop comes first: the application lets it run after each record."""
         busy = bool(self._queue) or self.core.state is not State.STABLE
-        self._handout.attentive = busy and self.core.state in IN_GROUP
+        self._delivery.yields_often = busy and self.core.state in IN_GROUP
 
     async def leave(self, reason: str) -> None:
-        """Give everything up in order, leave, and return once that is done."""
+        """Release everything in order, then leave. Returns at the end of that."""
         await self._depart(reason)
-        while not self.gone:
+        while not self.has_left:
             await self._changed()
 
     def depart(self, reason: str) -> None:
-        """The same, behind the scenes."""
+        """As `leave`, in the background."""
         if self.core.state in _REBALANCING:
             if not self.departing:
                 self._scope.spawn(self._depart(reason), "departure")
@@ -154,13 +155,16 @@ class Member:
             self.feed(self.core.leave(reason, self.now_ms))
 
     async def _depart(self, reason: str) -> None:
-        """A rebalance that is about to end is waited for: its generation may be over at any moment, and the
-        next one has no assignment at first, so what a release wants to commit may be refused. What is
-        processed by now is committed before, should it take longer."""
+        """Wait for the end of a rebalance, then leave.
+
+        During a rebalance the generation may end at any moment, and the next one has no assignment at first,
+        so the commits of a release may be refused. Offsets that are processed by now are committed before
+        the wait, in case it takes long.
+        """
         self.departing = True
         self._handover.hold_all()
         try:
-            async with asyncio.timeout(CALM_S_MAX):
+            async with asyncio.timeout(REBALANCE_END_S_MAX):
                 if self.core.state in _REBALANCING:
                     await self._handover.commit_early()
                 while self.core.state in _REBALANCING:
@@ -174,14 +178,14 @@ class Member:
         self._handover.holding = False
 
     async def _changed(self) -> None:
-        """Wait until what was to be done is done. Raises what made the consumer fail."""
+        """Wait until all effects are carried out. Raises the error that made the consumer fail."""
         self._settled.clear()
         self._scope.check()
         await self._settled.wait()
 
     @property
-    def gone(self) -> bool:
-        """Out of the group, and the coordinator knows."""
+    def has_left(self) -> bool:
+        """True if the member is out of the group, and every LeaveGroup has ended."""
         ended = self.core.state in (State.UNJOINED, State.LEFT, State.FATAL)
         return ended and not self._queue and not self._leaving
 
@@ -194,7 +198,7 @@ class Member:
                     await self._carry_out(self._queue[0])
                     self._queue.popleft()
                 self._settled.set()
-                self._attend()
+                self._set_priority()
                 self._queued.clear()
                 self._on_settled()
                 await self._queued.wait()
@@ -211,9 +215,9 @@ class Member:
             case Lose():
                 await self._handover.lose(effect)
             case StartHeartbeat(member, generation):
-                self._heart.start(member, generation)
+                self._heartbeats.start(member, generation)
             case StopHeartbeat():
-                self._heart.stop()
+                self._heartbeats.stop()
             case DelayJoin(number, attempt):
                 self._loop.call_later(backoff_s(self._settings, attempt), self._backed_off, number)
             case Report(request):
@@ -243,12 +247,12 @@ class Member:
         except StrandlineError as error:
             self._on_fatal(error)
             return
-        self._heart.aim(found.address)
+        self._heartbeats.aim(found.address)
         self.feed(self.core.coordinator_found(self.now_ms))
 
     @property
     def _held_s(self) -> float:
-        """How long a join or a sync may take: it waits for the other members."""
+        """How long a join or a sync may take: the coordinator holds it for the other members."""
         rebalance_s = self._settings.max_poll_interval_ms / 1000
         return max(self._settings.request_timeout_ms / 1000, rebalance_s + JOIN_MARGIN_S)
 
@@ -257,7 +261,7 @@ class Member:
         try:
             known = await self._coordinator.find()
             with self._coordinator.watching(known):
-                answer = await self._heart.join(known.address, effect.request, self._held_s)
+                answer = await self._heartbeats.join(known.address, effect.request, self._held_s)
         except StrandlineError as error:
             self.feed(self.core.join_failed(effect.number, error, self.now_ms))
         else:
@@ -274,7 +278,7 @@ class Member:
             self.feed(self.core.synced(effect.number, data, self.now_ms))
 
     async def _count(self, effect: NeedMetadata) -> None:
-        """The leader cannot assign without; while no broker answers there is nothing to assign either."""
+        """Ask for partition counts until a broker answers: the leader cannot assign without them."""
         counts = await retry(
             lambda: self._topics.counts(effect.topics),
             f"the leader of group {self._settings.group_id} cannot assign",
@@ -286,7 +290,8 @@ class Member:
         self.feed(self.core.metadata(effect.number, counts, self.now_ms))
 
     async def _leave(self, request: LeaveGroup) -> None:
-        """Reports come before it, as far as there is time: what they do not tell counts as lost."""
+        """Send the reports that wait, as long as there is time, then LeaveGroup. A partition whose release is
+        not reported counts as lost."""
         try:
             await self._reports.flushed(LAST_REPORTS_S_MAX)
             async with asyncio.timeout(LEAVE_S_MAX):
@@ -301,28 +306,28 @@ class Member:
             self._queued.set()
 
     def report_tasks(self, changes: Sequence[TaskChange]) -> None:
-        """Nothing is told by who is in no generation: nobody would believe it."""
+        """Report changes of tasks. A member without a generation sends none: they would be refused."""
         core = self.core
         if changes and core.generation != NO_GENERATION:
             group = self._coordinator.group
             self._reports.put_tasks(ReportTasks(group, core.member, core.generation, tuple(changes)))
 
-    # --- the heart ---------------------------------------------------------------------------
+    # --- heartbeats --------------------------------------------------------------------------
 
-    def heard(self, news: HeartNews) -> None:
-        """What the heart's thread has to say, on the loop."""
-        if isinstance(news, Stopped):
-            logger.error("group %s: the heartbeats ended", self._settings.group_id, exc_info=news.error)
-            self._on_fatal(news.error)
+    def on_heartbeat(self, report: HeartbeatReport) -> None:
+        """Handle a report of the heartbeats, on the loop."""
+        if isinstance(report, Stopped):
+            logger.error("group %s: the heartbeats ended", self._settings.group_id, exc_info=report.error)
+            self._on_fatal(report.error)
             return
-        beat = news.beat
-        if isinstance(news, Overdue):
+        beat = report.beat
+        if isinstance(report, Overdue):
             if beat.member == self.core.member:
-                self._overdue(news)
+                self._overdue(report)
             return
-        match news.error:
+        match report.error:
             case NotCoordinator() | CoordinatorNotAvailable() | BrokerNotAvailable() | OutcomeUnknown():
-                self._coordinator.lost_at(news.address, news.error)
+                self._coordinator.lost_at(report.address, report.error)
                 if (beat.member, beat.generation) == (self.core.member, self.core.generation):
                     self.feed(self.core.coordinator_lost(self.now_ms))
             case CoordinatorLoading():
@@ -332,29 +337,30 @@ class Member:
                     self.feed(self.core.heartbeat_failed(beat.member, beat.generation, error, self.now_ms))
 
     def commit_refused(self, member: str, generation: int, error: StrandlineError) -> bool:
-        """True if that is not the last word: as who the member is in a moment it may succeed."""
+        """True if another try may succeed, with the member id and generation of that time."""
         if self._may_be_outdated(error):
             return True
         self.feed(self.core.commit_failed(member, generation, error, self.now_ms))
         return False
 
     def _may_be_outdated(self, error: StrandlineError) -> bool:
-        """A generation is over for the coordinator when it has answered a join, for the member when that
-        answer is here. In between a refusal is no news: whoever is out is told by the join (G4)."""
+        """True if the error may refer to the old generation. The coordinator ends a generation when it
+        answers a join, the member when it receives the answer. In between a refusal means nothing: the
+        answer of the join shows whether the member is still in the group (CORRECTNESS G4)."""
         return self._joining > 0 and isinstance(error, IllegalGeneration)
 
-    def _overdue(self, news: Overdue) -> None:
+    def _overdue(self, report: Overdue) -> None:
         logger.warning(
             "group %s: no get call for %.1f s, max_poll_interval_ms=%d: this consumer leaves, and joins "
             "again with the next one. If that comes again and again, raise max_poll_interval_ms, lower "
             "poll_records_max, or call extend_processing",
             self._settings.group_id,
-            news.silent_s,
+            report.silent_s,
             self._settings.max_poll_interval_ms,
         )
         self.feed(self.core.poll_overdue(self.now_ms))
-        if self._handout.asking:
-            self.polled()  # the application has come back meanwhile, with a call that is still under way
+        if self._delivery.asking:
+            self.polled()  # a get call has begun meanwhile, and is still in progress
 
     def polled(self) -> None:
         """A get call begins."""

@@ -1,9 +1,8 @@
 """Keeps the offsets of an idle consumer from expiring.
 
-A group forgets an offset that was committed longer ago than the broker's `offsets_retention_ms`, unless it
-has members. A consumer whose partitions were assigned by hand is no member, and commits nothing while
-nothing comes: so it commits again, every `offsets_refresh_ms`, what the group has from it. Offsets of a
-subscribed consumer need no such thing.
+A group without members forgets an offset that is older than the broker's `offsets_retention_ms`. A consumer
+with manually assigned partitions is no member, and commits nothing while no record arrives. So it commits
+its unchanged offsets again every `offsets_refresh_ms`. A subscribed consumer does not need this.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Refresh:
-    """`run` is its task."""
+    """Commits unchanged offsets periodically. `run` is its task."""
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class Refresh:
                 logger.warning("offsets are not committed again, and expire if that goes on: %s", error)
 
     async def once(self) -> None:
-        """Commit again what the group still has as this consumer knows it. Raises StrandlineError."""
+        """Commit again the offsets that are unchanged in the group. Raises StrandlineError."""
         if self._reader.subscribed:
             return
         names = [state.name for state in self._reader.positions if state.committed is not None]

@@ -1,4 +1,4 @@
-"""Tells the coordinator what became of partitions and tasks: in order, while that costs nobody anything."""
+"""Reports changes of partitions and tasks to the coordinator, in order and without delaying the member."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from strandline.vocabulary.groups import ReportOwnership, ReportTasks
 logger = logging.getLogger(__name__)
 
 REPORTS_MAX: Final = 1_000
-"""Of those that wait; beyond it the oldest are dropped."""
+"""Reports that wait at most; beyond this the oldest are dropped."""
 TRIES_MAX: Final = 3
 
 
 class Reports:
-    """`run` is its task."""
+    """A queue of reports. `run` is its task."""
 
     def __init__(self, coordinator: Coordinator, settings: ConsumerSettings, clock: Clock) -> None:
         self._coordinator = coordinator
@@ -41,8 +41,8 @@ class Reports:
         self._put.set()
 
     def put_tasks(self, report: ReportTasks) -> None:
-        """The same for tasks. What a member says of them in a row waits as few reports: while the coordinator
-        is away, progress must not push out what became of partitions."""
+        """`put` a report of tasks. Reports of tasks in a row are merged: while the coordinator is away, the
+        progress of tasks must not push out changes of partitions."""
         changes = report.changes
         last = self._waiting[-1] if self._waiting else None
         if isinstance(last, ReportTasks) and replace(last, changes=changes) == report:
@@ -52,7 +52,7 @@ class Reports:
             self.put(replace(report, changes=changes[start : start + TASK_CHANGES_SENT_MAX]))
 
     async def flushed(self, limit_s: float) -> bool:
-        """Return once all that was put is sent, or was tried often enough; False if the time is up before."""
+        """Wait until every report was sent, or given up. False after `limit_s` seconds."""
         try:
             async with asyncio.timeout(limit_s):
                 await self._empty.wait()

@@ -1,7 +1,7 @@
-"""Which topics there are and how many partitions they have, as a group needs to know it.
+"""Reads the existing topics and their partition counts, for a group.
 
-Brokers hear of a topic one after the other. So that a group does not rebalance because one of them is a
-moment behind, a topic that seems gone, or smaller than it was, is believed to be only after a while.
+Brokers learn of a topic one after the other, and one of them may be a moment behind. So that a group does not
+rebalance for that, a topic counts as deleted, or as smaller than before, only after GONE_AFTER_S.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GONE_AFTER_S: Final = 1.5
 
 
 class Topics:
-    """One consumer's view. Asking raises StrandlineError if no broker answers."""
+    """One consumer's view of the topics. Every read raises StrandlineError if no broker answers."""
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
@@ -27,7 +27,7 @@ class Topics:
         self._missed_at: dict[str, float] = {}
 
     async def counts(self, names: Iterable[str]) -> dict[str, int]:
-        """Partitions of each topic; 0 for one that does not exist."""
+        """The partition count of each topic; 0 for one that does not exist."""
         wanted = sorted(names)
         if not wanted:
             return {}
@@ -35,14 +35,14 @@ class Topics:
         return {name: self._saw(name, found.get(name, 0)) for name in wanted}
 
     async def matching(self, pattern: re.Pattern[str]) -> set[str]:
-        """Topics whose whole name matches; never those of the system."""
+        """The topics whose whole name matches, without the internal ones."""
         found = await self._cluster.partition_counts(())
-        names = (name for name in {*found, *self._known} if not name.startswith(INTERNAL_PREFIX))
+        names = (name for name in sorted({*found, *self._known}) if not name.startswith(INTERNAL_PREFIX))
         matching = [name for name in names if pattern.fullmatch(name)]
         return {name for name in matching if self._saw(name, found.get(name, 0))}
 
     def settled(self, names: Iterable[str]) -> bool:
-        """False while one of these does not exist, or seems to have shrunk."""
+        """False while one of these does not exist, or seems to have fewer partitions."""
         return all(self._known.get(name) and name not in self._missed_at for name in names)
 
     def _saw(self, name: str, partitions: int) -> int:

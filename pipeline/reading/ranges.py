@@ -22,7 +22,7 @@ from strandline.client.retry import Tries
 from strandline.config import MIB, ConsumerSettings, load
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
-from strandline.consumer.wakeups import News
+from strandline.consumer.wakeups import Wakeups
 from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.ids import NO_EPOCH
 from strandline.pipeline.core import ranges
@@ -57,11 +57,11 @@ class RangeReader(Client[ConsumerSettings]):
     ) -> None:
         settings = load(ConsumerSettings, offset_reset="none", buffer_bytes=BUFFER_BYTES)
         super().__init__("range reader", bootstrap, settings, transport, clock)
-        self._news = News(self._clock)
+        self._wakeups = Wakeups(self._clock)
         self._reader = Reader(
             cluster=self._cluster,
             scope=self._scope,
-            news=self._news,
+            wakeups=self._wakeups,
             committed=None,
             settings=self._settings,
             clock=self._clock,
@@ -74,7 +74,7 @@ class RangeReader(Client[ConsumerSettings]):
 
     def _failed(self, error: BaseException) -> None:
         super()._failed(error)
-        self._news.arrived()
+        self._wakeups.arrived()
 
     # --- one range ---------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class RangeReader(Client[ConsumerSettings]):
                 size += batch.size
                 continue
             wait_s = GATHER_S_MAX if chunk else min(LOOK_S, reading.timeout_s / 4)
-            if not await self._news.wait(self._clock.monotonic() + wait_s):
+            if not await self._wakeups.wait(self._clock.monotonic() + wait_s):
                 if chunk:
                     break
                 await self._look(reading)
@@ -149,9 +149,9 @@ class RangeReader(Client[ConsumerSettings]):
 
     async def _handle_event(self, reading: _Reading) -> None:
         """Handle an event: batches arrived, or an error explains why there are none."""
-        error = self._news.error(reading.wanted.name)
+        error = self._wakeups.error(reading.wanted.name)
         if isinstance(error, OffsetOutOfRange):
-            self._news.forget(reading.wanted.name)
+            self._wakeups.forget(reading.wanted.name)
             await self._look(reading)
             reading.refusals += 1
             if not reading.over:

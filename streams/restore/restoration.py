@@ -26,7 +26,7 @@ END_AGAIN_S: Final = 1.0
 
 
 class Restorable(Protocol):
-    """The target of a restoration: a TaskStore."""
+    """The target of a restoration: a task's store."""
 
     @property
     def checkpoint(self) -> int:
@@ -132,7 +132,7 @@ class Restoration:
         now = clock.monotonic()
         self._records = Rate(now)
         self._offsets = Rate(now)
-        self._news = asyncio.Event()
+        self._progress = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"Restoration({self.task}, {self.changelog}, at {self.store.checkpoint}, lag {self.lag})"
@@ -221,8 +221,8 @@ class Restoration:
             raise InvalidRequest(f"the restoration of {self.task} has ended")
 
     async def _changed(self) -> None:
-        self._news.clear()
-        await self._news.wait()
+        self._progress.clear()
+        await self._progress.wait()
 
     # --- called by the restorer -------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class Restoration:
         self._end_known = listed.high_watermark
         self._unapplied = None
         self.placed = True
-        self._news.set()
+        self._progress.set()
 
     def step(self) -> bool:
         """Apply a slice of the arrived records; False if there are none.
@@ -287,7 +287,7 @@ class Restoration:
         self.placings = 0
         self._records.count(records, now)
         self._offsets.count(offsets, now)
-        self._news.set()
+        self._progress.set()
 
     def fail(self, failure: BaseException) -> None:
         """Fail: every present and later waiter raises this."""
@@ -302,4 +302,4 @@ class Restoration:
             self.over = True
             self._unapplied = None
             self._changelogs.forget(self)
-            self._news.set()
+            self._progress.set()

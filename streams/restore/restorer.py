@@ -20,7 +20,7 @@ from strandline.client.retry import retry
 from strandline.config import ConsumerSettings, load
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
-from strandline.consumer.wakeups import News
+from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest, OffsetOutOfRange, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Transport
@@ -47,11 +47,11 @@ class Restorer(Client[ConsumerSettings]):
     ) -> None:
         loaded = load(ConsumerSettings, **{**settings, "offset_reset": "none"})
         super().__init__("restorer", bootstrap, loaded, transport, clock)
-        self._news = News(clock)
+        self._wakeups = Wakeups(clock)
         self._reader = Reader(
             cluster=self._cluster,
             scope=self._scope,
-            news=self._news,
+            wakeups=self._wakeups,
             committed=None,
             settings=self._settings,
             clock=clock,
@@ -179,13 +179,13 @@ class Restorer(Client[ConsumerSettings]):
                     busy = True
                     await asyncio.sleep(0)
             if not busy:
-                await self._news.wait(None)
+                await self._wakeups.wait(None)
 
     def _step(self, restoration: Restoration) -> bool:
         try:
             if restoration.step():
                 return True
-            error = None if restoration.over else self._news.error(restoration.changelog)
+            error = None if restoration.over else self._wakeups.error(restoration.changelog)
             if isinstance(error, OffsetOutOfRange):
                 self.reopen(restoration)
             elif error is not None and not error.retriable:

@@ -14,10 +14,10 @@ from strandline.client.scope import Scope
 from strandline.client.wire.calls import METADATA, PARTITION_COUNTS
 from strandline.client.wire.groups import FIND_COORDINATOR
 from strandline.config import ConsumerSettings
-from strandline.consumer.delivery import HandOut
+from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
-from strandline.consumer.wakeups import News
+from strandline.consumer.wakeups import Wakeups
 from strandline.errors import BrokerNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response, Stream
@@ -110,20 +110,24 @@ class Parts:
         self.settings = ConsumerSettings(group_id="g", **settings)
         self.cluster = Cluster("broker1:9092", self.settings, self.brokers, self.clock)
         self.scope = Scope("consumer", lambda _: None)
-        self.news = News(self.clock)
+        self.wakeups = Wakeups(self.clock)
         self.coordinator = Coordinator(
             "g", cluster=self.cluster, transport=self.brokers, settings=self.settings, clock=self.clock
         )
         self.reader = Reader(
             cluster=self.cluster,
             scope=self.scope,
-            news=self.news,
+            wakeups=self.wakeups,
             committed=None,
             settings=self.settings,
             clock=self.clock,
         )
-        self.handout = HandOut(
-            reader=self.reader, scope=self.scope, news=self.news, settings=self.settings, clock=self.clock
+        self.delivery = RecordDelivery(
+            reader=self.reader,
+            scope=self.scope,
+            wakeups=self.wakeups,
+            settings=self.settings,
+            clock=self.clock,
         )
 
     async def __aenter__(self) -> Self:
@@ -146,4 +150,4 @@ class Parts:
         for header in validate(data):
             batch = FetchedBatch(name, header, data, state.fetch_offset)
             self.reader.positions.buffer(name, batch, header.size, header.next_offset)
-        self.news.arrived()
+        self.wakeups.arrived()

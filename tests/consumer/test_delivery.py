@@ -25,10 +25,10 @@ async def test_a_record_is_processed_at_the_next_get_call() -> None:
         parts.arrive(A, 3)
         seen = []
         for _ in range(3):
-            record = await parts.handout.getone()
+            record = await parts.delivery.getone()
             seen.append((record.offset, processed(parts, A)))
         assert seen == [(0, 0), (1, 1), (2, 2)]
-        assert await parts.handout.getmany((), 0, None) == {}
+        assert await parts.delivery.getmany((), 0, None) == {}
         assert processed(parts, A) == 3
 
 
@@ -37,12 +37,12 @@ async def test_all_of_a_getmany_is_processed_at_once() -> None:
         parts.assign(A, B)
         parts.arrive(A, 3)
         parts.arrive(B, 3)
-        assert sum(map(len, (await parts.handout.getmany((), 0, 4)).values())) == 4
+        assert sum(map(len, (await parts.delivery.getmany((), 0, 4)).values())) == 4
         assert (processed(parts, A), processed(parts, B)) == (0, 0)
-        assert parts.handout.in_hand({A}) and parts.handout.in_hand({B})
-        _ = await parts.handout.getmany((A,), 0, None)
+        assert parts.delivery.in_hand({A}) and parts.delivery.in_hand({B})
+        _ = await parts.delivery.getmany((A,), 0, None)
         assert processed(parts, A) == 3
-        assert [batch.record_count for batch in await parts.handout.getbatches((), 0)] == [2]
+        assert [batch.record_count for batch in await parts.delivery.getbatches((), 0)] == [2]
         assert processed(parts, B) == 1
 
 
@@ -51,11 +51,11 @@ async def test_a_seek_moves_what_is_committed_and_ends_no_work() -> None:
     async with Parts() as parts:
         parts.assign(A)
         parts.arrive(A, 5)
-        _ = await parts.handout.getmany((), 0, 2)
+        _ = await parts.delivery.getmany((), 0, 2)
         parts.reader.seek(A, 4)
-        assert processed(parts, A) == 4 and parts.handout.in_hand({A})
-        _ = await parts.handout.getmany((), 0, None)
-        assert processed(parts, A) == 4 and not parts.handout.in_hand({A})
+        assert processed(parts, A) == 4 and parts.delivery.in_hand({A})
+        _ = await parts.delivery.getmany((), 0, None)
+        assert processed(parts, A) == 4 and not parts.delivery.in_hand({A})
 
 
 async def test_what_is_held_is_not_handed_out_and_what_was_buffered_is_trimmed() -> None:
@@ -63,31 +63,31 @@ async def test_what_is_held_is_not_handed_out_and_what_was_buffered_is_trimmed()
     async with Parts() as parts:
         parts.assign(A, B)
         parts.arrive(A, 3)
-        first = await parts.handout.getone()
+        first = await parts.delivery.getone()
         assert first.partition == 0
         parts.arrive(A, 2)
         parts.reader.hold([A])
         parts.arrive(B, 2)
-        assert [(await parts.handout.getone()).partition for _ in range(2)] == [1, 1]
-        assert await parts.handout.getmany((), 0, None) == {}
+        assert [(await parts.delivery.getone()).partition for _ in range(2)] == [1, 1]
+        assert await parts.delivery.getmany((), 0, None) == {}
         state = parts.reader.positions[A]
         assert (state.position, state.processed, list(state.buffered)) == (1, 1, [])
         parts.reader.let_go([A])
         parts.arrive(A, 2)
-        assert (await parts.handout.getone()).offset == 1
+        assert (await parts.delivery.getone()).offset == 1
 
 
 async def test_a_drain_ends_with_the_next_get_call() -> None:
     async with Parts() as parts, asyncio.TaskGroup() as tasks:
         parts.assign(A, B)
         parts.arrive(A, 1)
-        assert await parts.handout.drained({A, B}, 60), "nothing is in hand yet"
-        _ = await parts.handout.getone()
-        assert await parts.handout.drained({B}, 60), "nothing of this one is"
-        drain = tasks.create_task(parts.handout.drained({A}, 60))
+        assert await parts.delivery.drained({A, B}, 60), "nothing is in hand yet"
+        _ = await parts.delivery.getone()
+        assert await parts.delivery.drained({B}, 60), "nothing of this one is"
+        drain = tasks.create_task(parts.delivery.drained({A}, 60))
         await asyncio.sleep(0)
         assert not drain.done()
-        _ = await parts.handout.getmany((), 0, None)
+        _ = await parts.delivery.getmany((), 0, None)
         assert await drain
 
 
@@ -96,17 +96,17 @@ async def test_a_get_call_is_under_way_from_its_beginning_to_its_end() -> None:
     async with Parts() as parts, asyncio.TaskGroup() as tasks:
         parts.assign(A)
         parts.arrive(A, 1)
-        call = tasks.create_task(parts.handout.getone())
+        call = tasks.create_task(parts.delivery.getone())
         await asyncio.sleep(0)
-        assert not call.done() and parts.handout.asking == 1
+        assert not call.done() and parts.delivery.asking == 1
         _ = await call
-        assert parts.handout.asking == 0
-        call = tasks.create_task(parts.handout.getone())
+        assert parts.delivery.asking == 0
+        call = tasks.create_task(parts.delivery.getone())
         await asyncio.sleep(0)
-        assert parts.handout.asking == 1
+        assert parts.delivery.asking == 1
         call.cancel()
         _ = await asyncio.wait([call])
-        assert parts.handout.asking == 0
+        assert parts.delivery.asking == 0
 
 
 @pytest.mark.parametrize("call", ["getone", "getmany", "getbatches"])
@@ -122,17 +122,17 @@ async def test_an_application_that_asks_again_at_once_does_not_starve_the_loop(k
                 with pytest.raises(StrandlineError):
                     match call:
                         case "getone":
-                            _ = await parts.handout.getone()
+                            _ = await parts.delivery.getone()
                         case "getmany":
-                            _ = await parts.handout.getmany((), 1000, None)
+                            _ = await parts.delivery.getmany((), 1000, None)
                         case _:
-                            _ = await parts.handout.getbatches((), 1000)
+                            _ = await parts.delivery.getbatches((), 1000)
 
         match kind:
             case "standing":
-                parts.news.note(A, CoordinatorNotAvailable("no position can be had"))
+                parts.wakeups.note(A, CoordinatorNotAvailable("no position can be had"))
             case "fatal":
-                parts.handout.fail(CoordinatorNotAvailable("the end"))
+                parts.delivery.fail(CoordinatorNotAvailable("the end"))
             case _:
                 await parts.scope.stop()
         asking = tasks.create_task(ask())
@@ -147,11 +147,11 @@ async def test_records_of_others_come_at_once_though_an_error_stands() -> None:
     """What is wrong with one partition is raised again and again, and keeps no other one waiting."""
     async with Parts(retry_backoff_ms=60_000, retry_backoff_ms_max=60_000) as parts:
         parts.assign(A, B)
-        parts.news.note(A, CoordinatorNotAvailable("no position can be had"))
+        parts.wakeups.note(A, CoordinatorNotAvailable("no position can be had"))
         with pytest.raises(CoordinatorNotAvailable):
-            _ = await parts.handout.getone()
+            _ = await parts.delivery.getone()
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(10):
-            call = tasks.create_task(parts.handout.getone())
+            call = tasks.create_task(parts.delivery.getone())
             await asyncio.sleep(0)
             parts.arrive(B, 1)
             assert (await call).partition == 1
@@ -161,12 +161,12 @@ async def test_a_pause_in_the_middle_of_a_batch_keeps_the_rest_of_it() -> None:
     async with Parts() as parts:
         parts.assign(A)
         parts.arrive(A, 3)
-        assert (await parts.handout.getone()).offset == 0
+        assert (await parts.delivery.getone()).offset == 0
         parts.reader.positions.pause(A)
-        parts.handout.interrupt()
-        assert await parts.handout.getmany((), 0, None) == {}
+        parts.delivery.interrupt()
+        assert await parts.delivery.getmany((), 0, None) == {}
         parts.reader.positions.resume(A)
-        (rest,) = (await parts.handout.getmany((), 0, None)).values()
+        (rest,) = (await parts.delivery.getmany((), 0, None)).values()
         assert [record.offset for record in rest] == [1, 2]
 
 
@@ -174,11 +174,11 @@ async def test_a_drain_ends_when_the_time_is_up_or_nobody_will_ever_say() -> Non
     async with Parts() as parts, asyncio.TaskGroup() as tasks:
         parts.assign(A)
         parts.arrive(A, 1)
-        _ = await parts.handout.getone()
-        assert not await parts.handout.drained({A}, 0.01)
-        drain = tasks.create_task(parts.handout.drained({A}, 60))
+        _ = await parts.delivery.getone()
+        assert not await parts.delivery.drained({A}, 0.01)
+        drain = tasks.create_task(parts.delivery.drained({A}, 60))
         await asyncio.sleep(0)
-        parts.handout.abandon()
+        parts.delivery.abandon()
         assert not await drain
         assert processed(parts, A) == 0
 
@@ -188,20 +188,20 @@ async def test_what_has_to_be_told_comes_before_the_rest_of_a_batch() -> None:
     async with Parts() as parts:
         parts.assign(A)
         parts.arrive(A, 3)
-        assert (await parts.handout.getone()).offset == 0
-        parts.handout.tell(LookupError("the listener failed"))
+        assert (await parts.delivery.getone()).offset == 0
+        parts.delivery.raise_next(LookupError("the listener failed"))
         with pytest.raises(LookupError):
-            _ = await parts.handout.getone()
-        assert [(await parts.handout.getone()).offset for _ in range(2)] == [1, 2]
+            _ = await parts.delivery.getone()
+        assert [(await parts.delivery.getone()).offset for _ in range(2)] == [1, 2]
 
 
 async def test_a_fatal_error_is_raised_for_ever() -> None:
     async with Parts() as parts:
         parts.assign(A)
         parts.arrive(A, 3)
-        assert (await parts.handout.getone()).offset == 0
-        parts.handout.fail(LookupError("fatal"))
-        for call in (parts.handout.getone, lambda: parts.handout.getmany((), 0, None)) * 2:
+        assert (await parts.delivery.getone()).offset == 0
+        parts.delivery.fail(LookupError("fatal"))
+        for call in (parts.delivery.getone, lambda: parts.delivery.getmany((), 0, None)) * 2:
             with pytest.raises(LookupError):
                 _ = await call()
 
@@ -213,17 +213,17 @@ async def test_offsets_that_compaction_left_without_records_are_passed_over() ->
         parts.assign(A)
         state = parts.reader.positions[A]
         arrive_gap(parts, 5)
-        assert await parts.handout.getmany((), 0, None) == {}
-        assert (state.position, state.processed) == (5, 5) and not parts.handout.in_hand({A})
+        assert await parts.delivery.getmany((), 0, None) == {}
+        assert (state.position, state.processed) == (5, 5) and not parts.delivery.in_hand({A})
         arrive_gap(parts, 2)
         parts.arrive(A, 1)
-        assert (await parts.handout.getone()).offset == 7
+        assert (await parts.delivery.getone()).offset == 7
         parts.arrive(A, 1)
         arrive_gap(parts, 3)
-        (records,) = (await parts.handout.getmany((), 0, None)).values()
+        (records,) = (await parts.delivery.getmany((), 0, None)).values()
         assert [record.offset for record in records] == [8]
         assert (state.position, state.processed) == (12, 8)
-        assert await parts.handout.getmany((), 0, None) == {}
+        assert await parts.delivery.getmany((), 0, None) == {}
         assert state.processed == 12
 
 
@@ -233,4 +233,4 @@ def arrive_gap(parts: Parts, how_many: int) -> None:
     data = gap_batch(start, start + how_many, 0)
     (header,) = validate(data)
     parts.reader.positions.buffer(A, FetchedBatch(A, header, data, start), header.size, header.next_offset)
-    parts.news.arrived()
+    parts.wakeups.arrived()

@@ -47,7 +47,7 @@ class Leaders(Parts):
             self.reader = Reader(
                 cluster=self.cluster,
                 scope=self.scope,
-                news=self.news,
+                wakeups=self.wakeups,
                 committed=Committed(self.coordinator, self.settings, self.clock).fetch,
                 settings=self.settings,
                 clock=self.clock,
@@ -84,7 +84,7 @@ async def test_a_partition_that_cannot_be_asked_for_holds_up_no_other(
             parts.reader.search([other, B], Reset.EARLIEST)
         await eventually(lambda: parts.position(B) is not None, what="a position")
         assert parts.position(B) == 7 and parts.position(other) is None
-        assert parts.news.error(other) is None
+        assert parts.wakeups.error(other) is None
 
 
 async def test_where_the_group_stands_holds_up_no_partition_without_a_committed_offset() -> None:
@@ -101,14 +101,14 @@ async def test_an_error_is_noted_when_the_time_is_up_and_the_position_is_looked_
     """And the partition is found as soon as it has a leader, though another one is asked for just then."""
     async with Leaders() as parts:
         parts.reader.add([A, B, C])
-        error = await eventually(lambda: parts.news.error(A), what="the error")
+        error = await eventually(lambda: parts.wakeups.error(A), what="the error")
         assert isinstance(error, LeaderNotAvailable) and "t-0" in error.message
-        assert parts.news.error(B) is None and parts.news.error(C) is None
+        assert parts.wakeups.error(B) is None and parts.wakeups.error(C) is None
         parts.brokers.leaders[A] = 1
         parts.brokers.epoch += 1
         await parts.cluster.refresh(["t"])
         await eventually(lambda: parts.position(A) == 7, what="the position")
-        assert parts.news.error(A) is None
+        assert parts.wakeups.error(A) is None
 
 
 @pytest.mark.parametrize("error", [NotLeaderOrFollower("moved"), OffsetNotAvailable("not yet")])

@@ -75,7 +75,7 @@ class Log(Parts):
 
     async def all(self) -> list[tuple[int, int]]:
         """What one get call hands out."""
-        found = await self.handout.getmany((), 0, None)
+        found = await self.delivery.getmany((), 0, None)
         return [(record.partition, record.offset) for records in found.values() for record in records]
 
 
@@ -109,7 +109,7 @@ async def test_it_is_raised_again_where_a_get_call_would_wait_for_nothing_else()
         log.fetched(A, BAD["noise"](0))
         for _ in range(3):
             with pytest.raises(UndecodableBatch):
-                _ = await log.handout.getone()
+                _ = await log.delivery.getone()
             with pytest.raises(UndecodableBatch):
                 _ = await log.all()
         log.reader.pause(A)
@@ -129,7 +129,7 @@ async def test_it_is_left_out_on_request(
     async with Log(on_undecodable="skip") as log:
         log.fetched(A, good(0), bad(5), good(10), bad(15))
         with caplog.at_level(logging.ERROR, "consumer"):
-            seen: list[ConsumerRecord] = [await log.handout.getone() for _ in range(10)]
+            seen: list[ConsumerRecord] = [await log.delivery.getone() for _ in range(10)]
             assert [record.offset for record in seen] == [*range(5), *range(10, 15)]
             assert await log.all() == []
         assert len(caplog.messages) == 2
@@ -142,7 +142,7 @@ async def test_it_is_left_out_on_request(
 async def test_as_a_batch_it_is_handed_out_and_named_when_it_is_decoded() -> None:
     async with Log() as log:
         log.fetched(A, BAD["noise"](0), good(5))
-        first, second = await log.handout.getbatches((), 0)
+        first, second = await log.delivery.getbatches((), 0)
         for decode in (first.columns, first.records):
             with pytest.raises(UndecodableBatch, match="t-0: offsets 0 to 4 cannot be decoded"):
                 _ = decode()

@@ -50,7 +50,7 @@ class Group(Parts):
         self.commits = Commits(
             self.coordinator,
             reader=self.reader,
-            handout=self.handout,
+            delivery=self.delivery,
             identity=lambda: self.identity,
             on_refused=self._refused,
             in_listener=lambda: self.in_listener,
@@ -90,10 +90,10 @@ async def test_what_is_committed_is_not_told_again() -> None:
         await group.commits.commit_processed(timeout_s=10)
         await group.commits.commit_processed(timeout_s=10)
         group.arrive(A, 2)
-        _ = await group.handout.getmany((), 0, None)
+        _ = await group.delivery.getmany((), 0, None)
         await group.commits.commit_processed(timeout_s=10)
         assert group.offsets() == [{A: 5, B: 5}], "the two records are in hand"
-        group.handout.done()
+        group.delivery.done()
         await group.commits.commit_processed([B], timeout_s=10)
         await group.commits.commit_processed(timeout_s=10)
         assert group.offsets() == [{A: 5, B: 5}, {A: 7}]
@@ -251,7 +251,7 @@ async def test_what_is_committed_of_itself_never_undoes_what_the_application_com
         group.assign(A)
         group.arrive(A, 3)
         for _ in range(3):
-            _ = await group.handout.getone()
+            _ = await group.delivery.getone()
 
         async def meanwhile(request: OffsetCommit) -> Any:
             tasks.create_task(group.commits.commit_processed(timeout_s=10))
@@ -270,14 +270,14 @@ async def test_a_commit_is_not_undone_by_the_next_one_that_the_consumer_makes() 
     async with Group() as group:
         group.assign(A, B)
         group.arrive(A, 4)
-        _ = await group.handout.getmany((), 0, 3)
+        _ = await group.delivery.getmany((), 0, 3)
         await group.commits.commit({A: 2})
         await group.commits.commit_processed(timeout_s=10)
         assert group.offsets() == [{A: 2}, {B: 0}]
-        assert group.handout.in_hand({A}), "one record is still in hand"
+        assert group.delivery.in_hand({A}), "one record is still in hand"
         await group.commits.commit(None)
-        assert group.offsets()[-1] == {A: 3, B: 0} and group.handout.in_hand({A})
-        _ = await group.handout.getone()
+        assert group.offsets()[-1] == {A: 3, B: 0} and group.delivery.in_hand({A})
+        _ = await group.delivery.getone()
         await group.commits.commit_processed(timeout_s=10)
         assert group.offsets()[-1] == {A: 3, B: 0}, "it is committed already"
 
@@ -287,7 +287,7 @@ async def test_a_commit_by_hand_is_not_lost_behind_an_automatic_one() -> None:
     async with Group() as group, asyncio.TaskGroup() as tasks:
         group.assign(A)
         group.arrive(A, 3)
-        _ = [await group.handout.getone() for _ in range(3)]
+        _ = [await group.delivery.getone() for _ in range(3)]
         automatic: list[asyncio.Task[None]] = []
 
         def refuse(_request: OffsetCommit) -> CoordinatorLoading:
@@ -309,15 +309,15 @@ async def test_a_commit_does_not_end_the_work_on_a_record(records: int) -> None:
         group.arrive(A, 5)
         for _ in range(records):
             await group.commits.commit(None)
-            _ = await group.handout.getone()
-        assert group.handout.in_hand({A})
-        drain = tasks.create_task(group.handout.drained({A}, 60))
+            _ = await group.delivery.getone()
+        assert group.delivery.in_hand({A})
+        drain = tasks.create_task(group.delivery.drained({A}, 60))
         await asyncio.sleep(0)
         assert not drain.done()
         await group.commits.commit(None)
         await asyncio.sleep(0)
         assert not drain.done()
-        group.handout.done()
+        group.delivery.done()
         assert await drain and group.reader.positions[A].processed == records
 
 
@@ -326,7 +326,7 @@ async def test_a_listener_commits_nothing_that_the_application_still_works_on() 
     async with Group() as group:
         group.assign(A, B)
         group.arrive(A, 4)
-        _ = await group.handout.getmany((), 0, 3)
+        _ = await group.delivery.getmany((), 0, 3)
         group.in_listener = True
         await group.commits.commit(None)
         assert group.offsets() == [{B: 0}, {A: 0}]
@@ -360,7 +360,7 @@ async def test_a_commit_of_all_does_not_miss_a_partition_of_which_nothing_was_ha
     async with Group(rebalanced) as group:
         group.assign(A, B)
         group.arrive(B, 1)
-        _ = await group.handout.getone()
+        _ = await group.delivery.getone()
         await group.commits.commit(None)
         assert group.offsets() == [{A: 0, B: 1}, {B: 1}]
 
@@ -374,7 +374,7 @@ async def test_an_expelled_member_hears_that_it_was_expelled(error: StrandlineEr
         group.expelling = True
         group.assign(A)
         group.arrive(A, 3)
-        _ = await group.handout.getmany((), 0, None)
+        _ = await group.delivery.getmany((), 0, None)
         offsets = {A: 3} if named else None
         for _ in range(2):
             with pytest.raises(UnknownMemberId, match=f"{error.message}.*t-0 is not committed"):
@@ -385,7 +385,7 @@ async def test_an_expelled_member_hears_that_it_was_expelled(error: StrandlineEr
             await group.commits.commit(offsets)
         assert all(A not in request.offsets or request.offsets[A].offset != 3 for request in group.sent[1:])
         group.arrive(A, 1)
-        _ = await group.handout.getone()
+        _ = await group.delivery.getone()
         await group.commits.commit({A: 1})
 
 

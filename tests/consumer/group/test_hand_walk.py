@@ -122,22 +122,22 @@ class Node(Parts):
         self.effects: asyncio.Queue[Assign | Revoke | Lose] = asyncio.Queue()
         self.brokers.topics["t"] = len(PARTITIONS)
         self.brokers.answers["OffsetCommit"] = self._answer
-        self.listening = Listening(self.handout.tell, limit_s=60)
+        self.listening = Listening(self.delivery.raise_next, limit_s=60)
         self.listening.listener = self._listener()
         self.commits = Commits(
             self.coordinator,
             reader=self.reader,
-            handout=self.handout,
+            delivery=self.delivery,
             identity=lambda: Identity(f"m{self.member}", 1),
             on_refused=self._refused,
             in_listener=lambda: self.listening.inside,
             settings=self.settings,
             clock=self.clock,
         )
-        self.handout.on_call = self.commits.lost.clear
+        self.delivery.on_call = self.commits.lost.clear
         self.handover = Handover(
             reader=self.reader,
-            handout=self.handout,
+            delivery=self.delivery,
             commits=self.commits,
             listening=self.listening,
             settings=self.settings,
@@ -168,7 +168,7 @@ class Node(Parts):
             self.world.give(name)
 
     def decide(self, effect: Assign | Revoke | Lose) -> None:
-        self.handover.foresee(effect)
+        self.handover.prepare(effect)
         self.effects.put_nowait(effect)
 
     async def carry_out(self) -> None:
@@ -236,14 +236,14 @@ class Node(Parts):
     async def _ask(self) -> list[ConsumerRecord]:
         match self.ask_by:
             case "getone":
-                return [await self.handout.getone()]
+                return [await self.delivery.getone()]
             case "wait_for":
-                return [await asyncio.wait_for(self.handout.getone(), 60)]
+                return [await asyncio.wait_for(self.delivery.getone(), 60)]
             case "task":
                 async with asyncio.TaskGroup() as tasks:
-                    return [await tasks.create_task(self.handout.getone())]
+                    return [await tasks.create_task(self.delivery.getone())]
             case _:
-                found = await self.handout.getmany((), 60_000, 3)
+                found = await self.delivery.getmany((), 60_000, 3)
                 return [record for records in found.values() for record in records]
 
     async def _handle(self, record: ConsumerRecord, member: int) -> None:
@@ -280,8 +280,8 @@ class CommitEndsTheWork(Node):
 
     async def _commit(self, offsets: dict[TopicPartition, int] | None) -> None:
         await super()._commit(offsets)
-        self.handout._handed.clear()
-        self.handout._processed.set()
+        self.delivery._handed.clear()
+        self.delivery._processed.set()
 
 
 async def walk(seed: int, node: type[Node] = Node) -> World:

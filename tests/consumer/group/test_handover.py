@@ -31,15 +31,15 @@ class Group(Parts):
         self.within: dict[str, Within] = {}
         self.committed: list[dict[TopicPartition, int]] = []
         self.brokers.answers["OffsetCommit"] = self._commit
-        self.listening = Listening(self.handout.tell, limit_s=60)
+        self.listening = Listening(self.delivery.raise_next, limit_s=60)
         self.listening.listener = self._listener()
         self.handover = Handover(
             reader=self.reader,
-            handout=self.handout,
+            delivery=self.delivery,
             commits=Commits(
                 self.coordinator,
                 reader=self.reader,
-                handout=self.handout,
+                delivery=self.delivery,
                 identity=lambda: Identity("m", 1),
                 on_refused=lambda identity, error: False,
                 in_listener=lambda: self.listening.inside,
@@ -91,7 +91,7 @@ class Group(Parts):
         """As the membership does: at once."""
         if isinstance(effect, Lose):
             self.owned -= set(effect.partitions)
-        self.handover.foresee(effect)
+        self.handover.prepare(effect)
 
 
 async def test_a_revoked_partition_is_drained_committed_told_and_released() -> None:
@@ -100,14 +100,14 @@ async def test_a_revoked_partition_is_drained_committed_told_and_released() -> N
         await group.take(A, B)
         assert group.readable == {A, B}
         group.arrive(A, 3)
-        _ = await group.handout.getmany((), 0, 2)
+        _ = await group.delivery.getmany((), 0, 2)
         revoke = Revoke(1, (A,), "moves")
         group.decide(revoke)
         assert group.readable == {B}
         running = tasks.create_task(group.handover.revoke(revoke))
         await asyncio.sleep(0)
         assert group.committed == [] and group.told == [("assigned", {A, B})]
-        assert await group.handout.getmany((), 0, None) == {}
+        assert await group.delivery.getmany((), 0, None) == {}
         assert await running
         assert group.committed == [{A: 2}]
         assert group.told[1:] == [("revoked", {A})]
@@ -119,7 +119,7 @@ async def test_partitions_lost_while_they_are_drained_are_lost_and_not_revoked()
     async with Group() as group, asyncio.TaskGroup() as tasks:
         await group.take(A)
         group.arrive(A, 3)
-        _ = await group.handout.getmany((), 0, None)
+        _ = await group.delivery.getmany((), 0, None)
         revoke, lose = Revoke(1, (A,), "moves"), Lose((A,), "expelled")
         group.decide(revoke)
         running = tasks.create_task(group.handover.revoke(revoke))
@@ -201,8 +201,8 @@ async def test_a_commit_that_fails_is_told_and_does_not_keep_the_group_waiting()
         assert await group.handover.revoke(revoke)
         assert group.told[-1] == ("revoked", {A})
         with pytest.raises(IllegalGeneration):
-            _ = await group.handout.getmany((), 0, None)
-        assert await group.handout.getmany((), 0, None) == {}
+            _ = await group.delivery.getmany((), 0, None)
+        assert await group.delivery.getmany((), 0, None) == {}
 
 
 async def test_with_nothing_in_hand_nothing_is_waited_for() -> None:

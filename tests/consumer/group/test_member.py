@@ -1,4 +1,4 @@
-"""A member's driver: what it does with the heart's news, and with a departure, at a bad moment."""
+"""A member's driver handles heartbeat reports and departures at a bad moment."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from strandline.consumer.core.heartbeat import Beat, Overdue
 from strandline.consumer.core.member_effects import Assign, Report, SendLeave
 from strandline.consumer.core.member_states import State
 from strandline.consumer.group.commits import Commits, Identity
 from strandline.consumer.group.handover import Handover
-from strandline.consumer.group.heartbeat import Beat, Heart, Overdue
+from strandline.consumer.group.heartbeat_task import HeartbeatTask
 from strandline.consumer.group.listener import Listening
 from strandline.consumer.group.member import LAST_REPORTS_S_MAX, Member
 from strandline.consumer.group.topics import Topics
@@ -30,20 +31,24 @@ from tests.waiting import eventually
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
+async def _never(_request: Any) -> None:
+    await asyncio.Event().wait()
+
+
 class Driven(Parts):
     """A stable member that owns both partitions, with records fetched of each."""
 
     def __init__(self) -> None:
         super().__init__()
         self.core = One().stable("t0 t1").core
-        self.listening = Listening(self.handout.tell, limit_s=60)
+        self.listening = Listening(self.delivery.raise_next, limit_s=60)
         self.handover = Handover(
             reader=self.reader,
-            handout=self.handout,
+            delivery=self.delivery,
             commits=Commits(
                 self.coordinator,
                 reader=self.reader,
-                handout=self.handout,
+                delivery=self.delivery,
                 identity=lambda: Identity(self.core.member, self.core.generation),
                 on_refused=lambda identity, error: False,
                 in_listener=lambda: self.listening.inside,
@@ -54,28 +59,35 @@ class Driven(Parts):
             settings=self.settings,
             owned=lambda: self.core.owned,
         )
-        self.heart = Heart(
-            "g", handout=self.handout, settings=self.settings, clock=self.clock, post=lambda _: None
+        self.heartbeats = HeartbeatTask(
+            "g",
+            delivery=self.delivery,
+            settings=self.settings,
+            clock=self.clock,
+            report=lambda _: None,
+            transport=self.brokers,
+            scope=self.scope,
         )
         self.member = Member(
             self.core,
             coordinator=self.coordinator,
-            handout=self.handout,
+            delivery=self.delivery,
             handover=self.handover,
-            heart=self.heart,
+            heartbeats=self.heartbeats,
             topics=Topics(self.cluster, self.clock),
             scope=self.scope,
             settings=self.settings,
             clock=self.clock,
-            on_fatal=self.handout.fail,
+            on_fatal=self.delivery.fail,
             on_settled=lambda: None,
         )
-        self.handout.on_call = self.member.polled
+        self.delivery.on_call = self.member.polled
 
     async def begin(self) -> None:
         self.brokers.topics["t"] = 2
         for rpc in ("ReportOwnership", "LeaveGroup"):
             self.brokers.answers[rpc] = lambda _: None
+        self.brokers.answers["JoinGroup"] = _never
         self.reader.positions.add([A, B], held=True)
         for name in (A, B):
             self.reader.positions.seek(name, 0)
@@ -87,27 +99,25 @@ class Driven(Parts):
 
     async def __aexit__(self, *error: object) -> None:
         await super().__aexit__(*error)
-        thread = self.heart.close()
-        if thread is not None:
-            await asyncio.to_thread(thread.join, 5)
+        assert await self.heartbeats.close()
 
 
 @pytest.mark.parametrize("call", ["getone", "getmany", "getbatches"])
 async def test_a_member_joins_again_though_it_is_found_overdue_in_the_middle_of_a_get_call(call: str) -> None:
-    """The handler blocked the loop for too long, with records fetched: the heart's news has waited for the
-    loop, and gets its turn when the next get call gives way. That call is the application's return."""
+    """The handler blocked the loop for too long, with records fetched. The report has waited for it, and
+    gets its turn when the next get call lets the loop run."""
     async with Driven() as one, asyncio.TaskGroup() as tasks:
         await one.begin()
-        _ = await one.handout.getone()
-        one.handout.interrupt()
+        _ = await one.delivery.getone()
+        one.delivery.interrupt()
         overdue = Overdue(Beat(one.core.member, one.core.generation), 9.0)
         asked: Any = {
-            "getone": one.handout.getone,
-            "getmany": lambda: one.handout.getmany((), 60_000, None),
-            "getbatches": lambda: one.handout.getbatches((), 60_000),
+            "getone": one.delivery.getone,
+            "getmany": lambda: one.delivery.getmany((), 60_000, None),
+            "getbatches": lambda: one.delivery.getbatches((), 60_000),
         }[call]
         asking = tasks.create_task(asked())
-        asyncio.get_running_loop().call_soon(one.member.heard, overdue)
+        asyncio.get_running_loop().call_soon(one.member.on_heartbeat, overdue)
         await eventually(lambda: not list(one.reader.positions), what="its partitions are lost")
         assert not asking.done() and one.core.state is State.JOINING
         asking.cancel()
@@ -117,11 +127,8 @@ async def test_a_departure_is_told_though_reports_cannot_be() -> None:
     """The others wait for the departure; what was not reported counts as lost."""
     left: list[LeaveGroup] = []
 
-    async def never(_request: Any) -> None:
-        await asyncio.Event().wait()
-
     async with Driven() as one:
-        one.brokers.answers["ReportOwnership"] = never
+        one.brokers.answers["ReportOwnership"] = _never
         one.brokers.answers["LeaveGroup"] = left.append
         one.member.start()
         change = OwnershipChange(OwnershipKind.REVOKED, (A,), 1, 1)
