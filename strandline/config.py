@@ -84,7 +84,8 @@ METRICS_CONNECTIONS_MAX: Final = 8
 
 
 class _Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="STRANDLINE_", extra="ignore", frozen=True)
+    # A process builds the validators of the one class that it uses.
+    model_config = SettingsConfigDict(env_prefix="STRANDLINE_", extra="ignore", frozen=True, defer_build=True)
 
     log_format: str = Field(default="json", pattern="^(json|console)$")
     log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
@@ -302,7 +303,7 @@ class ControllerSettings(ListenerSettings):
 class ClientSettings(BaseModel):
     """Settings that producer, consumer and admin share."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     request_timeout_ms: int = Field(default=10_000, ge=1)
     """Timeout of one attempt of one request."""

@@ -1,7 +1,7 @@
 """Metrics as plain values: the counters of a service, and the samples of a scrape.
 
 A service counts in plain integers and floats, on its event loop, and reads its live objects at a
-scrape. This module does not depend on Prometheus: `metrics_server` formats the samples, on another
+scrape. This module does not depend on Prometheus: `prometheus_text` formats the samples, on another
 thread.
 """
 

@@ -1,5 +1,4 @@
-"""Serves metrics over HTTP, in Prometheus' text format, with prometheus_client. No other module
-uses that library.
+"""Serves metrics over HTTP, in Prometheus' text format.
 
 Requests are answered on their own threads, so that no scrape, however slow or malformed, blocks the
 event loop. The loop does one thing for a scrape: it reads the service's objects in one turn, so
@@ -16,19 +15,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from itertools import accumulate
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import structlog
-from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.core import Metric as Family
-from prometheus_client.exposition import make_wsgi_app
-from prometheus_client.registry import Collector, CollectorRegistry
 
-from strandline.adapters.telemetry.metrics import Buckets, Kind, Metric, Sample
+from strandline.adapters.telemetry.metrics import Metric, Sample
 from strandline.config import METRICS_CONNECTIONS_MAX
 from strandline.errors import SettingsError
 from strandline.ports import Clock
@@ -47,6 +40,8 @@ ROOM_S_MAX: Final = 0.2
 STOP_POLL_S: Final = 0.1
 
 Read = Callable[[], Sequence[Sample]]
+Application = Callable[..., Iterable[bytes]]
+"""A WSGI application (PEP 3333)."""
 
 
 @asynccontextmanager
@@ -68,12 +63,9 @@ async def serve_metrics(
     if port is None:
         yield None
         return
-    registry = CollectorRegistry()
-    registry.register(_Readings(metrics, read, asyncio.get_running_loop(), clock, reading_s_max))
-    for collector in (ProcessCollector, PlatformCollector, GCCollector):
-        collector(registry=registry)
+    readings = _Readings(read, asyncio.get_running_loop(), clock, reading_s_max)
     try:
-        listener = _Listener(host, port, registry, request_s_max)
+        listener = _Listener(host, port, _Text(metrics, readings.samples), request_s_max)
     except OSError as error:
         raise SettingsError(
             f"setting metrics_port = {port}: cannot listen on {host}:{port}: {error.strerror} "
@@ -93,18 +85,10 @@ async def serve_metrics(
 # --- reading --------------------------------------------------------------------------------
 
 
-class _Readings(Collector):
-    """prometheus_client's view of a service. It is called on the threads of scrapes."""
+class _Readings:
+    """Readings of a service, made on its event loop for the threads of scrapes."""
 
-    def __init__(
-        self,
-        metrics: Sequence[Metric],
-        read: Read,
-        loop: asyncio.AbstractEventLoop,
-        clock: Clock,
-        wait_s_max: float,
-    ) -> None:
-        self._metrics = metrics
+    def __init__(self, read: Read, loop: asyncio.AbstractEventLoop, clock: Clock, wait_s_max: float) -> None:
         self._read = read
         self._loop = loop
         self._clock = clock
@@ -113,15 +97,9 @@ class _Readings(Collector):
         self._last: Future[Sequence[Sample]] | None = None
         self._asked = 0.0
 
-    def describe(self) -> Iterable[Family]:
-        return [_family(metric) for metric in self._metrics]
-
-    def collect(self) -> Iterable[Family]:
+    def samples(self) -> Sequence[Sample]:
         """Raises TimeoutError if the loop is busy for too long, RuntimeError once it is closed."""
-        families = {metric: _family(metric) for metric in self._metrics}
-        for sample in self._ask().result(self._wait_s_max):
-            _add(families[sample.metric], sample)
-        return families.values()
+        return self._ask().result(self._wait_s_max)
 
     def _ask(self) -> Future[Sequence[Sample]]:
         """The reading in progress, a recent one, or a new one."""
@@ -142,33 +120,22 @@ class _Readings(Collector):
             answer.set_exception(error)
 
 
-def _family(metric: Metric) -> Family:
-    match metric.kind:
-        case Kind.GAUGE:
-            return GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-        case Kind.COUNTER:
-            return CounterMetricFamily(
-                metric.name.removesuffix("_total"), metric.meaning, labels=metric.labels
-            )
-        case Kind.HISTOGRAM:
-            return HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+class _Text:
+    """The WSGI application that writes samples as text. Its library is loaded at the first scrape."""
 
+    def __init__(self, metrics: Sequence[Metric], samples: Callable[[], Sequence[Sample]]) -> None:
+        self._metrics = metrics
+        self._samples = samples
+        self._lock = threading.Lock()
+        self._application: Application | None = None
 
-def _add(family: Family, sample: Sample) -> None:
-    value = sample.value
-    if isinstance(family, HistogramMetricFamily):
-        assert isinstance(value, Buckets), sample
-        family.add_metric(sample.labels, buckets=_cumulative(value), sum_value=value.sum)
-    else:
-        assert isinstance(family, GaugeMetricFamily | CounterMetricFamily), family
-        assert not isinstance(value, Buckets), sample
-        family.add_metric(sample.labels, value)
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        with self._lock:
+            if self._application is None:
+                from strandline.adapters.telemetry.prometheus_text import text_application
 
-
-def _cumulative(buckets: Buckets) -> list[tuple[str, float]]:
-    """Pairs of (upper bound, cumulative count), as the format requires."""
-    ends = (*(str(float(bound)) for bound in buckets.bounds), "+Inf")
-    return list(zip(ends, accumulate(map(float, buckets.counts)), strict=True))
+                self._application = text_application(self._metrics, self._samples)
+        return self._application(environ, start_response)
 
 
 # --- HTTP -----------------------------------------------------------------------------------
@@ -194,7 +161,7 @@ class _Listener(ThreadingMixIn, WSGIServer):
     """A second process on this port must fail."""
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, request_s_max: float) -> None:
+    def __init__(self, host: str, port: int, text: Application, request_s_max: float) -> None:
         address = host.strip("[]")  # gRPC wants brackets around IPv6
         found = socket.getaddrinfo(address or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = found[0][0]
@@ -203,7 +170,7 @@ class _Listener(ThreadingMixIn, WSGIServer):
         self._open: deque[socket.socket] = deque()
         self._lock = threading.Lock()
         super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]  # a host and a port
-        self.set_app(_only_metrics(make_wsgi_app(registry)))
+        self.set_app(_only_metrics(text))
 
     def server_bind(self) -> None:
         """Binds as HTTPServer does, without a name lookup for this machine."""
@@ -256,7 +223,7 @@ def _hang_up(connection: socket.socket) -> None:
         return  # already closed
 
 
-def _only_metrics(metrics: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+def _only_metrics(metrics: Application) -> Application:
     """Serves prometheus_client's application at one path; by itself it answers any path."""
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
