@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
+from strandline.adapters.system_host import system_host
 from strandline.client import arguments as client_arguments
 from strandline.client.client import Client
 from strandline.client.coordinator import Coordinator
@@ -27,8 +28,8 @@ from strandline.consumer.reader import Reader
 from strandline.consumer.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp
 from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest
+from strandline.host import Host
 from strandline.ids import TopicPartition
-from strandline.ports import Clock, Transport
 from strandline.vocabulary.groups import CommittedOffset, TaskChange
 
 logger = logging.getLogger(__name__)
@@ -54,11 +55,12 @@ class Consumer(Client[ConsumerSettings]):
         bootstrap: str | Sequence[str],
         *,
         assignors: Sequence[str | Assignor] = ("sticky",),
-        transport: Transport | None = None,
-        clock: Clock | None = None,
+        host: Host | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__("consumer", bootstrap, load(ConsumerSettings, **settings), transport, clock)
+        self._host = host = host or system_host()
+        given = load(ConsumerSettings, **settings)
+        super().__init__("consumer", bootstrap, given, host.transport(None), host.clock)
         chosen = arguments.assignors(assignors)
         self._wakeups = Wakeups(self._clock)
         coordinator = self._make_coordinator()
@@ -108,7 +110,8 @@ class Consumer(Client[ConsumerSettings]):
             delivery=self._delivery,
             scope=self._scope,
             settings=self._settings,
-            clock=self._clock,
+            transport=self._transport,
+            host=self._host,
         )
 
     # --- life --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from strandline.adapters.system_host import system_host
 from strandline.client import arguments
 from strandline.client.client import Client
 from strandline.client.messages import ProducerIdentity
@@ -16,8 +17,8 @@ from strandline.client.retry import retry
 from strandline.client.wire.calls import INIT_PRODUCER_ID
 from strandline.config import ProducerSettings, load
 from strandline.errors import InvalidRequest, StrandlineError
+from strandline.host import Host
 from strandline.ids import NO_BROKER, TopicPartition
-from strandline.ports import Clock, Transport
 from strandline.producer.bulk import Pieces, not_bytes, one_batch, too_large
 from strandline.producer.core.accumulator import (
     Accumulator,
@@ -71,11 +72,12 @@ class Producer(Client[ProducerSettings]):
         self,
         bootstrap: str | Sequence[str],
         *,
-        transport: Transport | None = None,
-        clock: Clock | None = None,
+        host: Host | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__("producer", bootstrap, load(ProducerSettings, **settings), transport, clock)
+        host = host or system_host()
+        given = load(ProducerSettings, **settings)
+        super().__init__("producer", bootstrap, given, host.transport(None), host.clock)
         self._wall_ms = self._clock.wall_ms
         self._accumulator: Accumulator[Ticket] = Accumulator(self._settings)
         self._routes: dict[str, Route[Ticket]] = {}

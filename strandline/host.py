@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from strandline.config import ListenerSettings, ZooKeeperSettings
 from strandline.errors import StrandlineError
-from strandline.ports import Clock, Coordination, Files, Served, Transport
+from strandline.ports import BlockingTransport, Clock, Coordination, Files, Served, Transport
 from strandline.vocabulary.metadata import Endpoint
 
 P = ParamSpec("P")
@@ -51,6 +51,8 @@ class Host:
     """Draws the jitter of pauses, and producer ids, which must not be guessed either."""
     transport: Callable[[ShownKey | None], Transport]
     """Returns a transport with connections of its own; the caller closes it. None: its calls show no key."""
+    blocking_transport: Callable[[], BlockingTransport] | None = field(default=None, kw_only=True)
+    """Returns a transport for a thread of the caller, which closes it. None: this host has one thread."""
 
 
 # --- services -------------------------------------------------------------------------------

@@ -351,6 +351,37 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
+class BlockingCall(Protocol[ResponseOut]):
+    """One call in progress, of a transport that blocks."""
+
+    def result(self) -> ResponseOut:
+        """Wait for the answer. Raises the typed error in the answer, or OutcomeUnknown."""
+        ...
+
+    def on_done(self, listener: Callable[[], None]) -> None:
+        """Call `listener`, in another thread, once `result` would not block."""
+        ...
+
+    def cancel(self) -> None:
+        """Cancel the call, from any thread: `result` raises at once."""
+        ...
+
+
+class BlockingTransport(Protocol):
+    """Calls to peers by address, for code that must reach them while the event loop is blocked. Several
+    threads may use it."""
+
+    def begin(
+        self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> BlockingCall[Response]:
+        """Send a request; `result` of the returned call waits for the answer. Raises InvalidRequest."""
+        ...
+
+    def close(self) -> None:
+        """Cancel all calls and close the connections."""
+        ...
+
+
 # --- serving --------------------------------------------------------------------------------
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.system_host import system_host
 from strandline.client.scope import Scope, Startable
 from strandline.config import StreamsSettings, load
 from strandline.errors import InvalidRequest
-from strandline.ports import Clock
+from strandline.host import Host
 from strandline.streams.core.assignor import LearnerAssignor
 from strandline.streams.core.member import Received, StreamMember
 from strandline.streams.core.task import TaskId
@@ -67,13 +67,14 @@ class Streams(Startable):
         *,
         application_id: str,
         state_dir: str | Path,
-        clock: Clock | None = None,
+        host: Host | None = None,
         open_stores: OpenStores = StateFolder.take,
         **settings: Any,
     ) -> None:
         self._settings = load(StreamsSettings, application_id=application_id, state_dir=state_dir, **settings)
         self._subtopologies = topology.build(application_id)
-        self._clock = clock or SystemClock()
+        host = host or system_host()
+        self._clock = host.clock
         self._member: StreamMember[TaskId] = StreamMember()
         self._assignor = LearnerAssignor(
             self._member,
@@ -83,7 +84,7 @@ class Streams(Startable):
             on_received=self._received,
             stateless=[s.name for s in self._subtopologies if s.changelog is None],
         )
-        self._clients = Clients(bootstrap, self._assignor, self._settings, self._clock)
+        self._clients = Clients(bootstrap, self._assignor, self._settings, host)
         self._topics = InternalTopics(self._clients.admin, self._subtopologies, self._settings, self._clock)
         self._open_stores = open_stores
         self._stores: StateStores | None = None

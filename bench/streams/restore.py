@@ -107,7 +107,7 @@ async def _restore(bootstrap: Sequence[str] | str, topic: str, case: Case) -> An
     clock = SystemClock()
     with TemporaryDirectory(prefix="stream-restore-") as folder:
         stores = [TaskStore.open(Path(folder) / str(number), topic) for number in range(case.tasks)]
-        async with Restorer(bootstrap, settings={}, clock=clock) as restorer, asyncio.TaskGroup() as group:
+        async with Restorer(bootstrap, settings={}) as restorer, asyncio.TaskGroup() as group:
             late: list[float] = []
             looking = group.create_task(_look(clock, late))
             began = clock.monotonic()

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.adapters.rpc.blocking import BlockingTransport
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
 from strandline.client.scope import Scope
@@ -23,6 +22,7 @@ from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.commits import Commits, Identity
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.group.handover import Handover
+from strandline.consumer.group.heartbeat_task import HeartbeatTask
 from strandline.consumer.group.heartbeat_thread import HeartbeatThread
 from strandline.consumer.group.heartbeats import Heartbeats
 from strandline.consumer.group.listener import Listening, RebalanceListener
@@ -31,7 +31,8 @@ from strandline.consumer.group.refresh import Refresh
 from strandline.consumer.group.topics import Topics
 from strandline.consumer.reader import Reader
 from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineError
-from strandline.ports import Clock
+from strandline.host import Host
+from strandline.ports import Transport
 from strandline.vocabulary.groups import NO_GENERATION, TaskChange
 
 logger = logging.getLogger(__name__)
@@ -69,11 +70,14 @@ class Group:
         delivery: RecordDelivery,
         scope: Scope,
         settings: ConsumerSettings,
-        clock: Clock,
+        transport: Transport,
+        host: Host,
     ) -> None:
         self._id = group_id = coordinator.group
         self._settings = settings
-        self._clock = clock
+        self._transport = transport
+        self._host = host
+        self._clock = clock = host.clock
         self._scope = scope
         self._reader = reader
         self._delivery = delivery
@@ -90,13 +94,8 @@ class Group:
             settings=settings,
             clock=clock,
         )
-        self._refresh = Refresh(
-            self.commits,
-            Committed(coordinator, settings, clock),
-            reader=reader,
-            settings=settings,
-            clock=clock,
-        )
+        committed = Committed(coordinator, settings, clock)
+        self._refresh = Refresh(self.commits, committed, reader=reader, settings=settings, clock=clock)
         self._handover = Handover(
             reader=reader,
             delivery=delivery,
@@ -131,13 +130,24 @@ class Group:
         """False from a failed automatic commit until one succeeds: the error is logged once."""
 
     def _make_heartbeats(self) -> Heartbeats:
-        return HeartbeatThread(
+        if self._host.blocking_transport is not None:
+            return HeartbeatThread(
+                self._id,
+                delivery=self._delivery,
+                settings=self._settings,
+                clock=self._clock,
+                report=self._post,
+                transport=self._host.blocking_transport(),
+                threads=self._host.threads,
+            )
+        return HeartbeatTask(
             self._id,
             delivery=self._delivery,
             settings=self._settings,
             clock=self._clock,
             report=self._post,
-            transport=BlockingTransport(),
+            transport=self._transport,
+            scope=self._scope,
         )
 
     # --- life --------------------------------------------------------------------------------

@@ -12,14 +12,14 @@ import logging
 import threading
 from collections.abc import Callable
 
-from strandline.adapters.rpc.blocking import BlockingCall, BlockingTransport
 from strandline.client.wire.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.heartbeat import HeartbeatReport, LeaveOverdue, SendHeartbeat, Stopped, Wait
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.heartbeats import HEARTBEATS_END_S_MAX, Heartbeats
 from strandline.errors import StrandlineError
-from strandline.ports import Clock
+from strandline.host import Threads
+from strandline.ports import BlockingCall, BlockingTransport, Clock
 from strandline.vocabulary.groups import Joined, JoinGroup, MemberIdGiven
 
 logger = logging.getLogger(__name__)
@@ -37,12 +37,14 @@ class HeartbeatThread(Heartbeats):
         clock: Clock,
         report: Callable[[HeartbeatReport], None],
         transport: BlockingTransport,
+        threads: Threads,
     ) -> None:
         self._condition = threading.Condition()
         super().__init__(
             group, delivery=delivery, settings=settings, clock=clock, report=report, lock=self._condition
         )
         self._transport = transport
+        self._threads = threads
         self._call: BlockingCall[None] | None = None
         """The heartbeat in flight."""
         self._thread: threading.Thread | None = None
@@ -82,7 +84,7 @@ class HeartbeatThread(Heartbeats):
         if thread is None:
             self._transport.close()
             return True
-        await asyncio.to_thread(thread.join, HEARTBEATS_END_S_MAX)
+        await self._threads.run(thread.join, HEARTBEATS_END_S_MAX)
         return not thread.is_alive()
 
     def _changed(self) -> None:

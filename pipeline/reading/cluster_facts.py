@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from strandline.adapters.system_host import system_host
 from strandline.client.admin.groups import GroupAdmin
 from strandline.client.client import Client
 from strandline.client.cluster import Cluster
@@ -18,10 +19,10 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
 )
+from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.core.ranges import Bounds
-from strandline.ports import Clock, Transport
 from strandline.vocabulary.metadata import TopicMetadata
 
 Found = TypeVar("Found")
@@ -49,10 +50,10 @@ class ClusterFacts(Client[ClientSettings]):
         *,
         retries: int = 3,
         retry_interval_ms: int = 1_000,
-        transport: Transport | None = None,
-        clock: Clock | None = None,
+        host: Host | None = None,
     ) -> None:
-        super().__init__("driver's client", bootstrap, ClientSettings(), transport, clock)
+        host = host or system_host()
+        super().__init__("driver's client", bootstrap, ClientSettings(), host.transport(None), host.clock)
         self._tries = retries + 1
         self._interval_s = retry_interval_ms / 1000
         interval_ms = max(1, retry_interval_ms)

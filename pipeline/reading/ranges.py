@@ -13,6 +13,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from strandline.adapters.system_host import system_host
 from strandline.client.backoff import backoff_s
 from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
@@ -24,12 +25,12 @@ from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import Wakeups
 from strandline.errors import OffsetOutOfRange, StrandlineError
+from strandline.host import Host
 from strandline.ids import NO_EPOCH
 from strandline.pipeline.core import ranges
 from strandline.pipeline.core.ranges import DataLoss, OffsetRange
 from strandline.pipeline.errors import DataLost, ReadStalled
 from strandline.pipeline.reading.cluster_facts import describe
-from strandline.ports import Clock, Transport
 
 logger = logging.getLogger(__name__)
 
@@ -52,11 +53,11 @@ class RangeReader(Client[ConsumerSettings]):
         self,
         bootstrap: str | Sequence[str],
         *,
-        transport: Transport | None = None,
-        clock: Clock | None = None,
+        host: Host | None = None,
     ) -> None:
         settings = load(ConsumerSettings, offset_reset="none", buffer_bytes=BUFFER_BYTES)
-        super().__init__("range reader", bootstrap, settings, transport, clock)
+        host = host or system_host()
+        super().__init__("range reader", bootstrap, settings, host.transport(None), host.clock)
         self._wakeups = Wakeups(self._clock)
         self._reader = Reader(
             cluster=self._cluster,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from strandline.adapters.system_host import system_host
 from strandline.client.client import Client
 from strandline.client.retry import retry
 from strandline.config import ClientSettings
@@ -51,7 +52,8 @@ class SinkClient(Client[ClientSettings]):
 
     def __init__(self, options: SinkOptions) -> None:
         settings = ClientSettings(request_timeout_ms=options.request_timeout_ms)
-        super().__init__("sink", options.bootstrap, settings, None, None)
+        host = system_host()
+        super().__init__("sink", options.bootstrap, settings, host.transport(None), host.clock)
         self._delivery_s = options.delivery_timeout_ms / 1000
 
     def wall_ms(self) -> int:

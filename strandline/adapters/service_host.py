@@ -41,6 +41,7 @@ def service_host() -> ServiceHost:
         new_id=machine.new_id,
         random=machine.random,
         transport=machine.transport,
+        blocking_transport=machine.blocking_transport,
         listen=listen,
         connect_coordination=connect,
         probe=probed,

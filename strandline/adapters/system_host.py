@@ -8,6 +8,7 @@ from random import SystemRandom
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
+from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.files import SYSTEM_FILES
@@ -32,6 +33,7 @@ def system_host() -> Host:
         new_id=new_id,
         random=SystemRandom(),
         transport=GrpcTransport,
+        blocking_transport=GrpcBlockingTransport,
     )
 
 

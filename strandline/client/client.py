@@ -6,8 +6,6 @@ import logging
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope, Startable
 from strandline.config import ClientSettings
@@ -21,8 +19,8 @@ SettingsT = TypeVar("SettingsT", bound=ClientSettings)
 class Client(Startable, Generic[SettingsT]):
     """A connection to one cluster, which is started and stopped once.
 
-    A subclass starts what it adds after `super().start()`, and ends it around `super().stop()`. `what` names
-    the client in logs and errors. The transport, also one that is given, is closed with the client.
+    A subclass starts its own parts after `super().start()`, and ends them around `super().stop()`. `what` is
+    the client's name in logs and errors. `stop` closes the transport.
     """
 
     def __init__(
@@ -30,18 +28,18 @@ class Client(Startable, Generic[SettingsT]):
         what: str,
         bootstrap: str | Sequence[str],
         settings: SettingsT,
-        transport: Transport | None,
-        clock: Clock | None,
+        transport: Transport,
+        clock: Clock,
     ) -> None:
         self._what = what
         self._settings = settings
-        self._clock = clock or SystemClock()
-        self._transport = transport or GrpcTransport()
+        self._clock = clock
+        self._transport = transport
         self._cluster = Cluster(bootstrap, settings, self._transport, self._clock)
         self._scope = Scope(what, self._failed)
 
     async def start(self) -> None:
-        """Connects only when something is asked. Raises InvalidRequest if it was started before."""
+        """Connects only with the first request. Raises InvalidRequest if it was started before."""
         await self._scope.start()
         self._cluster.run(self._scope)
 

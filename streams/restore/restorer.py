@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from strandline.adapters.system_host import system_host
 from strandline.client.backoff import backoff_s
 from strandline.client.client import Client
 from strandline.client.messages import LATEST, ListedOffset
@@ -22,8 +23,8 @@ from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest, OffsetOutOfRange, StrandlineError, UnknownTopicOrPartition
+from strandline.host import Host
 from strandline.ids import TopicPartition
-from strandline.ports import Clock, Transport
 from strandline.streams.core.task import TaskId
 from strandline.streams.restore.identities import Identities
 from strandline.streams.restore.restoration import Restorable, Restoration
@@ -42,19 +43,19 @@ class Restorer(Client[ConsumerSettings]):
         bootstrap: str | Sequence[str],
         *,
         settings: Mapping[str, Any],
-        clock: Clock,
-        transport: Transport | None = None,
+        host: Host | None = None,
     ) -> None:
         loaded = load(ConsumerSettings, **{**settings, "offset_reset": "none"})
-        super().__init__("restorer", bootstrap, loaded, transport, clock)
-        self._wakeups = Wakeups(clock)
+        host = host or system_host()
+        super().__init__("restorer", bootstrap, loaded, host.transport(None), host.clock)
+        self._wakeups = Wakeups(self._clock)
         self._reader = Reader(
             cluster=self._cluster,
             scope=self._scope,
             wakeups=self._wakeups,
             committed=None,
             settings=self._settings,
-            clock=clock,
+            clock=self._clock,
         )
         self._restorations: dict[TopicPartition, Restoration] = {}
         self._identities = Identities(self._cluster)

@@ -11,7 +11,7 @@ from strandline.client.scope import Startable
 from strandline.config import ClientSettings, StreamsSettings
 from strandline.consumer.consumer import Consumer
 from strandline.consumer.core.assignors.assignor import Assignor
-from strandline.ports import Clock
+from strandline.host import Host
 from strandline.producer.producer import Producer
 from strandline.streams.restore.restorer import Restorer
 
@@ -31,18 +31,18 @@ class Clients(Startable):
     """Outputs and changelogs have separate producers: a refused batch of one leaves no gap in the other."""
 
     def __init__(
-        self, bootstrap: str | Sequence[str], assignor: Assignor, settings: StreamsSettings, clock: Clock
+        self, bootstrap: str | Sequence[str], assignor: Assignor, settings: StreamsSettings, host: Host
     ) -> None:
         shared = settings.model_dump(include=set(_SHARED))
         sending = shared | {"delivery_timeout_ms": settings.delivery_timeout_ms}
-        self.admin = Admin(bootstrap, clock=clock, **shared)
-        self.outputs = Producer(bootstrap, clock=clock, gapless=True, **sending)
-        self.changelogs = Producer(bootstrap, clock=clock, **sending)
-        self.restorer = Restorer(bootstrap, settings=shared, clock=clock)
+        self.admin = Admin(bootstrap, host=host, **shared)
+        self.outputs = Producer(bootstrap, host=host, gapless=True, **sending)
+        self.changelogs = Producer(bootstrap, host=host, **sending)
+        self.restorer = Restorer(bootstrap, settings=shared, host=host)
         self.consumer = Consumer(
             bootstrap,
             assignors=[assignor],
-            clock=clock,
+            host=host,
             group_id=settings.application_id,
             rebalance_protocol="cooperative",
             enable_auto_commit=False,

@@ -13,7 +13,7 @@ from strandline.ids import TopicPartition
 from strandline.records import encode_values, validate
 from strandline.vocabulary.groups import OffsetCommit
 from tests.consumer.brokers import Brokers
-from tests.strandline.client.network import FastClock
+from tests.strandline.client.network import FastClock, memory_host
 
 A = TopicPartition("t", 0)
 RECORDS = 3
@@ -27,7 +27,7 @@ class Closing:
         brokers = Brokers()
         brokers.answers["OffsetCommit"] = self._commit
         brokers.answers["OffsetFetch"] = lambda _: {}
-        self.consumer = Consumer("broker1:9092", transport=brokers, clock=FastClock(), group_id="g")
+        self.consumer = Consumer("broker1:9092", host=memory_host(brokers, FastClock()), group_id="g")
 
     def _commit(self, request: OffsetCommit) -> Any:
         self.committed |= {name: entry.offset for name, entry in request.offsets.items()}

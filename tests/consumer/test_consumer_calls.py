@@ -13,12 +13,12 @@ from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from tests.consumer.brokers import Brokers
 from tests.consumer.core.support.own_assignor import OwnAssignor
-from tests.strandline.client.network import FastClock
+from tests.strandline.client.network import FastClock, memory_host
 from tests.waiting import eventually
 
 
 def made(**settings: Any) -> Consumer:
-    return Consumer("broker1:9092", transport=Brokers(), clock=FastClock(), **settings)
+    return Consumer("broker1:9092", host=memory_host(Brokers(), FastClock()), **settings)
 
 
 async def test_a_consumer_that_failed_says_why_as_often_as_it_is_asked() -> None:

@@ -18,8 +18,8 @@ from strandline.errors import OutcomeUnknown
 from strandline.ports import Method, Request, Response
 
 
-class BlockingCall(Generic[Response]):
-    """One call in progress."""
+class GrpcBlockingCall(Generic[Response]):
+    """`BlockingCall` over gRPC."""
 
     def __init__(
         self,
@@ -34,7 +34,6 @@ class BlockingCall(Generic[Response]):
         self._future = future
 
     def result(self) -> Response:
-        """Wait for the answer. Raises the typed error in the answer, or OutcomeUnknown."""
         try:
             data = self._future.result()
         except grpc.FutureCancelledError as error:
@@ -48,16 +47,14 @@ class BlockingCall(Generic[Response]):
         return self._decode(data)
 
     def on_done(self, listener: Callable[[], None]) -> None:
-        """Call `listener`, in a gRPC thread, once `result` would not block."""
         self._future.add_done_callback(lambda _: listener())
 
     def cancel(self) -> None:
-        """Cancel the call, from any thread: `result` raises at once."""
         self._future.cancel()
 
 
-class BlockingTransport:
-    """Blocking calls over one channel for each address. It may be used from several threads."""
+class GrpcBlockingTransport:
+    """`BlockingTransport` over gRPC, one channel for each address."""
 
     def __init__(self) -> None:
         self._channels: dict[str, grpc.Channel] = {}
@@ -65,8 +62,7 @@ class BlockingTransport:
 
     def begin(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
-    ) -> BlockingCall[Response]:
-        """Send a request; `result` of the returned call waits for the answer. Raises InvalidRequest."""
+    ) -> GrpcBlockingCall[Response]:
         sent = encoded(method, request)
         with self._changing:
             channel = self._channels.get(address)
@@ -75,10 +71,9 @@ class BlockingTransport:
                 self._channels[address] = channel
         rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
         call = rpc.future(sent, timeout=timeout_s)
-        return BlockingCall(address, method.decode, call, call)
+        return GrpcBlockingCall(address, method.decode, call, call)
 
     def close(self) -> None:
-        """Cancel all calls and close the channels."""
         with self._changing:
             channels = list(self._channels.values())
             self._channels.clear()

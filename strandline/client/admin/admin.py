@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from strandline.adapters.system_host import system_host
 from strandline.client import arguments
 from strandline.client.admin.brokers import BrokerAdmin
 from strandline.client.admin.groups import GroupAdmin, GroupDescription
@@ -39,8 +40,9 @@ from strandline.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from strandline.host import Host
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
-from strandline.ports import Clock, Method, Request, Response, Transport
+from strandline.ports import Method, Request, Response
 from strandline.vocabulary.groups import CommittedOffset, ListedGroup
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, TopicMetadata
 from strandline.vocabulary.state_changes import StateChangeEvent
@@ -90,11 +92,12 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
         self,
         bootstrap: str | Sequence[str],
         *,
-        transport: Transport | None = None,
-        clock: Clock | None = None,
+        host: Host | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__("admin", bootstrap, load(ClientSettings, **settings), transport, clock)
+        host = host or system_host()
+        given = load(ClientSettings, **settings)
+        super().__init__("admin", bootstrap, given, host.transport(None), host.clock)
         self._groups = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
         self._controller: Endpoint | None = None
         self._controller_unknown = ""

@@ -67,7 +67,7 @@ class EventReader(Client[ClientSettings]):
         from_offsets: Sequence[int] = (),
         since_ms: int = 0,
         transport: Transport,
-        clock: Clock | None = None,
+        clock: Clock,
         **settings: Any,
     ) -> None:
         super().__init__("event reader", bootstrap, load(ClientSettings, **settings), transport, clock)

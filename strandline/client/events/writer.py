@@ -83,8 +83,8 @@ class EventWriter(Client[ClientSettings]):
         *,
         events_max: int,
         prepare: Callable[[], Awaitable[object]],
-        transport: Transport | None = None,
-        clock: Clock | None = None,
+        transport: Transport,
+        clock: Clock,
         **settings: Any,
     ) -> None:
         super().__init__("event writer", bootstrap, load(ClientSettings, **settings), transport, clock)
@@ -110,7 +110,7 @@ class EventWriter(Client[ClientSettings]):
         return len(self._waiting)
 
     async def start(self) -> None:
-        """Connects only when there is something to write."""
+        """Connects only with the first event."""
         await super().start()
         self._scope.spawn(self._run(), "write")
 

@@ -13,10 +13,11 @@ from typing import Any
 import grpc
 import pytest
 
-from strandline.adapters.rpc.blocking import BlockingTransport
+from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.rpc.wire_errors import error_to_wire
 from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.system_host import SystemThreads
 from strandline.consumer.core.heartbeat import HeartbeatReport, Overdue, Refused, Stopped
 from strandline.consumer.group.heartbeat_task import HeartbeatTask
 from strandline.consumer.group.heartbeat_thread import HeartbeatThread
@@ -80,7 +81,8 @@ class Beating:
             settings=self.parts.settings,
             clock=SystemClock(),
             report=self.reports.append,
-            transport=BlockingTransport(),
+            transport=GrpcBlockingTransport(),
+            threads=SystemThreads(),
         )
 
     def _task(self) -> Heartbeats:

@@ -16,7 +16,7 @@ from strandline.vocabulary.groups import CommittedOffset, OffsetCommit, OffsetFe
 from tests.broker.core.groups.support.stage import LIMITS, Stage
 from tests.consumer.brokers import Brokers
 from tests.consumer.group.test_commits import Group
-from tests.strandline.client.network import FastClock
+from tests.strandline.client.network import FastClock, memory_host
 from tests.waiting import eventually
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -133,7 +133,7 @@ async def test_the_offsets_of_an_idle_consumer_never_expire() -> None:
     brokers.answers |= {"OffsetCommit": commit, "OffsetFetch": fetch}
     stage.commit({A: 7})
     consumer = Consumer(
-        "broker1:9092", transport=brokers, clock=FastClock(), group_id="g", offsets_refresh_ms=1_000
+        "broker1:9092", host=memory_host(brokers, FastClock()), group_id="g", offsets_refresh_ms=1_000
     )
     async with consumer:
         consumer.assign([A])

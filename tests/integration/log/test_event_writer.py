@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from strandline import Admin, Consumer
+from strandline.adapters.system.clock import SystemClock
 from strandline.client.events.writer import EventWriter
 from strandline.client.messages import CreateTopics, NewTopic
 from strandline.client.wire.calls import CREATE_TOPICS
@@ -57,6 +58,7 @@ async def writer(
         events_max=events_max,
         prepare=prepare,
         transport=await member_transport(cluster),
+        clock=SystemClock(),
     ) as found:
         yield found
     await transport.close()

@@ -337,6 +337,7 @@ async def tell(cluster: LocalCluster, group: str, event: dict[str, Any]) -> None
         events_max=10,
         prepare=prepare,
         transport=await member_transport(cluster),
+        clock=SystemClock(),
     ) as writer:
         writer.put(group.encode(), json.dumps(event).encode(), event["at_ms"])
         assert await writer.flush(30)

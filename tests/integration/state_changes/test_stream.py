@@ -14,6 +14,7 @@ import pytest
 from strandline import Admin
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.rpc.wire_errors import error_from_wire
+from strandline.adapters.system.clock import SystemClock
 from strandline.client.events.reader import EventReader
 from strandline.client.messages import StateChangesAnswer, StateChangesQuery
 from strandline.client.wire.state_changes import STATE_CHANGES
@@ -152,7 +153,7 @@ async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_di
     """CORRECTNESS H8: only what is committed is read, so no leader takes back what another one told."""
     transport = GrpcTransport()
     async with EventReader(
-        cluster.bootstrap, STATE_CHANGES_TOPIC, follow=True, transport=transport
+        cluster.bootstrap, STATE_CHANGES_TOPIC, follow=True, transport=transport, clock=SystemClock()
     ) as reader:
         found: list[str] = []
         offsets: list[int] = []
@@ -279,6 +280,7 @@ async def test_since_begins_near_the_time_and_not_at_the_start(cluster: LocalClu
         follow=False,
         since_ms=3_999_999_999_999,
         transport=transport,
+        clock=SystemClock(),
     ) as reader:
         records = await reader.read(20)
     await transport.close()

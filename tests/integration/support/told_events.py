@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from strandline import Admin
+from strandline.adapters.system.clock import SystemClock
 from strandline.client.events.writer import EventWriter
 from strandline.ids import (
     STATE_CHANGES_TOPIC,
@@ -93,5 +94,6 @@ async def telling(cluster: LocalCluster) -> AsyncIterator[Told]:
         events_max=100_000,
         prepare=prepare,
         transport=await member_transport(cluster),
+        clock=SystemClock(),
     ) as writer:
         yield Told(writer)

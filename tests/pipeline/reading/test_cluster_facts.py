@@ -13,6 +13,7 @@ from strandline.pipeline.core.options import Selection
 from strandline.pipeline.core.ranges import Bounds
 from strandline.pipeline.reading.cluster_facts import ClusterFacts
 from tests.pipeline.log_world import CLOCK, LogWorld
+from tests.strandline.client.network import memory_host
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 TOPIC = Selection(topics=("t",))
@@ -26,7 +27,7 @@ def world() -> LogWorld:
 @pytest.fixture
 async def facts(world: LogWorld) -> AsyncIterator[ClusterFacts]:
     async with ClusterFacts(
-        "broker1:1,broker2:1", retries=2, retry_interval_ms=1, transport=world, clock=CLOCK
+        "broker1:1,broker2:1", retries=2, retry_interval_ms=1, host=memory_host(world, CLOCK)
     ) as started:
         yield started
 

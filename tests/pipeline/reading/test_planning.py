@@ -15,6 +15,7 @@ from strandline.pipeline.errors import DataLost, InvalidOption, NoOffset
 from strandline.pipeline.reading.cluster_facts import ClusterFacts, Snapshot
 from strandline.pipeline.reading.planning import begin, check_existing, finish, in_logs
 from tests.pipeline.log_world import CLOCK, LogWorld
+from tests.strandline.client.network import memory_host
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -42,7 +43,7 @@ async def logs() -> AsyncIterator[Logs]:
         first.write(2, timestamp_ms=timestamp_ms)
     first.forget(2)
     second.write(3, timestamp_ms=1_000)
-    async with ClusterFacts("broker1:1", retries=0, transport=world, clock=CLOCK) as facts:
+    async with ClusterFacts("broker1:1", retries=0, host=memory_host(world, CLOCK)) as facts:
         yield Logs(facts)
 
 

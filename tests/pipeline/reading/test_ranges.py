@@ -13,6 +13,7 @@ from strandline.pipeline.core.ranges import OffsetRange
 from strandline.pipeline.errors import DataLost, ReadStalled
 from strandline.pipeline.reading.ranges import RangeReader
 from tests.pipeline.log_world import CLOCK, LogWorld
+from tests.strandline.client.network import memory_host
 from tests.waiting import eventually
 
 SOON_S = 0.3
@@ -26,7 +27,7 @@ def world() -> LogWorld:
 
 @pytest.fixture
 async def reader(world: LogWorld) -> AsyncIterator[RangeReader]:
-    async with RangeReader("broker1:1,broker2:1", transport=world, clock=CLOCK) as started:
+    async with RangeReader("broker1:1,broker2:1", host=memory_host(world, CLOCK)) as started:
         yield started
 
 

@@ -18,6 +18,7 @@ from strandline.pipeline.reading.batch_source import RangePartition
 from strandline.pipeline.reading.cluster_facts import ClusterFacts
 from strandline.pipeline.reading.stream_source import StreamReader
 from tests.pipeline.log_world import CLOCK, LogWorld
+from tests.strandline.client.network import memory_host
 
 ALL = ReadAllAvailable()
 Offset = dict[str, Any]
@@ -46,7 +47,7 @@ class Query:
         self.reader = StreamReader(
             options,
             lambda _: ClusterFacts(
-                options.bootstrap, retries=1, retry_interval_ms=1, transport=self._world, clock=CLOCK
+                options.bootstrap, retries=1, retry_interval_ms=1, host=memory_host(self._world, CLOCK)
             ),
         )
 

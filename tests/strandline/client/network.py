@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
+from strandline.adapters.system_host import system_host
 from strandline.client.messages import MetadataAnswer, MetadataQuery
 from strandline.client.wire.calls import METADATA
 from strandline.errors import BrokerNotAvailable
+from strandline.host import Host
 from strandline.ids import TopicId
-from strandline.ports import Method, Request, Response, Stream
+from strandline.ports import Clock, Method, Request, Response, Stream, Transport
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 LONG_S = 30.0
+
+
+def memory_host(transport: Transport, clock: Clock) -> Host:
+    """A host with this network and this clock, and one thread."""
+    return replace(system_host(), transport=lambda _key: transport, blocking_transport=None, clock=clock)
+
 
 Handler = Callable[[MetadataQuery], Awaitable[MetadataAnswer]]
 

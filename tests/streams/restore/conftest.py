@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.system.clock import SystemClock
 from strandline.local.cluster import LocalCluster
 from strandline.streams.restore.restorer import Restorer
 from strandline.streams.storage.task_store import TaskStore
@@ -27,7 +26,7 @@ async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
 
 @pytest.fixture
 async def restorer(cluster: LocalCluster) -> AsyncIterator[Restorer]:
-    async with Restorer(cluster.bootstrap, settings={}, clock=SystemClock()) as running:
+    async with Restorer(cluster.bootstrap, settings={}) as running:
         yield running
 
 

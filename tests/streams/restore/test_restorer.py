@@ -12,7 +12,7 @@ import pytest
 
 from strandline import Admin, LocalCluster, Producer, TopicPartition
 from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.system_host import system_host
 from strandline.client.fetches import FetchRequest
 from strandline.errors import InvalidRequest, StorageFailed, UnknownTopicOrPartition
 from strandline.ports import Method, Request, Response, Stream
@@ -100,7 +100,8 @@ async def test_a_restoration_goes_on_from_the_checkpoint(
     await changelog.fill(70)
     store = open_store("one")
     transport = Watched()
-    async with Restorer(cluster.bootstrap, settings={}, clock=SystemClock(), transport=transport) as later:
+    watched = replace(system_host(), transport=lambda _key: transport)
+    async with Restorer(cluster.bootstrap, settings={}, host=watched) as later:
         restoration = later.begin(changelog.task, changelog.name, store)
         assert await restoration.complete() == changelog.end
     assert restoration.restored == 70
@@ -116,7 +117,8 @@ async def test_what_is_ended_before_it_is_placed_is_never_read(
     await ended.fill(100)
     await other.fill(100)
     transport = Watched()
-    async with Restorer(cluster.bootstrap, settings={}, clock=SystemClock(), transport=transport) as restorer:
+    watched = replace(system_host(), transport=lambda _key: transport)
+    async with Restorer(cluster.bootstrap, settings={}, host=watched) as restorer:
         for turns in (30, 3, 2, 1, 0):
             store = open_store()
             store.apply([], 1_000)
@@ -291,7 +293,7 @@ async def remade(cluster: LocalCluster, topic: str) -> bool:
 
 async def test_a_changelog_that_does_not_exist_is_told(cluster: LocalCluster, open_store: OpenStore) -> None:
     settings = {"request_timeout_ms": 500}
-    async with Restorer(cluster.bootstrap, settings=settings, clock=SystemClock()) as restorer:
+    async with Restorer(cluster.bootstrap, settings=settings) as restorer:
         nowhere = TopicPartition("no-such-changelog", 0)
         restoration = restorer.begin(TaskId("no-such", 0), nowhere, open_store())
         with pytest.raises(UnknownTopicOrPartition):
@@ -345,7 +347,7 @@ async def test_who_waits_is_told_when_the_restorer_stops(
 ) -> None:
     (changelog,) = await new_changelogs(cluster)
     store = open_store()
-    async with Restorer(cluster.bootstrap, settings={}, clock=SystemClock()) as restorer:
+    async with Restorer(cluster.bootstrap, settings={}) as restorer:
         restoration = restorer.begin(changelog.task, changelog.name, store)
         async with asyncio.TaskGroup() as tasks:
             waiting = tasks.create_task(raised(restoration.within(-1)))

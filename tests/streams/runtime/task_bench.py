@@ -142,7 +142,7 @@ class Bench:
         # It sends nothing before it is flushed, so what is there was.
         self.outputs = Producer(bootstrap, gapless=True, linger_ms=60_000)
         self.changelogs = Producer(bootstrap)
-        self.restorer = Restorer(bootstrap, settings={}, clock=self.clock)
+        self.restorer = Restorer(bootstrap, settings={})
         self.admin = Admin(bootstrap)
         self.opened = opened
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import grpc
 import pytest
 
-from strandline.adapters.rpc.blocking import BlockingTransport
+from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.rpc.wire_errors import never_sent
 from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
@@ -97,7 +97,7 @@ async def test_a_message_of_a_stream_that_cannot_be_sent_is_refused_and_the_stre
 
 @pytest.mark.parametrize("group", UNSENDABLE)
 async def test_a_call_of_a_thread_that_cannot_be_sent_is_refused(echo: Echo, group: str) -> None:
-    transport = BlockingTransport()
+    transport = GrpcBlockingTransport()
     with pytest.raises(InvalidRequest, match="/echo/Ask cannot be sent: "):
         transport.begin(echo.address, ASK, group, timeout_s=TIMEOUT_S)
     assert echo.arrived == []

@@ -202,6 +202,7 @@ async def told(cluster: LocalCluster, first: str) -> AsyncIterator[Told]:
         events_max=1_000,
         prepare=prepare,
         transport=await member_transport(cluster),
+        clock=SystemClock(),
     ) as writer:
         yield Told(writer)
 

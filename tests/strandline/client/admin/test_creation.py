@@ -20,7 +20,7 @@ from strandline.errors import (
 from strandline.ids import NO_BROKER, TopicId
 from strandline.ports import Method, Request, Response, Stream
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
-from tests.strandline.client.network import FastClock
+from tests.strandline.client.network import FastClock, memory_host
 
 OURS, OTHER = TopicId("a" * 32), TopicId("b" * 32)
 BROKER, CONTROLLER = Endpoint(1, "broker1", 9092), Endpoint(9, "controller9", 9093)
@@ -77,7 +77,7 @@ class Cluster:
 
 
 def admin_of(cluster: Cluster, clock: FastClock) -> Admin:
-    return Admin("broker1:9092", transport=cluster, clock=clock)
+    return Admin("broker1:9092", host=memory_host(cluster, clock))
 
 
 @pytest.mark.parametrize("created_again", [False, True])

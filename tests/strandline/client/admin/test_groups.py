@@ -40,7 +40,7 @@ from strandline.vocabulary.groups import (
     ListedGroup,
     OffsetCommit,
 )
-from tests.strandline.client.network import FastClock, Network, endpoint, metadata
+from tests.strandline.client.network import FastClock, Network, endpoint, memory_host, metadata
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 BROKER_1, BROKER_2, BROKER_3 = (endpoint(number).address for number in (1, 2, 3))
@@ -79,7 +79,7 @@ class Brokers(Network):
 
 @asynccontextmanager
 async def looking_after(brokers: Brokers) -> AsyncIterator[Admin]:
-    async with Admin(BROKER_1, transport=brokers, clock=FastClock()) as admin:
+    async with Admin(BROKER_1, host=memory_host(brokers, FastClock())) as admin:
         yield admin
 
 

@@ -27,7 +27,7 @@ from strandline.ports import Method, Request, Response, Stream, StreamEnded
 from strandline.vocabulary.metadata import ClusterMetadata
 from strandline.vocabulary.state_changes import StateChangeEvent
 from tests.integration.support.told_events import REQUESTED
-from tests.strandline.client.network import FastClock, endpoint
+from tests.strandline.client.network import FastClock, endpoint, memory_host
 
 Answer = StateChangesAnswer | StrandlineError
 END = StreamEnded("the controller ended the stream")
@@ -104,7 +104,7 @@ class Told:
 
 async def read(controllers: Controllers, **asked: Any) -> list[int]:
     """The numbers of all events, until the reading ends."""
-    async with Admin("broker9:9092", transport=controllers, clock=FastClock()) as admin:
+    async with Admin("broker9:9092", host=memory_host(controllers, FastClock())) as admin:
         return [int(each.id) async for each in admin.state_changes(**asked)]
 
 
@@ -135,7 +135,7 @@ async def test_it_follows_the_one_that_the_last_one_names() -> None:
 
 async def test_who_follows_goes_on_where_a_stream_ended_in_good_order() -> None:
     controllers = Controllers([ON, told(1, at=1), END], [ON, told(2, at=2), InvalidRequest("enough")])
-    async with Admin("broker9:9092", transport=controllers, clock=FastClock()) as admin:
+    async with Admin("broker9:9092", host=memory_host(controllers, FastClock())) as admin:
         found: list[str] = []
         with pytest.raises(InvalidRequest, match="enough"):
             async for each in admin.state_changes(follow=True):
@@ -165,7 +165,7 @@ async def test_streams_that_break_without_a_word_are_not_opened_for_ever() -> No
 
 async def test_who_stops_early_closes_the_stream() -> None:
     controllers = Controllers([ON, told(1, 2, at=2), END])
-    async with Admin("broker9:9092", transport=controllers, clock=FastClock()) as admin:
+    async with Admin("broker9:9092", host=memory_host(controllers, FastClock())) as admin:
         changes = admin.state_changes()
         assert (await anext(changes)).id == "1"
         assert controllers.open_streams == 1

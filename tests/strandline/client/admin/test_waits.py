@@ -11,7 +11,7 @@ from strandline import Admin
 from strandline.client.messages import MetadataAnswer
 from strandline.client.waits import WAITS_LOGGER
 from strandline.errors import NotController, UnknownTopicOrPartition
-from tests.strandline.client.network import FastClock, Network, answering, metadata
+from tests.strandline.client.network import FastClock, Network, answering, memory_host, metadata
 
 CUT_OFF = "broker 1 cannot ask ZooKeeper for it: ZooKeeper cannot be reached right now"
 
@@ -19,7 +19,7 @@ CUT_OFF = "broker 1 cannot ask ZooKeeper for it: ZooKeeper cannot be reached rig
 def admin(answer: MetadataAnswer) -> tuple[Admin, Network]:
     network = Network()
     network.brokers["broker1:9092"] = answering(answer)
-    return Admin("broker1:9092", transport=network, clock=FastClock()), network
+    return Admin("broker1:9092", host=memory_host(network, FastClock())), network
 
 
 def cut_off() -> MetadataAnswer:
