@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from strandline import Consumer, ConsumerRecord, LocalCluster, TopicPartition
 from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.system_host import system_host
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
@@ -108,12 +110,15 @@ async def test_a_listener_may_take_longer_than_a_session(cluster: LocalCluster) 
         assert slow.errors == []
 
 
+@pytest.mark.parametrize("threads", ["several", "one"])
 async def test_who_never_asks_for_records_leaves_and_comes_back(
-    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture, threads: str
 ) -> None:
-    """max_poll_interval_ms: others take over, the log names the setting, the next get call joins again."""
+    """max_poll_interval_ms: others take over, the log names the setting, the next get call joins again. So it
+    is on a host with one thread, where heartbeats have a task."""
     topic = await new_topic(cluster, 2)
-    async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
+    host = system_host() if threads == "several" else replace(system_host(), blocking_transport=None)
+    async with Members(cluster, [topic], rebalance_protocol="cooperative", host=host) as members:
         slow = await members.join(max_poll_interval_ms=1_000, session_timeout_ms=60_000)
         await members.settled(slow, partitions=2)
         go_on = asyncio.Event()
