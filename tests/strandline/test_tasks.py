@@ -143,3 +143,14 @@ async def test_who_is_cancelled_in_a_group_that_is_caught_is_cancelled() -> None
         await begun.wait()
         waiting.cancel()
     assert waiting.cancelled()
+
+
+async def test_of_parts_that_fail_together_the_first_counts() -> None:
+    """The result does not depend on the order of a set of tasks."""
+
+    async def fail(number: int) -> None:
+        raise _Broken(number)
+
+    for _ in range(10):
+        failure = await until_failure(_Broken, *(fail(number) for number in range(8)))
+        assert failure.args == (0,)
