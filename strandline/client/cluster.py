@@ -224,7 +224,7 @@ class Cluster:
     def follow(self, name: TopicPartition, error: StrandlineError) -> None:
         """The known leader failed with this error: follow the error's hint, or request the leader.
 
-        A hint with an older epoch than the known one is outdated, and is ignored.
+        A hint with an older epoch than the known one is outdated, and does not count.
         """
         known = self._leaders.get(name)
         hint = error.leader
