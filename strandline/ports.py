@@ -243,7 +243,8 @@ class Files(Protocol):
         ...
 
     def make_directory(self, path: Path) -> bool:
-        """Create a directory with its parents; False if it existed."""
+        """Create a directory with its parents; False if it existed. Raises FileExistsError if a file has
+        its path."""
         ...
 
     def sizes(self, path: Path) -> dict[str, int]:

@@ -96,6 +96,8 @@ class SystemFiles:
         try:
             path.mkdir(parents=True)
         except FileExistsError:
+            if not path.is_dir():
+                raise
             return False
         return True
 

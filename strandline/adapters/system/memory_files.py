@@ -131,6 +131,8 @@ class MemoryFiles:
         self._unsynced_names = [change for change in self._unsynced_names if change[0].parent != path]
 
     def make_directory(self, path: Path) -> bool:
+        if path in self._names:
+            raise FileExistsError(errno.EEXIST, "a file has this path", str(path))
         made = path not in self._directories
         self._directories.update((path, *path.parents))
         return made

@@ -62,6 +62,8 @@ def test_directories_are_listed_renamed_and_removed(files: Files, tmp_path: Path
     descriptor = files.open(tmp_path / "a" / "inner" / "file", create=True)
     files.close(files.open(tmp_path / "not a directory", create=True))
     assert sorted(files.directories(tmp_path)) == ["a", "b"]
+    with pytest.raises(FileExistsError):
+        files.make_directory(tmp_path / "not a directory")
     files.rename_directory(tmp_path / "a", tmp_path / "c")
     assert sorted(files.directories(tmp_path)) == ["b", "c"]
     files.append(descriptor, (b"12",))
