@@ -156,7 +156,7 @@ def _encode_create_topics(request: CreateTopics) -> bytes:
             config=topic.config,
             assignments=[admin_pb2.ReplicaAssignment(replicas=replicas) for replicas in topic.assignments],
         )
-    return message.SerializeToString()
+    return message.SerializeToString(deterministic=True)  # it has a map
 
 
 def _results(messages: Sequence[admin_pb2.TopicResult]) -> list[TopicResult]:
@@ -183,7 +183,7 @@ def _encode_alter_topic(request: AlterTopic) -> bytes:
         assignments=[admin_pb2.ReplicaAssignment(replicas=replicas) for replicas in request.assignments],
     )
     message.set.update(request.set)
-    return message.SerializeToString()
+    return message.SerializeToString(deterministic=True)  # it has a map
 
 
 def _decode_alter_topic(data: bytes) -> None:
