@@ -14,7 +14,6 @@ from strandline.adapters.system_host import system_host
 from strandline.client import arguments as client_arguments
 from strandline.client.client import Client
 from strandline.client.coordinator import Coordinator
-from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.config import ConsumerSettings, load
 from strandline.consumer import arguments
 from strandline.consumer.core.assignors.assignor import Assignor
@@ -31,6 +30,7 @@ from strandline.errors import InvalidRequest
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, TaskChange
+from strandline.vocabulary.log import EARLIEST, LATEST, ListedOffset
 
 logger = logging.getLogger(__name__)
 

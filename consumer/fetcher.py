@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from strandline.adapters.codecs.log import FETCH
 from strandline.client.broker_stream import BrokerStream
 from strandline.client.cluster import Cluster
-from strandline.client.fetches import FetchRequest, FetchResponse
-from strandline.client.wire.fetch import FETCH
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.positions import Effect, Positions
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Stream
+from strandline.vocabulary.log import FetchAnswer, FetchRequest
 
 FETCHES_IN_FLIGHT_MAX: Final = 4
 """One may be a long poll for partitions at their ends; the others are for partitions added meanwhile."""
 
 
-class Fetcher(BrokerStream[FetchRequest, FetchResponse]):
+class Fetcher(BrokerStream[FetchRequest, FetchAnswer]):
     """Fetches the assigned partitions that one broker leads."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Fetcher(BrokerStream[FetchRequest, FetchResponse]):
     def _oldest_at(self) -> float | None:
         return next(iter(self._unanswered.values()), None)
 
-    async def _write(self, stream: Stream[FetchRequest, FetchResponse]) -> None:
+    async def _write(self, stream: Stream[FetchRequest, FetchAnswer]) -> None:
         settings = self._settings
         while True:
             self._wanted.clear()
@@ -75,18 +75,18 @@ class Fetcher(BrokerStream[FetchRequest, FetchResponse]):
                 self._unanswered[plan.number] = self._clock.monotonic()
                 await stream.write(
                     FetchRequest(
-                        plan,
-                        wait_ms=settings.fetch_wait_ms,
-                        bytes_min=settings.fetch_min_bytes,
-                        bytes_max=settings.fetch_bytes,
-                        partition_bytes_max=settings.partition_fetch_bytes,
+                        plan.number,
+                        settings.fetch_wait_ms,
+                        settings.fetch_min_bytes,
+                        settings.fetch_bytes,
+                        plan.wanted,
                     )
                 )
             await self._wanted.wait()
 
-    async def _read(self, stream: Stream[FetchRequest, FetchResponse]) -> None:
+    async def _read(self, stream: Stream[FetchRequest, FetchAnswer]) -> None:
         while True:
-            response = await stream.read()
-            del self._unanswered[response.number]
-            self._carry_out(self._positions.answered(response.number, response.answers))
+            answer = await stream.read()
+            del self._unanswered[answer.correlation_id]
+            self._carry_out(self._positions.answered(answer.correlation_id, answer.partitions))
             self._wanted.set()

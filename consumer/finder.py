@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from strandline.client.cluster import Cluster
-from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.offsets import list_each_offset, list_offsets
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.positions import FindPosition, Positions, Reset
@@ -17,6 +16,7 @@ from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.vocabulary.groups import FetchedOffsets
+from strandline.vocabulary.log import EARLIEST, LATEST, ListedOffset
 
 logger = logging.getLogger(__name__)
 

@@ -11,23 +11,12 @@ from strandline.adapters.zookeeper import znodes
 from strandline.client.events.writer import EventWriter
 from strandline.config import ControllerSettings
 from strandline.controller.core.cluster import ClusterPicture
-from strandline.controller.core.drains import Progress
-from strandline.controller.core.readiness import Readiness
-from strandline.controller.core.reassignment import Move
-from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.controller.leadership.preferred import elect_preferred
 from strandline.controller.leadership.unclean import elect_unclean
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.term.fenced_session import Deposed, FencedSession
 from strandline.controller.term.reading import read_topics
-from strandline.controller.term.results import (
-    ClusterDescription,
-    Ongoing,
-    PartitionOutcome,
-    TopicOutcome,
-    UncleanOutcome,
-    for_user,
-)
+from strandline.controller.term.results import for_user
 from strandline.controller.term.term import Term
 from strandline.controller.topics.topics import Topics
 from strandline.controller.upkeep.description import describe_cluster
@@ -37,6 +26,18 @@ from strandline.errors import NotController, OutcomeUnknown, StrandlineError
 from strandline.host import Host
 from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import NoNode
+from strandline.vocabulary.admin import (
+    AlterTopic,
+    BrokerCheck,
+    ClusterDescription,
+    DrainProgress,
+    NewTopic,
+    OngoingReassignment,
+    PartitionReassignment,
+    PartitionResult,
+    TopicResult,
+    UncleanElection,
+)
 from strandline.vocabulary.metadata import Endpoint
 
 T = TypeVar("T")
@@ -139,51 +140,51 @@ class ActiveController:
 
     async def create_topics(
         self, topics: Sequence[NewTopic], repeated: Collection[str], *, validate_only: bool, internal: bool
-    ) -> list[TopicOutcome]:
+    ) -> list[TopicResult]:
         return await self._carry_out(self._topics.create(topics, repeated, validate_only, internal))
 
-    async def delete_topics(self, names: Sequence[str], repeated: Collection[str]) -> list[TopicOutcome]:
+    async def delete_topics(self, names: Sequence[str], repeated: Collection[str]) -> list[TopicResult]:
         return await self._carry_out(self._topics.delete(names, repeated))
 
-    async def alter_topic(self, alteration: Alteration) -> None:
+    async def alter_topic(self, alteration: AlterTopic) -> None:
         await self._carry_out(self._topics.alter(alteration))
 
     async def reassign(
         self,
-        moves: Sequence[Move],
+        moves: Sequence[PartitionReassignment],
         repeated: Collection[TopicPartition],
         *,
         throttle_bytes_per_s: int,
         validate_only: bool,
-    ) -> list[PartitionOutcome]:
+    ) -> list[PartitionResult]:
         work = self._reassignments.ask(
             moves, repeated, throttle_bytes_per_s=throttle_bytes_per_s, validate_only=validate_only
         )
         return await self._carry_out(work)
 
-    async def list_reassignments(self) -> list[Ongoing]:
+    async def list_reassignments(self) -> list[OngoingReassignment]:
         return await self._carry_out(self._reassignments.ongoing())
 
     async def elect_preferred(
         self, names: Sequence[TopicPartition], repeated: Collection[TopicPartition]
-    ) -> list[PartitionOutcome]:
+    ) -> list[PartitionResult]:
         return await self._carry_out(elect_preferred(self._term, names, repeated))
 
     async def elect_unclean(
         self, names: Sequence[TopicPartition], repeated: Collection[TopicPartition], *, validate_only: bool
-    ) -> list[UncleanOutcome]:
+    ) -> list[UncleanElection]:
         work = elect_unclean(self._term, names, repeated, validate_only=validate_only)
         return await self._carry_out(work)
 
     async def describe_cluster(self) -> ClusterDescription:
         return await self._carry_out(describe_cluster(self._term))
 
-    async def check_broker(self, broker: BrokerId, *, end_drain: bool = False) -> Readiness:
+    async def check_broker(self, broker: BrokerId, *, end_drain: bool = False) -> BrokerCheck:
         return await self._carry_out(self._upkeep.check(broker, end_drain=end_drain))
 
     async def drain_broker(
         self, broker: BrokerId, *, replicas: bool, undo: bool, throttle_bytes_per_s: int
-    ) -> Progress:
+    ) -> DrainProgress:
         work = (
             self._upkeep.undo_drain(broker)
             if undo

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from strandline.adapters.codecs.log import INIT_PRODUCER_ID
 from strandline.adapters.system_host import system_host
 from strandline.client import arguments
 from strandline.client.client import Client
-from strandline.client.messages import ProducerIdentity
 from strandline.client.retry import retry
-from strandline.client.wire.calls import INIT_PRODUCER_ID
 from strandline.config import ProducerSettings, load
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.host import Host
@@ -50,6 +49,7 @@ from strandline.producer.tickets import (
     Ticket,
 )
 from strandline.records import HEADER_BYTES, PackedRecords, RecordFields
+from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.topic_config import TopicConfig
 
 logger = logging.getLogger(__name__)

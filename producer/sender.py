@@ -12,26 +12,27 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from strandline.adapters.codecs.log import PRODUCE
 from strandline.client.broker_stream import BrokerStream, answer_limit_s
 from strandline.client.cluster import Cluster
-from strandline.client.wire.produce import PRODUCE, Entry, Result
 from strandline.config import ProducerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Stream
 from strandline.producer.core.accumulator import Accumulator, Effect
 from strandline.producer.core.batch import Batch
+from strandline.vocabulary.log import ProduceEntry, ProduceResult
 
 logger = logging.getLogger(__name__)
 
-ProduceStream = Stream[Sequence[Entry], Sequence[Result]]
+ProduceStream = Stream[Sequence[ProduceEntry], Sequence[ProduceResult]]
 
 GATHER_S_MAX: Final = 0.005
 """The longest time that a message waits for the answer to the previous one, to gather more batches. A slow
 partition, or a long network path, may delay answers for longer."""
 
 
-class Sender(BrokerStream[Sequence[Entry], Sequence[Result]]):
+class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
     """Sends the batches of the partitions that one broker leads."""
 
     def __init__(
@@ -100,12 +101,12 @@ class Sender(BrokerStream[Sequence[Entry], Sequence[Result]]):
                     if acks != 0:
                         unanswered[self._correlation_id] = (batch, now)
                     entries.append(
-                        Entry(
-                            self._correlation_id,
+                        ProduceEntry(
                             batch.queue.name,
+                            batch.seal(),
                             acks,
                             timeout_ms,
-                            batch.seal(),
+                            self._correlation_id,
                             expected_offset=batch.expected_offset,
                         )
                     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strandline.client.admin.admin import Admin as Admin
-    from strandline.client.messages import NewTopic as NewTopic
     from strandline.consumer.consumer import Consumer as Consumer
     from strandline.consumer.group.group import GroupMetadata as GroupMetadata
     from strandline.consumer.group.listener import RebalanceListener as RebalanceListener
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from strandline.producer.tickets import BulkMetadata as BulkMetadata
     from strandline.producer.tickets import BulkSendFailed as BulkSendFailed
     from strandline.producer.tickets import RecordMetadata as RecordMetadata
+    from strandline.vocabulary.admin import NewTopic as NewTopic
     from strandline.vocabulary.groups import CommittedOffset as CommittedOffset
 
 _HOMES = {
@@ -39,7 +39,7 @@ _HOMES = {
     "FetchedBatch": "strandline.consumer.records",
     "GroupMetadata": "strandline.consumer.group.group",
     "LocalCluster": "strandline.local.cluster",
-    "NewTopic": "strandline.client.messages",
+    "NewTopic": "strandline.vocabulary.admin",
     "Outcome": "strandline.errors",
     "Producer": "strandline.producer.producer",
     "RebalanceListener": "strandline.consumer.group.listener",

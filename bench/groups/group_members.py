@@ -16,16 +16,16 @@ from typing import Final
 import uvloop
 
 from strandline import Admin, TopicPartition
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
-from strandline.cli.perf.worker_processes import commands
-from strandline.client.wire.groups import (
+from strandline.adapters.codecs.groups import (
     FIND_COORDINATOR,
     HEARTBEAT,
     JOIN_GROUP,
     OFFSET_COMMIT,
     SYNC_GROUP,
 )
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.clock import SystemClock
+from strandline.cli.perf.worker_processes import commands
 from strandline.consumer.core.protocol import COOPERATIVE_VERSION, Assignment, Subscription
 from strandline.errors import IllegalGeneration, RebalanceInProgress
 from strandline.vocabulary.groups import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline.broker.groups import wire
+from strandline.adapters.codecs import groups as rpcs
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.ports import Served, ServedCall
 
@@ -10,16 +10,16 @@ from strandline.ports import Served, ServedCall
 def group_calls(handlers: GroupHandlers) -> list[Served]:
     """For every listener of one broker."""
     return [
-        ServedCall(wire.FIND_COORDINATOR, handlers.find_coordinator),
-        ServedCall(wire.JOIN_GROUP, handlers.join),
-        ServedCall(wire.SYNC_GROUP, handlers.sync),
-        ServedCall(wire.HEARTBEAT, handlers.heartbeat),
-        ServedCall(wire.LEAVE_GROUP, handlers.leave),
-        ServedCall(wire.OFFSET_COMMIT, handlers.commit),
-        ServedCall(wire.OFFSET_FETCH, handlers.fetch_offsets),
-        ServedCall(wire.REPORT_OWNERSHIP, handlers.report),
-        ServedCall(wire.REPORT_TASKS, handlers.report_tasks),
-        ServedCall(wire.LIST_GROUPS, handlers.list_groups),
-        ServedCall(wire.DESCRIBE_GROUP, handlers.describe),
-        ServedCall(wire.DELETE_GROUP, handlers.delete),
+        ServedCall(rpcs.FIND_COORDINATOR.served, handlers.find_coordinator),
+        ServedCall(rpcs.JOIN_GROUP.served, handlers.join),
+        ServedCall(rpcs.SYNC_GROUP.served, handlers.sync),
+        ServedCall(rpcs.HEARTBEAT.served, handlers.heartbeat),
+        ServedCall(rpcs.LEAVE_GROUP.served, handlers.leave),
+        ServedCall(rpcs.OFFSET_COMMIT.served, handlers.commit),
+        ServedCall(rpcs.OFFSET_FETCH.served, handlers.fetch_offsets),
+        ServedCall(rpcs.REPORT_OWNERSHIP.served, handlers.report),
+        ServedCall(rpcs.REPORT_TASKS.served, handlers.report_tasks),
+        ServedCall(rpcs.LIST_GROUPS.served, handlers.list_groups),
+        ServedCall(rpcs.DESCRIBE_GROUP.served, handlers.describe),
+        ServedCall(rpcs.DELETE_GROUP.served, handlers.delete),
     ]

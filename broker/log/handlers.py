@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from strandline.adapters.system.crash_points import defect_point
 from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.log.requests import (
-    ACKS_ALL,
-    Fetched,
-    FetchPartition,
-    Listed,
-    MetadataAnswer,
-    MetadataRequest,
-    ProduceEntry,
-)
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.leadership import Done
@@ -31,12 +23,25 @@ from strandline.errors import (
     OffsetNotAvailable,
     StrandlineError,
     UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
 )
 from strandline.ids import INTERNAL_PREFIX, TopicPartition
 from strandline.ports import Clock
 from strandline.tasks import Slices
-
-LATEST, EARLIEST = -1, -2
+from strandline.vocabulary.log import (
+    ACKS_ALL,
+    EARLIEST,
+    LATEST,
+    Fetched,
+    FetchPartition,
+    ListedOffset,
+    MetadataAnswer,
+    MetadataQuery,
+    OffsetQuery,
+    ProduceEntry,
+    ProducerIdentity,
+)
+from strandline.vocabulary.topics import check_topic_name
 
 
 def answer_bytes(bytes_max: int) -> int:
@@ -260,32 +265,33 @@ class Handlers:
 
     # --- offsets -----------------------------------------------------------------------------
 
-    async def list_offsets(self, wanted: Sequence[tuple[TopicPartition, int]]) -> list[Listed]:
+    async def list_offsets(self, wanted: Sequence[OffsetQuery]) -> list[ListedOffset]:
         """Looks up each partition and time: -1 means latest (the HW), -2 earliest, any other time the first
         committed record of that time or later."""
         deadline = self._clock.monotonic() + self._settings.list_offsets_ms_max / 1000
         slices = Slices(self._clock)
-        known: dict[tuple[TopicPartition, int], Listed] = {}
-        for name, timestamp_ms in wanted:
+        known: dict[OffsetQuery, ListedOffset] = {}
+        for query in wanted:
             if slices.used_up:
                 await slices.next()
-            if (name, timestamp_ms) not in known:
-                known[name, timestamp_ms] = await self._list_one(name, timestamp_ms, deadline)
+            if query not in known:
+                known[query] = await self._list_one(query, deadline)
         return [known[each] for each in wanted]
 
-    async def _list_one(self, name: TopicPartition, timestamp_ms: int, deadline: float) -> Listed:
+    async def _list_one(self, query: OffsetQuery, deadline: float) -> ListedOffset:
+        name = query.name
         try:
             replica = self._manager.named(*name)
         except StrandlineError as error:
-            return Listed(name, error)
+            return ListedOffset(name, error)
         try:
-            return await self._list(replica, timestamp_ms, deadline)
+            return await self._list(replica, query.timestamp_ms, deadline)
         except NotLeaderOrFollower as error:
-            return Listed(name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica)))
+            return ListedOffset(name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica)))
         except StrandlineError as error:
-            return Listed(name, error)
+            return ListedOffset(name, error)
 
-    async def _list(self, replica: Replica, timestamp_ms: int, deadline: float) -> Listed:
+    async def _list(self, replica: Replica, timestamp_ms: int, deadline: float) -> ListedOffset:
         """Looks up one offset. Records below this leader's HW are committed, even while it does not know the
         cluster's HW (H1). So it can answer with the start of the log, or with a record found below its HW.
         LATEST, and a time without such a record, need the cluster's HW: an answer smaller than the
@@ -308,7 +314,7 @@ class Handlers:
                 f"{replica.name}: the new leader knows that offsets below {watermark} are committed, and "
                 f"not yet whether {watermark}..{leadership.core.epoch_start} are"
             )
-        return Listed(
+        return ListedOffset(
             replica.name,
             None,
             offset,
@@ -321,17 +327,27 @@ class Handlers:
 
     # --- the cluster -------------------------------------------------------------------------
 
-    async def metadata(self, request: MetadataRequest) -> MetadataAnswer:
+    async def metadata(self, query: MetadataQuery) -> MetadataAnswer:
         """The cluster as this broker knows it. Raises LeaderNotAvailable."""
-        if request.waits:
-            await self._view.wait_for_leaders(request.waits, request.wait_ms / 1000)
-        cluster, unknown = await self._view.describe(request.topics, omit_topics=request.omit_topics)
-        return MetadataAnswer(cluster, unknown, request.include_config)
+        if query.waits:
+            await self._view.wait_for_leaders(query.waits, query.max_wait_ms / 1000)
+        cluster, unknown = await self._view.describe(query.topics or (), omit_topics=query.topics is None)
+        if not query.include_config:
+            cluster = replace(cluster, topics=tuple(replace(each, config={}) for each in cluster.topics))
+        return MetadataAnswer(cluster, {name: _no_topic(name) for name in unknown})
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
         """Partition counts by topic, for topics that exist. Raises LeaderNotAvailable."""
         return await self._view.partition_counts(topics)
 
-    async def new_producer_id(self) -> int:
-        """Returns an id that no other producer of this cluster has. Raises LeaderNotAvailable."""
-        return await self._producer_ids.new()
+    async def new_identity(self) -> ProducerIdentity:
+        """Returns an identity that no other producer of this cluster has. Raises LeaderNotAvailable."""
+        return ProducerIdentity(await self._producer_ids.new(), 0)
+
+
+def _no_topic(name: str) -> StrandlineError:
+    try:
+        check_topic_name(name)
+    except InvalidTopic as error:
+        return error
+    return UnknownTopicOrPartition(f"topic {name!r} does not exist")

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.requests import ProduceMessage, ProduceResults
 from strandline.broker.replicas.leadership import Outcome
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Reply
 from strandline.tasks import Slices
+from strandline.vocabulary.log import ProduceMessage, ProduceResult
 
 RESULTS_MAX: Final = 500
 """Results in one message of a produce stream: even with the longest error messages they fit
 MESSAGE_BYTES_MAX."""
+
+
+ProduceReply = Reply[Sequence[ProduceResult]]
 
 
 @dataclass(slots=True)
@@ -51,13 +54,13 @@ class ProduceStream:
         self._in_flight_max = settings.produce_entries_in_flight_max
         self._in_flight = 0
         """Entries whose results are not sent yet."""
-        self._results: list[tuple[int, Outcome]] = []
+        self._results: list[ProduceResult] = []
         self._changed = asyncio.Event()
         """Set when there is a result, or no request is left."""
         self._room = asyncio.Event()
         self._finished = False
 
-    async def serve(self, requests: AsyncIterator[ProduceMessage], reply: Reply[ProduceResults]) -> None:
+    async def serve(self, requests: AsyncIterator[ProduceMessage], reply: ProduceReply) -> None:
         """Serves until the client sends no more and has all results."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._take_all(requests))
@@ -93,7 +96,7 @@ class ProduceStream:
         if arrived.entries == 0:
             self._times_ms.observe(self._times.since_ms(arrived.at))
         if acks != 0 or isinstance(outcome, StrandlineError):  # with acks=0 only errors are reported
-            self._results.append((correlation_id, outcome))
+            self._results.append(_result(correlation_id, outcome))
         else:
             self._let_go(1)
         self._changed.set()
@@ -102,7 +105,7 @@ class ProduceStream:
         self._in_flight -= entries
         self._room.set()
 
-    async def _reply_all(self, reply: Reply[ProduceResults]) -> None:
+    async def _reply_all(self, reply: ProduceReply) -> None:
         while not (self._finished and self._in_flight == 0 and not self._results):
             await self._changed.wait()
             self._changed.clear()
@@ -111,3 +114,11 @@ class ProduceStream:
                 await reply(results)
                 self._let_go(len(results))  # no new request is read from a client that reads no results
                 self._changed.set()
+
+
+def _result(correlation_id: int, outcome: Outcome) -> ProduceResult:
+    if isinstance(outcome, StrandlineError):
+        return ProduceResult(correlation_id, outcome)
+    return ProduceResult(
+        correlation_id, None, outcome.base_offset, outcome.appended, outcome.log_start_offset
+    )

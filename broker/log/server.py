@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from strandline.adapters.codecs import log as rpcs
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.request_times import RequestTimes
-from strandline.broker.log import wire
 from strandline.broker.log.fetch_streams import FetchStreams
 from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.produce_stream import ProduceStream
-from strandline.broker.log.requests import ProduceMessage, ProduceResults
+from strandline.broker.log.produce_stream import ProduceReply, ProduceStream
 from strandline.config import BrokerSettings
-from strandline.ports import Caller, Clock, Reply, Served, ServedCall, ServedStream
+from strandline.ports import Caller, Clock, Served, ServedCall, ServedStream
+from strandline.vocabulary.log import ProduceMessage
 
 
 def log_calls(
@@ -21,17 +21,15 @@ def log_calls(
     """The calls, for every listener of one broker."""
     fetches = FetchStreams(handlers, settings, times)
 
-    async def produce(
-        requests: AsyncIterator[ProduceMessage], reply: Reply[ProduceResults], caller: Caller
-    ) -> None:
+    async def produce(requests: AsyncIterator[ProduceMessage], reply: ProduceReply, caller: Caller) -> None:
         refusal = key.refusal(caller.member_key)
         await ProduceStream(handlers, settings, times, clock, refusal).serve(requests, reply)
 
     return [
-        ServedStream(wire.PRODUCE, produce),
-        ServedStream(wire.FETCH, fetches.serve),
-        ServedCall(wire.LIST_OFFSETS, lambda wanted, _: handlers.list_offsets(wanted)),
-        ServedCall(wire.METADATA, lambda request, _: handlers.metadata(request)),
-        ServedCall(wire.PARTITION_COUNTS, lambda topics, _: handlers.partition_counts(topics)),
-        ServedCall(wire.INIT_PRODUCER_ID, lambda _, caller: handlers.new_producer_id()),
+        ServedStream(rpcs.SERVED_PRODUCE, produce),
+        ServedStream(rpcs.FETCH.served, fetches.serve),
+        ServedCall(rpcs.LIST_OFFSETS.served, lambda wanted, _: handlers.list_offsets(wanted)),
+        ServedCall(rpcs.METADATA.served, lambda query, _: handlers.metadata(query)),
+        ServedCall(rpcs.PARTITION_COUNTS.served, lambda topics, _: handlers.partition_counts(topics)),
+        ServedCall(rpcs.INIT_PRODUCER_ID.served, lambda _, caller: handlers.new_identity()),
     ]

@@ -26,6 +26,7 @@ from strandline.errors import (
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import Slices, pipelined
+from strandline.vocabulary.log import LeaderWait
 from strandline.vocabulary.metadata import (
     ClusterMetadata,
     Endpoint,
@@ -226,7 +227,7 @@ class ClusterView:
 
         return TopicMetadata(topic.name, topic.topic_id, tuple(map(newest, topic.partitions)), topic.config)
 
-    async def wait_for_leaders(self, waits: Sequence[tuple[TopicPartition, int]], max_wait_s: float) -> None:
+    async def wait_for_leaders(self, waits: Sequence[LeaderWait], max_wait_s: float) -> None:
         """Waits until each of these partitions has a leader with a higher epoch than this, bounded by the
         settings. For partitions that this broker does not host, asks ZooKeeper at once."""
         if self._waited_for + len(waits) > self._waits_max:
@@ -235,27 +236,27 @@ class ClusterView:
         slices = Slices(self._clock)
         self._waited_for += len(waits)
         try:
-            for partition, above_epoch in waits:
+            for wait in waits:
                 if slices.used_up:
                     await slices.next()
-                if partition.partition < 0:
+                if wait.name.partition < 0:
                     continue
-                if not await self._leader_known(partition, above_epoch, deadline):
-                    self._topics.outdated(partition)
+                if not await self._leader_known(wait, deadline):
+                    self._topics.outdated(wait.name)
         finally:
             self._waited_for -= len(waits)
 
-    async def _leader_known(self, partition: TopicPartition, above_epoch: int, deadline: float) -> bool:
+    async def _leader_known(self, wait: LeaderWait, deadline: float) -> bool:
         """Waits until this broker knows a leader with a higher epoch; False if it does not by the
         deadline."""
         try:
-            replica = self._manager.named(*partition)
+            replica = self._manager.named(*wait.name)
         except (UnknownTopicOrPartition, NotLeaderOrFollower):
             return False
         news = asyncio.Event()
         replica.listen(news.set)
         try:
-            while replica.leader_epoch <= above_epoch or replica.leader == NO_BROKER:
+            while replica.leader_epoch <= wait.above_epoch or replica.leader == NO_BROKER:
                 news.clear()
                 async with asyncio.timeout(max(0.0, deadline - self._clock.monotonic())):
                     await news.wait()

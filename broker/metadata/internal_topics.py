@@ -9,10 +9,9 @@ from typing import Final
 
 import structlog
 
+from strandline.adapters.codecs.admin import CREATE_TOPICS
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.client.messages import CreateTopics, NewTopic
-from strandline.client.wire.calls import CREATE_TOPICS
 from strandline.config import MIB, BrokerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,
@@ -23,6 +22,7 @@ from strandline.errors import (
 )
 from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC, STATE_CHANGES_TOPIC
 from strandline.ports import Transport
+from strandline.vocabulary.admin import CreateTopics, NewTopic
 from strandline.vocabulary.metadata import TopicMetadata
 
 logger = structlog.get_logger(__name__)

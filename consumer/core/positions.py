@@ -20,7 +20,6 @@ from enum import Enum
 from itertools import count
 from typing import Generic, TypeVar
 
-from strandline.client.fetches import Answer, FetchPlan, Wanted
 from strandline.errors import (
     OffsetNotAvailable,
     OffsetOutOfRange,
@@ -29,6 +28,7 @@ from strandline.errors import (
     UnknownLeaderEpoch,
 )
 from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
+from strandline.vocabulary.log import Fetched, FetchPartition
 
 BatchT = TypeVar("BatchT")
 
@@ -134,6 +134,15 @@ class Position(Generic[BatchT]):
         self.committed = offset
         if self.processed is not None and self.position is not None:
             self.processed = max(self.processed, min(offset, self.position))
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPlan:
+    """One fetch from one broker. `number` is the correlation id of its request."""
+
+    number: int
+    broker: int
+    wanted: tuple[FetchPartition, ...]
 
 
 class Positions(Generic[BatchT]):
@@ -296,7 +305,10 @@ class Positions(Generic[BatchT]):
         number = next(self._numbers)
         for state in due:
             state.fetch = number
-        wanted = tuple(Wanted(state.name, state.fetch_offset, state.leader_epoch) for state in due)
+        wanted = tuple(
+            FetchPartition(state.name, state.fetch_offset, state.leader_epoch, self._partition_bytes)
+            for state in due
+        )
         plan = self._plans[number] = FetchPlan(number, broker, wanted)
         return plan
 
@@ -310,7 +322,7 @@ class Positions(Generic[BatchT]):
                 self._renew(state)
         return self.buffered_bytes < self._buffer_bytes
 
-    def answered(self, number: int, answers: Sequence[Answer]) -> list[Effect]:
+    def answered(self, number: int, answers: Sequence[Fetched]) -> list[Effect]:
         """Handle a broker's answer to a fetch."""
         plan = self._plans.pop(number)
         current = self._concluded(plan)
@@ -350,7 +362,7 @@ class Positions(Generic[BatchT]):
                 current[wanted.name] = state
         return current
 
-    def _answered(self, state: Position[BatchT], answer: Answer) -> list[Effect]:
+    def _answered(self, state: Position[BatchT], answer: Fetched) -> list[Effect]:
         error = answer.error
         if error is None:
             if not answer.records:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from strandline.adapters.codecs.groups import OFFSET_COMMIT
 from strandline.client.coordinator import Coordinator, no_answer
 from strandline.client.retry import Tries
-from strandline.client.wire.groups import OFFSET_COMMIT
 from strandline.config import ConsumerSettings
 from strandline.consumer import arguments
 from strandline.consumer.core.positions import Position

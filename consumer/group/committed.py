@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from strandline.adapters.codecs.groups import OFFSET_FETCH
 from strandline.client.coordinator import Coordinator, no_answer
 from strandline.client.retry import retry
-from strandline.client.wire.groups import OFFSET_FETCH
 from strandline.config import ConsumerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition

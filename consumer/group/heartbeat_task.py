@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from contextlib import nullcontext
 
+from strandline.adapters.codecs.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
 from strandline.client.scope import Scope
-from strandline.client.wire.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.heartbeat import HeartbeatReport, LeaveOverdue, SendHeartbeat, Stopped, Wait
 from strandline.consumer.delivery import RecordDelivery

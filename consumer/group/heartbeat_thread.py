@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from strandline.client.wire.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
+from strandline.adapters.codecs.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.heartbeat import HeartbeatReport, LeaveOverdue, SendHeartbeat, Stopped, Wait
 from strandline.consumer.delivery import RecordDelivery

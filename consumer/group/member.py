@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from strandline.adapters.codecs.groups import LEAVE_GROUP, SYNC_GROUP
 from strandline.client.backoff import backoff_s
 from strandline.client.coordinator import Coordinator
 from strandline.client.retry import retry
 from strandline.client.scope import Scope
-from strandline.client.wire.groups import LEAVE_GROUP, SYNC_GROUP
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.heartbeat import HeartbeatReport, Overdue, Stopped
 from strandline.consumer.core.member_effects import (

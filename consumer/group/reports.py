@@ -8,9 +8,9 @@ from collections import deque
 from dataclasses import replace
 from typing import Final
 
+from strandline.adapters.codecs.groups import REPORT_OWNERSHIP, REPORT_TASKS
 from strandline.client.coordinator import Coordinator
 from strandline.client.retry import retry
-from strandline.client.wire.groups import REPORT_OWNERSHIP, REPORT_TASKS
 from strandline.config import TASK_CHANGES_SENT_MAX, ConsumerSettings
 from strandline.errors import StrandlineError
 from strandline.ports import Clock

@@ -7,25 +7,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from strandline.adapters.system.crash_points import defect_point
 from strandline.controller.active import ActiveController
 from strandline.controller.activity import Activity
-from strandline.controller.core.drains import Progress
-from strandline.controller.core.readiness import Readiness
-from strandline.controller.core.reassignment import Move
-from strandline.controller.core.topics import (
-    Alteration,
-    NewTopic,
-    check_new_partitions,
-    check_partitions_asked,
-    check_request,
-)
-from strandline.controller.term.results import (
-    ClusterDescription,
-    Ongoing,
-    PartitionOutcome,
-    TopicOutcome,
-    UncleanOutcome,
-)
+from strandline.controller.core.topics import check_new_partitions, check_partitions_asked, check_request
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
+from strandline.vocabulary.admin import (
+    AlterTopic,
+    BrokerCheck,
+    ClusterDescription,
+    DrainProgress,
+    NewTopic,
+    OngoingReassignment,
+    PartitionReassignment,
+    PartitionResult,
+    TopicResult,
+    UncleanElection,
+)
 
 
 class AdminService:
@@ -36,7 +32,7 @@ class AdminService:
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, internal: bool = False
-    ) -> list[TopicOutcome]:
+    ) -> list[TopicResult]:
         """Returns one outcome a topic, in order: its id (none with `validate_only`), or the error.
         TopicAlreadyExists comes with the id of the existing topic.
 
@@ -54,19 +50,23 @@ class AdminService:
             ),
         )
 
-    async def delete_topics(self, names: Sequence[str]) -> list[TopicOutcome]:
+    async def delete_topics(self, names: Sequence[str]) -> list[TopicResult]:
         """Returns one outcome a name, in order. Raises InvalidRequest for too many names at once."""
         repeated = check_request(names)
         return await self._for_each(names, lambda active: active.delete_topics(names, repeated))
 
-    async def alter_topic(self, alteration: Alteration) -> None:
+    async def alter_topic(self, alteration: AlterTopic) -> None:
         """Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment,
         InvalidReplicationFactor, InvalidTopic, InvalidRequest, NotController, OutcomeUnknown."""
         await self._active().alter_topic(alteration)
 
     async def reassign(
-        self, moves: Sequence[Move], *, throttle_bytes_per_s: int = 0, validate_only: bool = False
-    ) -> list[PartitionOutcome]:
+        self,
+        moves: Sequence[PartitionReassignment],
+        *,
+        throttle_bytes_per_s: int = 0,
+        validate_only: bool = False,
+    ) -> list[PartitionResult]:
         """Returns one outcome a partition, in order. Without an error, its reassignment is under way or
         unnecessary.
 
@@ -81,13 +81,13 @@ class AdminService:
                 moves, repeated, throttle_bytes_per_s=throttle_bytes_per_s, validate_only=validate_only
             )
         except StrandlineError as error:
-            return [PartitionOutcome(name, error) for name in names]
+            return [PartitionResult(name, error) for name in names]
 
-    async def list_reassignments(self) -> list[Ongoing]:
+    async def list_reassignments(self) -> list[OngoingReassignment]:
         """Raises NotController, OutcomeUnknown."""
         return await self._active().list_reassignments()
 
-    async def elect_preferred(self, names: Sequence[TopicPartition]) -> list[PartitionOutcome]:
+    async def elect_preferred(self, names: Sequence[TopicPartition]) -> list[PartitionResult]:
         """Returns one outcome for each named partition. Without names, for each that another broker than the
         preferred one leads.
 
@@ -98,7 +98,7 @@ class AdminService:
 
     async def elect_unclean(
         self, names: Sequence[TopicPartition], *, validate_only: bool = False
-    ) -> list[UncleanOutcome]:
+    ) -> list[UncleanElection]:
         """Returns one outcome for each named partition. Without names, for each that has no leader.
 
         Raises InvalidRequest for too many partitions at once, NotController, OutcomeUnknown.
@@ -108,7 +108,7 @@ class AdminService:
 
     async def drain_broker(
         self, broker: int, *, replicas: bool = False, undo: bool = False, throttle_bytes_per_s: int = 0
-    ) -> Progress:
+    ) -> DrainProgress:
         """Returns what the broker still has. The drain continues in the background; the same request again
         reports progress.
 
@@ -118,7 +118,7 @@ class AdminService:
             BrokerId(broker), replicas=replicas, undo=undo, throttle_bytes_per_s=throttle_bytes_per_s
         )
 
-    async def check_broker(self, broker: int, *, end_drain: bool = False) -> Readiness:
+    async def check_broker(self, broker: int, *, end_drain: bool = False) -> BrokerCheck:
         """Returns if the broker is caught up and may be stopped. With `end_drain`, a ready broker that
         restarted since its leaderships were drained may lead again. Raises NotController, OutcomeUnknown."""
         return await self._active().check_broker(BrokerId(broker), end_drain=end_drain)
@@ -130,14 +130,14 @@ class AdminService:
     async def _for_each(
         self,
         names: Sequence[str],
-        ask: Callable[[ActiveController], Awaitable[list[TopicOutcome]]],
-    ) -> list[TopicOutcome]:
+        ask: Callable[[ActiveController], Awaitable[list[TopicResult]]],
+    ) -> list[TopicResult]:
         """Carries out a request for topics. An error of the whole request is the outcome of each of its
         topics."""
         try:
             return await ask(self._active())
         except StrandlineError as error:
-            return [TopicOutcome(name, error) for name in names]
+            return [TopicResult(name, error) for name in names]
 
     def _active(self) -> ActiveController:
         """The active controller's services. Raises NotController, which names the active controller if it is

@@ -14,12 +14,12 @@ import structlog
 
 from strandline.client.events.positions import EventRecord
 from strandline.client.events.reader import EventReader
-from strandline.client.messages import StateChangesQuery
 from strandline.controller.active import ActiveController
-from strandline.controller.core.state_changes import EventSelection, SelectedEvents, check
+from strandline.controller.core.state_changes import EventSelection, check
 from strandline.errors import BrokerNotAvailable, NotController, ThrottlingQuotaExceeded
 from strandline.host import Host
 from strandline.ids import STATE_CHANGES_TOPIC
+from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 
 logger = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ class StateChangeStreams:
         """Ends all streams, since this controller stops."""
         self._closed = True
 
-    async def tell(self, query: StateChangesQuery) -> AsyncGenerator[SelectedEvents]:
+    async def tell(self, query: StateChangesQuery) -> AsyncGenerator[StateChangesAnswer]:
         """Yields first an answer without events, which confirms the stream, and then the events.
 
         Raises InvalidRequest, NotController, ThrottlingQuotaExceeded, and what the reader raises.
@@ -72,7 +72,7 @@ class StateChangeStreams:
                 transport=transport,
                 clock=self._clock,
             ) as reader:
-                yield SelectedEvents((), reader.next_offsets)
+                yield StateChangesAnswer((), reader.next_offsets)
                 async for told in self._read(reader, active, query):
                     yield told
         finally:
@@ -93,7 +93,7 @@ class StateChangeStreams:
 
     async def _read(
         self, reader: EventReader, active: ActiveController, query: StateChangesQuery
-    ) -> AsyncGenerator[SelectedEvents]:
+    ) -> AsyncGenerator[StateChangesAnswer]:
         selection = EventSelection(query)
         said_at, said = self._clock.monotonic(), reader.next_offsets
         while not reader.ended:
@@ -105,7 +105,7 @@ class StateChangeStreams:
             self._count(selection.malformed)
             reached = reader.next_offsets
             if reached != said and self._clock.monotonic() - said_at >= PROGRESS_S:
-                yield SelectedEvents((), reached)
+                yield StateChangesAnswer((), reached)
                 said_at, said = self._clock.monotonic(), reached
             await asyncio.sleep(0)  # filtered records are skipped without another await
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from strandline.controller.core.placement import Assignment
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.ids import BrokerId
+from strandline.vocabulary.admin import DrainProgress
 from strandline.vocabulary.metadata import Reassignment
 
 
@@ -35,22 +36,10 @@ class ReplicaMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What a drained broker still has, and why some of it stays for now."""
-
-    leaderships: int
-    replicas: int
-    problems: Sequence[str]
-    """The temporary ones first."""
-    permanent: int = 0
-    """The number of leaderships of partitions that have no other replica and get none by this drain."""
-
-
-@dataclass(frozen=True, slots=True)
 class DrainPlan:
     leaderships: Sequence[LeadershipMove]
     replicas: Sequence[ReplicaMove]
-    progress: Mapping[BrokerId, Progress]
+    progress: Mapping[BrokerId, DrainProgress]
 
 
 def plan_drains(survey: Survey, *, moving_max: int) -> DrainPlan:
@@ -85,7 +74,7 @@ class _Planner:
             if not self._emptied.isdisjoint(partition.assigned):
                 replicas += self._move_replicas(partition)
         progress = {
-            broker: Progress(
+            broker: DrainProgress(
                 self._leads[broker],
                 self._has[broker],
                 [*problems, *self._permanent[broker]],

@@ -6,33 +6,13 @@ takes the next replica away while this one still catches up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.controller.core.words import listed
 from strandline.ids import BrokerId
+from strandline.vocabulary.admin import BrokerCheck
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    ready: bool
-    problems: Sequence[str]
-    """The temporary ones first, then the permanent ones."""
-    leaderships: int
-    replicas: int
-    permanent: Sequence[str]
-    """The problems that waiting does not solve."""
-    drain_ended: bool = False
-    """A drain of its leaderships, requested in an earlier life, was ended by this check."""
-
-    @property
-    def is_ready_but_for_permanent(self) -> bool:
-        """True if there is no problem but permanent ones."""
-        return len(self.problems) == len(self.permanent)
-
-
-def check_broker(survey: Survey, broker: BrokerId, unended: int) -> Readiness:
+def check_broker(survey: Survey, broker: BrokerId, unended: int) -> BrokerCheck:
     """`unended`: requests in its queue that have not ended. Problems name partitions and values."""
     passing = _problems_of_its_own(survey, broker, unended)
     permanent = []
@@ -47,7 +27,7 @@ def check_broker(survey: Survey, broker: BrokerId, unended: int) -> Readiness:
             )
     problems = [*passing, *permanent]
     leads = sum(partition.state.leader == broker for partition in hosted)
-    return Readiness(not problems, problems, leads, len(hosted), permanent)
+    return BrokerCheck(not problems, problems, leads, len(hosted), permanent)
 
 
 def _problems_of_its_own(survey: Survey, broker: BrokerId, unended: int) -> list[str]:

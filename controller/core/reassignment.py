@@ -19,17 +19,10 @@ from strandline.errors import (
     InvalidReplicationFactor,
     NoReassignmentInProgress,
 )
-from strandline.ids import BrokerId, TopicId, TopicPartition
+from strandline.ids import BrokerId, TopicId
+from strandline.vocabulary.admin import PartitionReassignment
 from strandline.vocabulary.metadata import REPLACED_MAX, PartitionState, Reassignment, Replaced
 from strandline.vocabulary.topic_config import TopicConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A request to give this partition these replicas, the preferred leader first; none: cancel."""
-
-    name: TopicPartition
-    replicas: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +64,9 @@ class Asked:
     throttle_bytes_per_s: int = 0
 
 
-def plan_move(move: Move, now: Placed, context: MoveContext, asked: Asked) -> Reassignment | None:
+def plan_move(
+    move: PartitionReassignment, now: Placed, context: MoveContext, asked: Asked
+) -> Reassignment | None:
     """The reassignment that holds from now on; None if nothing has to change.
 
     Raises InvalidReplicaAssignment, InvalidReplicationFactor, NoReassignmentInProgress; the message names the
@@ -115,7 +110,7 @@ def grown(assigned: Assignment, wanted: Reassignment) -> Assignment:
     return assigned + tuple(broker for broker in wanted.replicas if broker not in assigned)
 
 
-def _check(move: Move, now: Placed, context: MoveContext) -> Assignment:
+def _check(move: PartitionReassignment, now: Placed, context: MoveContext) -> Assignment:
     where = f"{move.name}: replicas {list(move.replicas)}"
     replicas = check_replicas(where, move.replicas, context.brokers)
     bound = context.config.min_insync_replicas

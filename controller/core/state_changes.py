@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from strandline.client.events.identities import Identities
 from strandline.client.events.positions import EventRecord
-from strandline.client.messages import StateChangesQuery
 from strandline.config import KIB
 from strandline.errors import InvalidRequest
+from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 from strandline.vocabulary.state_changes import StateChangeEvent, parse_event
 
 ANSWER_BYTES_MAX: Final = 256 * KIB
 FILTERED_BROKERS_MAX: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class SelectedEvents:
-    """Selected records, as they are in the log, and the offsets at which to continue after them."""
-
-    events: Sequence[bytes]
-    next_offsets: tuple[int, ...]
 
 
 class EventSelection:
@@ -35,7 +26,7 @@ class EventSelection:
 
     def answers(
         self, records: Sequence[EventRecord], next_offsets: tuple[int, ...]
-    ) -> Iterator[SelectedEvents]:
+    ) -> Iterator[StateChangesAnswer]:
         """The requested records of one batch, in answers of a bounded size.
 
         A reader that continues after any of them misses nothing, and gets nothing again.
@@ -51,12 +42,12 @@ class EventSelection:
             if wanted and size + len(value) > ANSWER_BYTES_MAX:
                 here = list(next_offsets)
                 here[record.partition] = record.offset
-                yield SelectedEvents(wanted, tuple(here))
+                yield StateChangesAnswer(wanted, tuple(here))
                 wanted, size = [], 0
             wanted.append(value)
             size += len(value)
         if wanted:
-            yield SelectedEvents(wanted, next_offsets)
+            yield StateChangesAnswer(wanted, next_offsets)
 
     def _parsed(self, record: EventRecord) -> StateChangeEvent | None:
         try:

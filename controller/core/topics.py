@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from strandline.config import (
@@ -26,6 +26,7 @@ from strandline.errors import (
     TopicAlreadyExists,
 )
 from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicPartition
+from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.metadata import Registration
 from strandline.vocabulary.topic_config import TopicConfig
 from strandline.vocabulary.topics import check_topic_name
@@ -40,29 +41,6 @@ INTERNAL_CONFIGS: Final = frozenset(
 administrator's."""
 
 CONFIG_NAMES: Final = frozenset(field.alias or name for name, field in TopicConfig.model_fields.items())
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A requested topic. With `assignments` its other two numbers are left out."""
-
-    name: str
-    partitions: int = 0
-    replication_factor: int = 0
-    config: Mapping[str, str] = field(default_factory=dict)
-    assignments: Sequence[Sequence[int]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Alteration:
-    """A requested change. `partitions`: the new count, 0 to leave it; `assignments`: replicas of the added
-    partitions, in order."""
-
-    name: str
-    set: Mapping[str, str] = field(default_factory=dict)
-    unset: Collection[str] = ()
-    partitions: int = 0
-    assignments: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True, slots=True)

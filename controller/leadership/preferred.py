@@ -15,7 +15,6 @@ from strandline.controller.core.reassignment import Placed
 from strandline.controller.core.topics import Brokers
 from strandline.controller.leadership.transfer import LOOK_AGAIN_S, Yielding, yield_leaderships
 from strandline.controller.term.placements import PlacedPartitions, read_placements, unknown_partition
-from strandline.controller.term.results import PartitionOutcome
 from strandline.controller.term.term import Term
 from strandline.errors import (
     ElectionNotNeeded,
@@ -33,6 +32,7 @@ from strandline.ids import (
     TopicPartition,
 )
 from strandline.tasks import pipelined
+from strandline.vocabulary.admin import PartitionResult
 
 WAIT_S_MAX: Final = 8.0
 """Time for leaders to hand over; shorter than a client's request timeout."""
@@ -55,7 +55,7 @@ class _There:
 
 async def elect_preferred(
     term: Term, names: Sequence[TopicPartition], repeated: Collection[TopicPartition] = ()
-) -> list[PartitionOutcome]:
+) -> list[PartitionResult]:
     """Asks leaders to hand over, and waits. An outcome without an error is a partition that its preferred
     leader leads.
 
@@ -64,10 +64,10 @@ async def elect_preferred(
     """
     brokers = await term.brokers()
     drained = (await read_drains(term.session)).keys()
-    outcomes: dict[TopicPartition, PartitionOutcome] = {}
+    outcomes: dict[TopicPartition, PartitionResult] = {}
     for name in repeated:
         twice = InvalidRequest(f"partition {name} stands more than once in the request")
-        outcomes[name] = PartitionOutcome(name, twice)
+        outcomes[name] = PartitionResult(name, twice)
     found = await _read(term, [name for name in names if name not in outcomes] if names else None)
     wanted: list[_There] = []
     for name, there in found.items():
@@ -78,16 +78,16 @@ async def elect_preferred(
             wanted.append(there)
         except ElectionNotNeeded as error:
             if names:
-                outcomes[name] = PartitionOutcome(name, error)
+                outcomes[name] = PartitionResult(name, error)
         except StrandlineError as error:
-            outcomes[name] = PartitionOutcome(name, error)
+            outcomes[name] = PartitionResult(name, error)
     outcomes |= await _have_elected(term, wanted, brokers)
     return [outcomes[name] for name in names or sorted(outcomes)]
 
 
 async def _have_elected(
     term: Term, wanted: Sequence[_There], brokers: Brokers
-) -> dict[TopicPartition, PartitionOutcome]:
+) -> dict[TopicPartition, PartitionResult]:
     if not wanted:
         return {}
     deadline = term.clock.monotonic() + WAIT_S_MAX
@@ -110,14 +110,14 @@ async def _have_elected(
         await term.clock.sleep(LOOK_AGAIN_S)
 
 
-def _outcome(each: _There, leader: BrokerId) -> PartitionOutcome:
+def _outcome(each: _There, leader: BrokerId) -> PartitionResult:
     if leader == each.preferred:
-        return PartitionOutcome(each.name)
+        return PartitionResult(each.name)
     leads = "nobody leads" if leader == NO_BROKER else f"broker {leader} leads"
     error = RequestTimedOut(
         f"{each.name}: {leads}, broker {each.preferred} does not after {WAIT_S_MAX:.0f} s; it may yet"
     )
-    return PartitionOutcome(each.name, error)
+    return PartitionResult(each.name, error)
 
 
 async def _read(

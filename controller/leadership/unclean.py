@@ -17,7 +17,6 @@ from strandline.controller.leadership.transfer import LOOK_AGAIN_S
 from strandline.controller.term.notices import leave_notices
 from strandline.controller.term.placements import PlacedPartitions, read_placements, unknown_partition
 from strandline.controller.term.reading import read_partitions
-from strandline.controller.term.results import UncleanOutcome
 from strandline.controller.term.term import Term
 from strandline.errors import (
     ElectionNotNeeded,
@@ -28,6 +27,7 @@ from strandline.errors import (
 )
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
 from strandline.tasks import pipelined
+from strandline.vocabulary.admin import UncleanElection
 
 logger = structlog.get_logger(__name__)
 
@@ -52,17 +52,17 @@ async def elect_unclean(
     repeated: Collection[TopicPartition] = (),
     *,
     validate_only: bool = False,
-) -> list[UncleanOutcome]:
+) -> list[UncleanElection]:
     """Asks for elections, and waits. An outcome without an error is a partition that has a leader; with
     `validate_only`, one that would get a leader.
 
     Returns one outcome for each of `names`, in order. Without names it covers all partitions, and returns the
     outcomes of those without a leader.
     """
-    outcomes: dict[TopicPartition, UncleanOutcome] = {}
+    outcomes: dict[TopicPartition, UncleanElection] = {}
     for name in repeated:
         twice = InvalidRequest(f"partition {name} stands more than once in the request")
-        outcomes[name] = UncleanOutcome(name, twice)
+        outcomes[name] = UncleanElection(name, twice)
     brokers = await term.brokers()
     wanted: list[_Wanted] = []
     for topic, numbers in (await _read(term, [n for n in names if n not in outcomes], bool(names))).items():
@@ -73,20 +73,20 @@ async def elect_unclean(
                 plan = plan_unclean(name, there.partitions[number], brokers)
             except ElectionNotNeeded as error:
                 if names:
-                    outcomes[name] = UncleanOutcome(name, error)
+                    outcomes[name] = UncleanElection(name, error)
             except StrandlineError as error:
-                outcomes[name] = UncleanOutcome(name, error)
+                outcomes[name] = UncleanElection(name, error)
             else:
                 key = PartitionKey(there.node.topic_id, PartitionId(number))
                 epoch = there.partitions[number].state.leader_epoch
                 wanted.append(_Wanted(name, key, epoch, plan))
-                outcomes[name] = UncleanOutcome(name, plan=plan)
+                outcomes[name] = _election(name, plan)
     if not validate_only:
         outcomes |= await _have_elected(term, wanted)
     return [outcomes[name] for name in names or sorted(outcomes)]
 
 
-async def _have_elected(term: Term, wanted: Sequence[_Wanted]) -> dict[TopicPartition, UncleanOutcome]:
+async def _have_elected(term: Term, wanted: Sequence[_Wanted]) -> dict[TopicPartition, UncleanElection]:
     notices: defaultdict[BrokerId, list[ElectionNotice]] = defaultdict(list)
     for each in wanted:
         notice = ElectionNotice(each.name.topic, each.key, each.epoch, reason=REASON, unclean=True)
@@ -114,7 +114,20 @@ async def _have_elected(term: Term, wanted: Sequence[_Wanted]) -> dict[TopicPart
         if not left or term.clock.monotonic() >= deadline:
             break
         await term.clock.sleep(LOOK_AGAIN_S)
-    return {each.name: UncleanOutcome(each.name, _late(each)) for each in left}
+    return {each.name: UncleanElection(each.name, _late(each)) for each in left}
+
+
+def _election(name: TopicPartition, plan: UncleanPlan) -> UncleanElection:
+    chosen, loss = plan.chosen, plan.loss
+    return UncleanElection(
+        name,
+        broker=chosen.broker,
+        last_epoch=chosen.last_epoch,
+        log_end=loss.first,
+        known_end=loss.end,
+        known=str(loss),
+        missing=plan.missing,
+    )
 
 
 def _late(each: _Wanted) -> RequestTimedOut:

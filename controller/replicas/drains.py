@@ -16,8 +16,7 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_drains
-from strandline.controller.core.drains import DrainPlan, LeadershipMove, Progress, ReplicaMove, plan_drains
-from strandline.controller.core.reassignment import Move
+from strandline.controller.core.drains import DrainPlan, LeadershipMove, ReplicaMove, plan_drains
 from strandline.controller.core.survey import Survey
 from strandline.controller.core.topics import Brokers
 from strandline.controller.core.words import listed
@@ -27,6 +26,7 @@ from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, OutcomeUnknown
 from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import BadVersion, Create, Delete, MultiFailed, NodeExists, NoNode, SetData
+from strandline.vocabulary.admin import DrainProgress, PartitionReassignment
 from strandline.vocabulary.metadata import Drain
 from strandline.vocabulary.state_changes import ANY_LIFE
 
@@ -129,7 +129,7 @@ class Drains:
     def plan(self, survey: Survey) -> DrainPlan:
         return plan_drains(survey, moving_max=self._term.settings.reassignments_in_flight_max)
 
-    def progress(self, survey: Survey, broker: BrokerId) -> Progress:
+    def progress(self, survey: Survey, broker: BrokerId) -> DrainProgress:
         """What the broker still has."""
         found = self.plan(survey).progress.get(broker)
         if found is not None:
@@ -138,7 +138,7 @@ class Drains:
             partition.state.leader == broker and survey.is_led(partition) for partition in survey.partitions
         )
         has = sum(broker in partition.assigned for partition in survey.partitions)
-        return Progress(leads, has, ())
+        return DrainProgress(leads, has, ())
 
     async def step(self, survey: Survey) -> bool:
         """Moves what can move now. Returns True if more can move soon. Raises Deposed."""
@@ -167,10 +167,10 @@ class Drains:
             logger.info("drain moved leaderships", moved=moved, wanted=len(moves))
 
     async def _move_replicas(self, moves: Sequence[ReplicaMove]) -> bool:
-        throttles: defaultdict[int, list[Move]] = defaultdict(list)
+        throttles: defaultdict[int, list[PartitionReassignment]] = defaultdict(list)
         for move in moves:
             name = TopicPartition(move.partition.topic, move.partition.key.partition)
-            throttles[move.throttle_bytes_per_s].append(Move(name, move.replicas))
+            throttles[move.throttle_bytes_per_s].append(PartitionReassignment(name, move.replicas))
         begun = 0
         for throttle_bytes_per_s, wanted in sorted(throttles.items()):
             outcomes = await self._reassignments.ask(wanted, throttle_bytes_per_s=throttle_bytes_per_s)

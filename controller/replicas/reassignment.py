@@ -19,7 +19,7 @@ from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_deletion, read_replicas
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.controller.core.reassignment import Asked, Move, MoveContext, Placed, grown, plan_move
+from strandline.controller.core.reassignment import Asked, MoveContext, Placed, grown, plan_move
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.placements import (
     PlacedPartitions,
@@ -28,13 +28,14 @@ from strandline.controller.term.placements import (
     unknown_partition,
 )
 from strandline.controller.term.reading import read_topic
-from strandline.controller.term.results import Ongoing, PartitionOutcome, for_user
+from strandline.controller.term.results import for_user
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import Multi, Stamp, Step, Subject, pack_each, requests
 from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import PartitionId, PartitionKey, TopicPartition
 from strandline.ports import BadVersion, Check, Create, MultiFailed, NodeExists, NoNode, Operation, SetData
 from strandline.tasks import pipelined
+from strandline.vocabulary.admin import OngoingReassignment, PartitionReassignment, PartitionResult
 from strandline.vocabulary.metadata import Reassignment
 from strandline.vocabulary.reassignment_events import reassignment_asked
 from strandline.vocabulary.state_changes import Command
@@ -67,25 +68,25 @@ class Reassignments:
 
     async def ask(
         self,
-        moves: Sequence[Move],
+        moves: Sequence[PartitionReassignment],
         repeated: Collection[TopicPartition] = (),
         *,
         throttle_bytes_per_s: int = 0,
         validate_only: bool = False,
-    ) -> list[PartitionOutcome]:
+    ) -> list[PartitionResult]:
         """Returns one outcome a partition, in order. Without an error, the reassignment has begun or is
         unnecessary."""
-        outcomes: dict[TopicPartition, PartitionOutcome] = {}
+        outcomes: dict[TopicPartition, PartitionResult] = {}
         for name in repeated:
             twice = InvalidRequest(f"partition {name} stands more than once in the request")
-            outcomes[name] = PartitionOutcome(name, twice)
+            outcomes[name] = PartitionResult(name, twice)
         left = [move for move in moves if move.name not in outcomes]
         brokers = await self._term.brokers()
         for _ in range(ATTEMPTS_MAX):
             planned, settled = await self._plan(left, brokers, throttle_bytes_per_s)
             outcomes |= {outcome.name: outcome for outcome in settled}
             if validate_only:
-                outcomes |= {each.name: PartitionOutcome(each.name) for _, each in planned}
+                outcomes |= {each.name: PartitionResult(each.name) for _, each in planned}
                 planned = []
             await self._ensure_folders([each for _, each in planned])
             work = partial(self._write, outcomes)
@@ -96,25 +97,32 @@ class Reassignments:
                 break
         for move in left:
             contended = OutcomeUnknown(f"{move.name} was changed by others at the same time, again and again")
-            outcomes[move.name] = PartitionOutcome(move.name, contended)
+            outcomes[move.name] = PartitionResult(move.name, contended)
         return [outcomes[move.name] for move in moves]
 
-    async def ongoing(self) -> list[Ongoing]:
+    async def ongoing(self) -> list[OngoingReassignment]:
         """All partitions whose replicas move."""
         await self._term.session.sync()
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for name, number in await read_moving(self._term.session):
             numbers[name].append(number)
-        found: list[Ongoing] = []
+        found: list[OngoingReassignment] = []
         for name, moving in sorted(numbers.items()):
             try:
                 topic = await read_placements(self._term.session, name, moving)
             except UnknownTopicOrPartition:
                 continue  # it is being deleted
             found += [
-                Ongoing(TopicPartition(name, number), placed.wanted, placed.state.isr_ids)
+                OngoingReassignment(
+                    TopicPartition(name, number),
+                    wanted.original,
+                    wanted.replicas,
+                    placed.state.isr_ids,
+                    wanted.throttle_bytes_per_s,
+                    wanted.reverting,
+                )
                 for number, placed in sorted(topic.partitions.items())
-                if placed.wanted is not None
+                if (wanted := placed.wanted) is not None
             ]
         return found
 
@@ -140,8 +148,8 @@ class Reassignments:
     # --- carrying them out ---------------------------------------------------------------------
 
     async def _plan(
-        self, moves: Sequence[Move], brokers: Brokers, throttle_bytes_per_s: int
-    ) -> tuple[list[tuple[Step, _Planned]], list[PartitionOutcome]]:
+        self, moves: Sequence[PartitionReassignment], brokers: Brokers, throttle_bytes_per_s: int
+    ) -> tuple[list[tuple[Step, _Planned]], list[PartitionResult]]:
         """Returns the steps to write, and the outcomes of requests that were refused or need no write."""
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for move in moves:
@@ -157,7 +165,7 @@ class Reassignments:
         topics = dict(zip(numbers, found, strict=True))
         stamp = self._term.stamp()
         planned: list[tuple[Step, _Planned]] = []
-        settled: list[PartitionOutcome] = []
+        settled: list[PartitionResult] = []
         for move in moves:
             topic = topics[move.name.topic]
             asked = Asked(stamp.new_id(), stamp.at_ms, throttle_bytes_per_s)
@@ -166,10 +174,10 @@ class Reassignments:
                     raise topic
                 wanted = self._plan_one(move, topic, brokers, asked)
             except StrandlineError as error:
-                settled.append(PartitionOutcome(move.name, error))
+                settled.append(PartitionResult(move.name, error))
                 continue
             if wanted is None:
-                settled.append(PartitionOutcome(move.name))
+                settled.append(PartitionResult(move.name))
             else:
                 now = topic.partitions[move.name.partition]
                 planned.append(
@@ -178,7 +186,7 @@ class Reassignments:
         return planned, settled
 
     def _plan_one(
-        self, move: Move, topic: PlacedPartitions, brokers: Brokers, asked: Asked
+        self, move: PartitionReassignment, topic: PlacedPartitions, brokers: Brokers, asked: Asked
     ) -> Reassignment | None:
         now = topic.partitions.get(move.name.partition)
         if now is None:
@@ -216,7 +224,7 @@ class Reassignments:
         await pipelined(ensure, names, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
 
     async def _write(
-        self, outcomes: dict[TopicPartition, PartitionOutcome], packed: tuple[Multi, Sequence[_Planned]]
+        self, outcomes: dict[TopicPartition, PartitionResult], packed: tuple[Multi, Sequence[_Planned]]
     ) -> None:
         """Writes all of one multi or none. A partition that another request changed stays without an
         outcome."""
@@ -230,12 +238,12 @@ class Reassignments:
             logger.info("a reassignment looks again", first=str(planned[0].name), reason=str(failed))
             return
         except StrandlineError as error:
-            outcomes |= {each.name: PartitionOutcome(each.name, for_user(error)) for each in planned}
+            outcomes |= {each.name: PartitionResult(each.name, for_user(error)) for each in planned}
             return
         crash_point("controller.reassign.written")
         for each in planned:
             self._begun(each)
-            outcomes[each.name] = PartitionOutcome(each.name)
+            outcomes[each.name] = PartitionResult(each.name)
 
     async def _stand(self, planned: Sequence[_Planned]) -> bool:
         """True if these were written. One partition stands for all, since a multi is atomic."""

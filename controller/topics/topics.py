@@ -10,8 +10,8 @@ import structlog
 
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
 from strandline.controller.core.cluster import PlacedTopic
-from strandline.controller.core.topics import Alteration, Brokers, NewTopic, TopicPlan, plan_topic
-from strandline.controller.term.results import TopicOutcome, for_user
+from strandline.controller.core.topics import Brokers, TopicPlan, plan_topic
+from strandline.controller.term.results import for_user
 from strandline.controller.term.term import Term
 from strandline.controller.topics.alteration import alter_config
 from strandline.controller.topics.creation import create_topic
@@ -27,6 +27,7 @@ from strandline.errors import (
 )
 from strandline.ids import INTERNAL_PREFIX, TopicId
 from strandline.tasks import pipelined
+from strandline.vocabulary.admin import AlterTopic, NewTopic, TopicResult
 
 logger = structlog.get_logger(__name__)
 
@@ -48,7 +49,7 @@ class Topics:
 
     async def create(
         self, topics: Sequence[NewTopic], repeated: Collection[str], validate_only: bool, internal: bool
-    ) -> list[TopicOutcome]:
+    ) -> list[TopicResult]:
         """Returns one outcome a topic, in order. An error in one topic does not affect the others."""
         brokers = await self._term.brokers()
         # No await until the last plan: each plan counts the replicas that those before it placed.
@@ -56,17 +57,17 @@ class Topics:
         work = partial(self._create, brokers=brokers)
         return await pipelined(work, planned, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
 
-    async def delete(self, names: Sequence[str], repeated: Collection[str]) -> list[TopicOutcome]:
+    async def delete(self, names: Sequence[str], repeated: Collection[str]) -> list[TopicResult]:
         """Returns one outcome a name, in order. Without an error the topic is gone, and its name is free."""
         work = partial(self._delete, repeated=repeated)
         return await pipelined(work, names, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
 
-    async def alter(self, alteration: Alteration) -> None:
+    async def alter(self, alteration: AlterTopic) -> None:
         """Alters the config first, then the partition count. Checks both before any write.
 
         Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, and what `Growth.grow` raises.
         """
-        name, partitions, assignments = alteration.name, alteration.partitions, alteration.assignments
+        name, partitions, assignments = alteration.topic, alteration.partitions, alteration.assignments
         if assignments and not partitions:
             raise InvalidReplicaAssignment(
                 f"topic {name!r}: assignments are given, but not how many partitions there are to be"
@@ -104,38 +105,38 @@ class Topics:
         repeated: Collection[str],
         validate_only: bool,
         internal: bool,
-    ) -> _Creation | TopicOutcome:
+    ) -> _Creation | TopicResult:
         picture = self._term.picture
         try:
             if new.name in repeated:
                 raise InvalidRequest(f"topic {new.name!r} stands more than once in the request")
             plan = plan_topic(new, brokers, picture, internal=internal)
         except TopicAlreadyExists as error:
-            return TopicOutcome(new.name, error, picture.topic_id(new.name))
+            return TopicResult(new.name, error, picture.topic_id(new.name) or "")
         except StrandlineError as error:
-            return TopicOutcome(new.name, error)
+            return TopicResult(new.name, error)
         if validate_only:
-            return TopicOutcome(new.name)
+            return TopicResult(new.name)
         topic_id = TopicId(self._term.new_id())
         picture.add(plan.name, PlacedTopic(topic_id, plan.assignments))
         self._under_way.add(topic_id)
         return _Creation(plan, topic_id)
 
-    async def _create(self, planned: _Creation | TopicOutcome, brokers: Brokers) -> TopicOutcome:
-        if isinstance(planned, TopicOutcome):
+    async def _create(self, planned: _Creation | TopicResult, brokers: Brokers) -> TopicResult:
+        if isinstance(planned, TopicResult):
             return planned
         name, topic_id = planned.plan.name, planned.topic_id
         try:
             await create_topic(self._term, planned.plan, topic_id, brokers)
         except StrandlineError as error:
             self._term.picture.remove(name, topic_id)
-            return TopicOutcome(name, for_user(error))
+            return TopicResult(name, for_user(error))
         finally:
             self._under_way.discard(topic_id)
         logger.info("topic created", topic=name, topic_id=topic_id, partitions=len(planned.plan.assignments))
-        return TopicOutcome(name, topic_id=topic_id)
+        return TopicResult(name, topic_id=topic_id)
 
-    async def _delete(self, name: str, repeated: Collection[str]) -> TopicOutcome:
+    async def _delete(self, name: str, repeated: Collection[str]) -> TopicResult:
         try:
             if name in repeated:
                 raise InvalidRequest(f"topic {name!r} stands more than once in the request")
@@ -144,8 +145,8 @@ class Topics:
             topic_id = await mark_for_deletion(self._term.session, name)
             await self._remove(name, topic_id)
         except StrandlineError as error:
-            return TopicOutcome(name, for_user(error))
-        return TopicOutcome(name, topic_id=topic_id)
+            return TopicResult(name, for_user(error))
+        return TopicResult(name, topic_id=topic_id)
 
     async def _remove(self, name: str, topic_id: TopicId) -> None:
         self._under_way.add(topic_id)

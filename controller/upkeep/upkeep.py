@@ -12,8 +12,6 @@ from typing import Final
 
 import structlog
 
-from strandline.controller.core.drains import Progress
-from strandline.controller.core.readiness import Readiness
 from strandline.controller.core.survey import Survey
 from strandline.controller.replicas.drains import Drains
 from strandline.controller.replicas.readiness import read_readiness
@@ -27,6 +25,7 @@ from strandline.controller.upkeep.repairs import Mending
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId
 from strandline.ports import SessionEnded
+from strandline.vocabulary.admin import BrokerCheck, DrainProgress
 
 logger = structlog.get_logger(__name__)
 
@@ -104,14 +103,14 @@ class Upkeep:
 
     # --- requests ------------------------------------------------------------------------------
 
-    async def drain(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> Progress:
+    async def drain(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> DrainProgress:
         """Starts a drain, or reports its progress. Raises InvalidRequest."""
         await self._drains.begin(broker, replicas=replicas, throttle_bytes_per_s=throttle_bytes_per_s)
         progress = self._drains.progress(await self.survey(), broker)
         self._asked.set()
         return progress
 
-    async def check(self, broker: BrokerId, *, end_drain: bool) -> Readiness:
+    async def check(self, broker: BrokerId, *, end_drain: bool) -> BrokerCheck:
         """Returns if the broker is ready. With `end_drain`, a ready broker that has restarted since its drain
         may lead again."""
         found = await read_readiness(self._term, broker)
@@ -119,7 +118,7 @@ class Upkeep:
             return found
         return replace(found, drain_ended=await self._drains.end_if_back(broker))
 
-    async def undo_drain(self, broker: BrokerId) -> Progress:
+    async def undo_drain(self, broker: BrokerId) -> DrainProgress:
         """Undoes a drain. Returns what the broker then has."""
         await self._drains.undo(broker)
         return self._drains.progress(await self.survey(), broker)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from strandline.client.messages import ProducerIdentity
+from strandline.vocabulary.log import ProducerIdentity
 
 PRODUCER_ID_MIN: Final = 1 << 62
 """Brokers assign producer ids from 0 on; computed ids begin here."""

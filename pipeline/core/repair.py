@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from strandline.client.messages import ProducerIdentity
 from strandline.records import STAMP_BYTES, BatchHeader, Headers, RecordFields, decode_columns, iterate
+from strandline.vocabulary.log import ProducerIdentity
 
 SEQUENCES: Final = 1 << 31
 """Sequence numbers count modulo this (KIP-98)."""

@@ -11,7 +11,6 @@ from strandline.adapters.system_host import system_host
 from strandline.client.admin.groups import GroupAdmin
 from strandline.client.client import Client
 from strandline.client.cluster import Cluster
-from strandline.client.messages import LATEST, ListedOffset, MetadataQuery
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries, retry
 from strandline.config import ClientSettings
@@ -23,6 +22,7 @@ from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.core.ranges import Bounds
+from strandline.vocabulary.log import LATEST, ListedOffset, MetadataQuery
 from strandline.vocabulary.metadata import TopicMetadata
 
 Found = TypeVar("Found")

@@ -17,7 +17,6 @@ from strandline.adapters.system_host import system_host
 from strandline.client.backoff import backoff_s
 from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
-from strandline.client.messages import LATEST
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries
 from strandline.config import MIB, ConsumerSettings, load
@@ -31,6 +30,7 @@ from strandline.pipeline.core import ranges
 from strandline.pipeline.core.ranges import DataLoss, OffsetRange
 from strandline.pipeline.errors import DataLost, ReadStalled
 from strandline.pipeline.reading.cluster_facts import describe
+from strandline.vocabulary.log import LATEST
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from strandline.client.messages import ProducerIdentity
 from strandline.errors import (
     DuplicateSequence,
     InvalidProducerEpoch,
@@ -34,6 +33,7 @@ from strandline.pipeline.core.repair import (
 )
 from strandline.producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack
+from strandline.vocabulary.log import ProducerIdentity
 
 logger = logging.getLogger(__name__)
 

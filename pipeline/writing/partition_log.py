@@ -7,14 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
 
+from strandline.adapters.codecs.log import FETCH, LIST_OFFSETS, PRODUCE, answer_to, result_of
 from strandline.client.broker_stream import CallStream, answer_limit_s
 from strandline.client.cluster import Cluster, Leader
-from strandline.client.fetches import Answer, FetchPlan, FetchRequest, Wanted
-from strandline.client.messages import LATEST, ListedOffset, OffsetQuery
 from strandline.client.retry import retry
-from strandline.client.wire.calls import LIST_OFFSETS
-from strandline.client.wire.fetch import FETCH, response_to
-from strandline.client.wire.produce import PRODUCE, Entry, result_of
 from strandline.config import RECORDS_BYTES_MAX, ClientSettings
 from strandline.errors import (
     LeaderNotAvailable,
@@ -27,6 +23,16 @@ from strandline.ids import TopicPartition
 from strandline.pipeline.writing.exactly_once import Acked, LogEnd
 from strandline.ports import Clock
 from strandline.records import iterate
+from strandline.vocabulary.log import (
+    ACKS_ALL,
+    LATEST,
+    Fetched,
+    FetchPartition,
+    FetchRequest,
+    ListedOffset,
+    OffsetQuery,
+    ProduceEntry,
+)
 
 FETCH_WAIT_MS: Final = 500
 
@@ -65,7 +71,7 @@ class ClusterPartitionLog:
         async def send() -> Acked:
             leader = await self._cluster.led_by(self._name)
             number = next(self._numbers)
-            entry = Entry(number, self._name, -1, self._settings.request_timeout_ms, records)
+            entry = ProduceEntry(self._name, records, ACKS_ALL, self._settings.request_timeout_ms, number)
             result = await self._produce.call(leader.broker, [entry], partial(result_of, number))
             if result.error is not None:
                 raise result.error
@@ -159,17 +165,12 @@ class ClusterPartitionLog:
 
         return await self._retried("read from", fetch)
 
-    async def _ask(self, leader: Leader, offset: int, bytes_max: int) -> Answer:
-        plan = FetchPlan(next(self._numbers), leader.broker, (Wanted(self._name, offset, leader.epoch),))
-        request = FetchRequest(
-            plan,
-            wait_ms=FETCH_WAIT_MS,
-            bytes_min=1,
-            bytes_max=RECORDS_BYTES_MAX,
-            partition_bytes_max=bytes_max,
-        )
-        response = await self._fetch.call(leader.broker, request, partial(response_to, plan.number))
-        for answer in response.answers:
+    async def _ask(self, leader: Leader, offset: int, bytes_max: int) -> Fetched:
+        number = next(self._numbers)
+        wanted = FetchPartition(self._name, offset, leader.epoch, bytes_max)
+        request = FetchRequest(number, FETCH_WAIT_MS, 1, RECORDS_BYTES_MAX, [wanted])
+        response = await self._fetch.call(leader.broker, request, partial(answer_to, number))
+        for answer in response.partitions:
             if answer.name == self._name:
                 return answer
         raise OffsetNotAvailable(f"broker {leader.broker} said nothing about {self._name}")

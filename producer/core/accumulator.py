@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import Generic
 
 from strandline.client.backoff import backoff_s
-from strandline.client.messages import ProducerIdentity
 from strandline.config import RECORDS_BYTES_MAX, ProducerSettings
 from strandline.errors import (
     DuplicateSequence,
@@ -41,6 +40,7 @@ from strandline.ids import NO_BROKER, UNKNOWN_OFFSET, TopicPartition
 from strandline.producer.core.batch import NO_CONNECTION, Batch, Gap, PartitionQueue, Ticket
 from strandline.records import Codec, PackedRecords
 from strandline.records.encode import NO_SEQUENCE
+from strandline.vocabulary.log import ProducerIdentity
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from strandline.client.messages import ProducerIdentity
 from strandline.config import RECORDS_BYTES_MAX
 from strandline.errors import InvalidRecord, StrandlineError
 from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack, validate
 from strandline.records.encode import NO_SEQUENCE
+from strandline.vocabulary.log import ProducerIdentity
 
 Ticket = TypeVar("Ticket")
 

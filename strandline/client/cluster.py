@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from strandline.adapters.codecs.log import METADATA, PARTITION_COUNTS
 from strandline.client.addresses import parse_bootstrap
 from strandline.client.backoff import backoff_s
-from strandline.client.messages import LeaderWait, MetadataAnswer, MetadataQuery
 from strandline.client.retry import Tries
 from strandline.client.scope import Scope
-from strandline.client.wire.calls import METADATA, PARTITION_COUNTS
 from strandline.config import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,
@@ -30,6 +29,7 @@ from strandline.errors import (
 )
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock, Method, Request, Response, Stream, Transport
+from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 logger = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from strandline.adapters.codecs.groups import FIND_COORDINATOR
 from strandline.client.cluster import Cluster
 from strandline.client.retry import retry
-from strandline.client.wire.groups import FIND_COORDINATOR
 from strandline.config import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
+from strandline.adapters.codecs.log import LIST_OFFSETS
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
-from strandline.client.messages import ListedOffset, OffsetQuery
-from strandline.client.wire.calls import LIST_OFFSETS
 from strandline.config import ClientSettings
 from strandline.errors import LeaderNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
+from strandline.vocabulary.log import ListedOffset, OffsetQuery
 
 Found = dict[TopicPartition, ListedOffset | StrandlineError]
 

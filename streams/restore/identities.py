@@ -6,9 +6,9 @@ import asyncio
 from collections import defaultdict
 
 from strandline.client.cluster import Cluster
-from strandline.client.messages import MetadataAnswer, MetadataQuery
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import TopicPartition
+from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
 
 
 class _Topic:

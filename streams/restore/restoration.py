@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterable
 from typing import Final, Protocol, cast
 
-from strandline.client.messages import ListedOffset
 from strandline.config import KIB
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import InvalidRequest
@@ -15,6 +14,7 @@ from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.streams.core.progress import Rate, remaining_s
 from strandline.streams.core.task import TaskId
+from strandline.vocabulary.log import ListedOffset
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 from strandline.adapters.system_host import system_host
 from strandline.client.backoff import backoff_s
 from strandline.client.client import Client
-from strandline.client.messages import LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import retry
 from strandline.config import ConsumerSettings, load
@@ -28,6 +27,7 @@ from strandline.ids import TopicPartition
 from strandline.streams.core.task import TaskId
 from strandline.streams.restore.identities import Identities
 from strandline.streams.restore.restoration import Restorable, Restoration
+from strandline.vocabulary.log import LATEST, ListedOffset
 
 T = TypeVar("T")
 

@@ -21,7 +21,6 @@ from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.groups.groups import Groups
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.log.requests import ProduceEntry
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.metrics import METRICS, BrokerMetrics
@@ -32,6 +31,7 @@ from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, Offset, PartitionId, TopicPartition
 from strandline.ports import LinkState
+from strandline.vocabulary.log import ProduceEntry
 from strandline.vocabulary.metadata import Endpoint, Reassignment
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import (

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
+from strandline.adapters.codecs.groups import FIND_COORDINATOR
+from strandline.adapters.codecs.log import METADATA, PARTITION_COUNTS
 from strandline.adapters.system.clock import SystemClock
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
-from strandline.client.messages import MetadataAnswer, MetadataQuery
 from strandline.client.scope import Scope
-from strandline.client.wire.calls import METADATA, PARTITION_COUNTS
-from strandline.client.wire.groups import FIND_COORDINATOR
 from strandline.config import ConsumerSettings
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.reader import Reader
@@ -22,6 +21,7 @@ from strandline.errors import BrokerNotAvailable, StrandlineError, UnknownTopicO
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response, Stream
 from strandline.records import encode_values, validate
+from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from tests.strandline.client.network import FastClock
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from strandline.client.messages import ListedOffset, OffsetQuery
 from strandline.consumer.core.positions import Reset
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.reader import Reader
 from strandline.errors import LeaderNotAvailable, NotLeaderOrFollower, OffsetNotAvailable, StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset
+from strandline.vocabulary.log import ListedOffset, OffsetQuery
 from tests.consumer.brokers import Parts, SlowClock
 from tests.strandline.client.network import FastClock
 from tests.waiting import eventually

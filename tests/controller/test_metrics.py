@@ -9,11 +9,11 @@ from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.metrics import Buckets, Sample
-from strandline.controller.core.topics import NewTopic
 from strandline.controller.metrics import ControllerMetrics
 from strandline.local.layout import MemberFile
 from strandline.local.ports import free_ports
 from strandline.local.service import Service, as_environment
+from strandline.vocabulary.admin import NewTopic
 from tests.conftest import SessionFactory
 from tests.controller.support.running import Running, process, running
 from tests.controller.support.znodes_seen import register
@@ -52,7 +52,7 @@ async def test_the_active_one_tells_of_the_cluster_and_of_every_brokers_queue(
     await register(dying, [3])
     async with running(zookeeper, reconcile_ms=50) as controller:
         await controller.wait_active()
-        topic = NewTopic("t", assignments=((1, 2, 3), (2, 3, 1)))
+        topic = NewTopic("t", 0, assignments=((1, 2, 3), (2, 3, 1)))
         (outcome,) = await controller.admin.create_topics([topic])
         assert outcome.error is None
         await dying.close()

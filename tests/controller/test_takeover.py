@@ -10,11 +10,11 @@ import pytest
 
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper import znodes
-from strandline.controller.core.topics import NewTopic
 from strandline.errors import TopicAlreadyExists
 from strandline.ids import TopicId
 from strandline.ports import Coordination
 from strandline.rpc import admin_pb2
+from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import SessionFactory
 from tests.controller.support.running import ControllerProcess, process, running

@@ -6,17 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from strandline.adapters.codecs.log import LIST_OFFSETS, METADATA, PARTITION_COUNTS
 from strandline.adapters.system.clock import SystemClock
-from strandline.client.fetches import Answer, FetchRequest, FetchResponse, Wanted
-from strandline.client.messages import (
-    EARLIEST,
-    LATEST,
-    ListedOffset,
-    MetadataAnswer,
-    MetadataQuery,
-    OffsetQuery,
-)
-from strandline.client.wire.calls import LIST_OFFSETS, METADATA, PARTITION_COUNTS
 from strandline.errors import (
     BrokerNotAvailable,
     LeaderHint,
@@ -29,6 +20,18 @@ from strandline.errors import (
 from strandline.ids import TopicId, TopicPartition
 from strandline.ports import Method, Request, Response, Stream
 from strandline.records import BatchHeader, encode_values, gap_batch
+from strandline.vocabulary.log import (
+    EARLIEST,
+    LATEST,
+    FetchAnswer,
+    Fetched,
+    FetchPartition,
+    FetchRequest,
+    ListedOffset,
+    MetadataAnswer,
+    MetadataQuery,
+    OffsetQuery,
+)
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 POLL_S, POLLS = 0.002, 10
@@ -73,7 +76,7 @@ class Log:
     def lead(self, broker: int) -> None:
         self.leader, self.epoch = broker, self.epoch + 1
 
-    def fetch(self, wanted: Wanted, bytes_max: int) -> Answer:
+    def fetch(self, wanted: FetchPartition) -> Fetched:
         below = self.high_watermark
         error: StrandlineError | None = None
         records = b""
@@ -83,10 +86,10 @@ class Log:
             for one in self.batches:
                 header = BatchHeader.parse(one)
                 if header.next_offset > wanted.offset and header.next_offset <= below:
-                    if records and len(records) + len(one) > bytes_max:
+                    if records and len(records) + len(one) > wanted.bytes_max:
                         break
                     records += one
-        return Answer(wanted.name, error, below, self.start, records)
+        return Fetched(wanted.name, error, below, self.start, records)
 
 
 class LogWorld:
@@ -213,7 +216,7 @@ class _Stream:
         self._check()
         self.requests.put_nowait(request)
 
-    async def read(self) -> FetchResponse:
+    async def read(self) -> FetchAnswer:
         async with asyncio.TaskGroup() as tasks:
             answer = tasks.create_task(self._answer())
             broken = tasks.create_task(self.broken.wait())
@@ -223,25 +226,25 @@ class _Stream:
         self._check()
         return answer.result()
 
-    async def _answer(self) -> FetchResponse:
+    async def _answer(self) -> FetchAnswer:
         """As soon as there is something to say, or after a while."""
         request = await self.requests.get()
-        answers: Sequence[Answer] = []
+        answers: Sequence[Fetched] = []
         for _ in range(POLLS):
-            answers = [self._fetched(wanted, request) for wanted in request.plan.wanted]
+            answers = [self._fetched(wanted) for wanted in request.partitions]
             if any(answer.error is not None or answer.records for answer in answers):
                 break
             await CLOCK.sleep(POLL_S)
-        return FetchResponse(request.plan.number, answers)
+        return FetchAnswer(request.correlation_id, answers)
 
-    def _fetched(self, wanted: Wanted, request: FetchRequest) -> Answer:
+    def _fetched(self, wanted: FetchPartition) -> Fetched:
         log = self.world.log(wanted.name)
         if log is None:
-            return Answer(wanted.name, UnknownTopicOrPartition("not here"), -1, -1, b"")
+            return Fetched(wanted.name, UnknownTopicOrPartition("not here"), -1, -1, b"")
         if log.leader != self.broker or wanted.leader_epoch != log.epoch:
             leader = LeaderHint(log.leader, f"broker{log.leader}", 1, log.epoch)
-            return Answer(wanted.name, NotLeaderOrFollower("not here", leader=leader), -1, -1, b"")
-        return log.fetch(wanted, request.partition_bytes_max)
+            return Fetched(wanted.name, NotLeaderOrFollower("not here", leader=leader), -1, -1, b"")
+        return log.fetch(wanted)
 
     def _check(self) -> None:
         if self.broken.is_set():

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Seque
 from typing import Any
 
 from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
-from strandline.client.messages import ProducerIdentity
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.identity import identity_of
 from strandline.pipeline.writing.exactly_once import Acked, ExactlyOnceWriter, LogEnd
 from strandline.records import BatchHeader, Codec, RecordFields, decode, encode_batch, stamp
+from strandline.vocabulary.log import ProducerIdentity
 
 NAME = TopicPartition("orders", 0)
 NOW_MS = 1_000

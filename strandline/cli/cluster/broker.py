@@ -15,12 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strandline import Admin
-    from strandline.client.messages import (
-        BrokerCheck,
-        BrokerDescription,
-        DrainProgress,
-        OngoingReassignment,
-    )
+    from strandline.vocabulary.admin import BrokerCheck, BrokerDescription, DrainProgress, OngoingReassignment
 
 LOOK_AGAIN_S: Final = 0.5
 STUCK_S: Final = 30.0

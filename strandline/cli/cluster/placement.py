@@ -14,7 +14,7 @@ from strandline.ids import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
     from strandline import Admin
-    from strandline.client.messages import OngoingReassignment, PartitionResult
+    from strandline.vocabulary.admin import OngoingReassignment, PartitionResult
 
 LOOK_AGAIN_S: Final = 0.2
 SETTLE_S_MAX: Final = 5.0

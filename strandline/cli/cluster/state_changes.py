@@ -16,7 +16,7 @@ from strandline.cli.shell.command import INTERRUPTED, Command, Invocation, pass_
 
 if TYPE_CHECKING:
     from strandline import Admin
-    from strandline.client.messages import BrokerDescription
+    from strandline.vocabulary.admin import BrokerDescription
 
 
 class TimeType(click.ParamType[datetime]):

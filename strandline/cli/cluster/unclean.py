@@ -13,7 +13,7 @@ from strandline.ids import TopicPartition
 
 if TYPE_CHECKING:
     from strandline import Admin
-    from strandline.client.messages import UncleanElection
+    from strandline.vocabulary.admin import UncleanElection
 
 
 @click.command(cls=Command)

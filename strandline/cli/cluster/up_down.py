@@ -13,7 +13,7 @@ from strandline.errors import SettingsError
 
 if TYPE_CHECKING:
     from strandline import LocalCluster
-    from strandline.client.messages import ClusterDescription
+    from strandline.vocabulary.admin import ClusterDescription
 
 BROKERS: Final = 3
 STATUS_TIMEOUT_MS: Final = 2_000

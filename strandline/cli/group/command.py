@@ -33,8 +33,8 @@ from strandline.errors import NonEmptyGroup, StrandlineError
 
 if TYPE_CHECKING:
     from strandline import Admin, TopicPartition
-    from strandline.client.messages import ListedOffset
     from strandline.vocabulary.groups import DescribedGroup, ListedGroup
+    from strandline.vocabulary.log import ListedOffset
 
 
 @click.group(cls=Group)
@@ -94,7 +94,7 @@ def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
 
 async def _viewed(admin: Admin, name: str) -> GroupView:
     """Asks the coordinator about the group, and the leaders for the ends of its partitions."""
-    from strandline.client.messages import LATEST
+    from strandline.vocabulary.log import LATEST
 
     description = await admin.describe_group(name)
     committed = await admin.group_offsets(name)
@@ -212,7 +212,7 @@ async def _planned(admin: Admin, name: str, chosen: Sequence[Chosen], target: Ta
     """Reads what the plan needs. Raises the error that keeps a leader from answering."""
     from datetime import datetime
 
-    from strandline.client.messages import EARLIEST, LATEST
+    from strandline.vocabulary.log import EARLIEST, LATEST
 
     metadata = await admin.metadata(sorted({each.topic for each in chosen}))
     there = {topic.name: [p.partition for p in topic.partitions] for topic in metadata.topics}

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.adapters.system_host import system_host
 from strandline.client import arguments
 from strandline.client.admin.brokers import BrokerAdmin
@@ -16,21 +17,9 @@ from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
 from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
-from strandline.client.messages import (
-    LATEST,
-    AlterTopic,
-    CreateTopics,
-    ListedOffset,
-    MetadataAnswer,
-    MetadataQuery,
-    NewTopic,
-    PartitionResult,
-    TopicResult,
-)
 from strandline.client.offsets import Found, list_offsets
 from strandline.client.retry import Tries
 from strandline.client.waits import NOTICE_AFTER_S, WAITS_LOGGER
-from strandline.client.wire.calls import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.config import ClientSettings, load
 from strandline.errors import (
     BrokerNotAvailable,
@@ -43,7 +32,9 @@ from strandline.errors import (
 from strandline.host import Host
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response
+from strandline.vocabulary.admin import AlterTopic, CreateTopics, NewTopic, PartitionResult, TopicResult
 from strandline.vocabulary.groups import CommittedOffset, ListedGroup
+from strandline.vocabulary.log import LATEST, ListedOffset, MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, TopicMetadata
 from strandline.vocabulary.state_changes import StateChangeEvent
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from strandline.adapters.codecs.admin import CHECK_BROKER, DESCRIBE_CLUSTER, DRAIN_BROKER
 from strandline.client import arguments
-from strandline.client.messages import (
+from strandline.ports import Method, Request, Response
+from strandline.vocabulary.admin import (
     BrokerCheck,
     CheckBroker,
     ClusterDescription,
     DrainBroker,
     DrainProgress,
 )
-from strandline.client.wire.brokers import CHECK_BROKER, DESCRIBE_CLUSTER, DRAIN_BROKER
-from strandline.ports import Method, Request, Response
 
 
 class BrokerAdmin(ABC):

@@ -6,17 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.client.cluster import Cluster
-from strandline.client.coordinator import Coordinator
-from strandline.client.messages import MetadataQuery
-from strandline.client.retry import retry
-from strandline.client.wire.groups import (
+from strandline.adapters.codecs.groups import (
     DELETE_GROUP,
     DESCRIBE_GROUP,
     LIST_GROUPS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
 )
+from strandline.client.cluster import Cluster
+from strandline.client.coordinator import Coordinator
+from strandline.client.retry import retry
 from strandline.config import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,
@@ -45,6 +44,7 @@ from strandline.vocabulary.groups import (
     OffsetCommit,
     OffsetFetch,
 )
+from strandline.vocabulary.log import MetadataQuery
 from strandline.vocabulary.metadata import Endpoint
 
 _PASSING: Final = (

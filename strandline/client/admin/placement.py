@@ -5,8 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
+from strandline.adapters.codecs.admin import ELECT_PREFERRED, ELECT_UNCLEAN, LIST_REASSIGNMENTS, REASSIGN
 from strandline.client import arguments
-from strandline.client.messages import (
+from strandline.errors import InvalidRequest
+from strandline.ids import TopicPartition
+from strandline.ports import Method, Request, Response
+from strandline.vocabulary.admin import (
     ElectUnclean,
     OngoingReassignment,
     PartitionReassignment,
@@ -14,10 +18,6 @@ from strandline.client.messages import (
     Reassign,
     UncleanElection,
 )
-from strandline.client.wire.placement import ELECT_PREFERRED, ELECT_UNCLEAN, LIST_REASSIGNMENTS, REASSIGN
-from strandline.errors import InvalidRequest
-from strandline.ids import TopicPartition
-from strandline.ports import Method, Request, Response
 
 
 class PlacementAdmin(ABC):

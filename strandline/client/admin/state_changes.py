@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from strandline.adapters.codecs.admin import STATE_CHANGES
 from strandline.client import arguments
 from strandline.client.events.identities import Identities
-from strandline.client.messages import StateChangesAnswer, StateChangesQuery
 from strandline.client.retry import Tries
-from strandline.client.wire.state_changes import STATE_CHANGES
 from strandline.config import ClientSettings
 from strandline.errors import BrokerNotAvailable, InvalidRequest, NotController, OutcomeUnknown
 from strandline.ports import Clock, Stream, StreamEnded, Transport
+from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 from strandline.vocabulary.metadata import Endpoint
-from strandline.vocabulary.state_changes import StateChangeEvent
+from strandline.vocabulary.state_changes import StateChangeEvent, parse_event
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,15 @@ def query(
     )
 
 
+def _understood(values: Iterable[bytes]) -> Iterator[StateChangeEvent]:
+    """The events, without those of kinds that only a controller of a later version knows."""
+    for value in values:
+        try:
+            yield parse_event(value)
+        except ValueError as error:
+            logger.warning("a state change is passed over: %s", error)
+
+
 class StateChangesReading:
     """One reading, over any number of controllers. A caller that stops early has to close `events`."""
 
@@ -76,7 +85,7 @@ class StateChangesReading:
             end: OutcomeUnknown | NotController | None = None
             try:
                 while end is None:
-                    for event in answer.events:
+                    for event in _understood(answer.events):
                         if seen.first(event.identity):
                             yield event
                     if answer.next_offsets:

@@ -13,14 +13,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from strandline.adapters.codecs.log import FETCH, answer_to
 from strandline.client.broker_stream import CallStream
 from strandline.client.client import Client
 from strandline.client.events.positions import EventPosition, EventPositions, EventRecord
-from strandline.client.fetches import Answer, FetchPlan, FetchRequest, FetchResponse, Wanted
-from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries, retry
-from strandline.client.wire.fetch import FETCH, response_to
 from strandline.config import MIB, RECORDS_BYTES_MAX, ClientSettings, load
 from strandline.errors import (
     InvalidRequest,
@@ -33,6 +31,15 @@ from strandline.errors import (
 )
 from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
 from strandline.ports import Clock, Transport
+from strandline.vocabulary.log import (
+    EARLIEST,
+    LATEST,
+    FetchAnswer,
+    Fetched,
+    FetchPartition,
+    FetchRequest,
+    ListedOffset,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -283,7 +290,7 @@ class EventReader(Client[ClientSettings]):
                 asked = {position.name: (position, position.fetched) for position in wanted}
                 response = await self._ask(calls, broker, wanted)
                 failed = False
-                for answer in response.answers:
+                for answer in response.partitions:
                     position, offset = asked[answer.name]
                     failed = not await self._take(positions, position, offset, answer) or failed
                 if not positions.has_room:
@@ -297,33 +304,23 @@ class EventReader(Client[ClientSettings]):
 
     async def _ask(
         self,
-        calls: CallStream[FetchRequest, FetchResponse],
+        calls: CallStream[FetchRequest, FetchAnswer],
         broker: int,
         wanted: Sequence[EventPosition],
-    ) -> FetchResponse:
+    ) -> FetchAnswer:
         """One long poll. Raises OutcomeUnknown if it is not answered."""
         number = next(self._numbers)
         turn = number % len(wanted)  # an answer has a size limit: the first partition changes each time
         leaders = [(p, self._cluster.leader(p.name)) for p in (*wanted[turn:], *wanted[:turn])]
-        plan = FetchPlan(
-            number,
-            broker,
-            tuple(
-                Wanted(position.name, position.fetched, NO_EPOCH if leader is None else leader.epoch)
-                for position, leader in leaders
-            ),
-        )
-        request = FetchRequest(
-            plan,
-            wait_ms=FETCH_WAIT_MS,
-            bytes_min=1,
-            bytes_max=RECORDS_BYTES_MAX,
-            partition_bytes_max=RECORDS_BYTES_MAX,
-        )
-        return await calls.call(broker, request, partial(response_to, number))
+        partitions = [
+            FetchPartition(p.name, p.fetched, NO_EPOCH if leader is None else leader.epoch, RECORDS_BYTES_MAX)
+            for p, leader in leaders
+        ]
+        request = FetchRequest(number, FETCH_WAIT_MS, 1, RECORDS_BYTES_MAX, partitions)
+        return await calls.call(broker, request, partial(answer_to, number))
 
     async def _take(
-        self, positions: EventPositions, position: EventPosition, offset: int, answer: Answer
+        self, positions: EventPositions, position: EventPosition, offset: int, answer: Fetched
     ) -> bool:
         """False if the partition has to be requested again after a pause."""
         error = answer.error

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from strandline.adapters.codecs.log import INIT_PRODUCER_ID, PRODUCE, result_of
 from strandline.client.broker_stream import CallStream, answer_limit_s
 from strandline.client.client import Client
-from strandline.client.messages import ProducerIdentity
 from strandline.client.retry import Tries, retry
-from strandline.client.wire.calls import INIT_PRODUCER_ID
-from strandline.client.wire.produce import PRODUCE, Entry, Result, result_of
 from strandline.config import KIB, ClientSettings, load
 from strandline.errors import (
     DuplicateSequence,
@@ -37,6 +35,7 @@ from strandline.errors import (
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Transport
 from strandline.records import Codec, PackedRecords, pack
+from strandline.vocabulary.log import ACKS_ALL, ProduceEntry, ProduceResult, ProducerIdentity
 
 logger = logging.getLogger(__name__)
 
@@ -274,11 +273,13 @@ class EventWriter(Client[ClientSettings]):
     async def _new_identity(self) -> ProducerIdentity:
         return await self._cluster.call_any(INIT_PRODUCER_ID, None)
 
-    async def _send(self, broker: int, name: TopicPartition, records: bytes) -> Result:
+    async def _send(self, broker: int, name: TopicPartition, records: bytes) -> ProduceResult:
         """Raises an error of the stream; a broker's error is in the result."""
         self._correlation_id += 1
         number = self._correlation_id
-        entry = Entry(number, name, -1, self._settings.request_timeout_ms, records, internal=True)
+        entry = ProduceEntry(
+            name, records, ACKS_ALL, self._settings.request_timeout_ms, number, internal=True
+        )
         return await self._calls.call(broker, [entry], partial(result_of, number))
 
     async def _restore(self) -> None:

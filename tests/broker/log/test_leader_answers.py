@@ -9,14 +9,14 @@ from random import Random
 
 import pytest
 
-from strandline.broker.log.handlers import EARLIEST, LATEST, Handlers
+from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.log.requests import FetchPartition, ProduceEntry
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.leadership import Outcome
 from strandline.errors import NotLeaderOrFollower, OffsetNotAvailable
 from strandline.ids import BrokerId, Offset, TopicPartition
 from strandline.records import decode
+from strandline.vocabulary.log import EARLIEST, LATEST, FetchPartition, OffsetQuery, ProduceEntry
 from tests.broker.support.replicas import CLOCK, LIVE, NAME, batch, settings, write
 from tests.broker.support.seat import Seat, led_by, seated
 
@@ -46,7 +46,7 @@ async def test_the_start_of_the_log_and_what_is_below_the_leaders_own_watermark_
     """CORRECTNESS H1, H5: below min.insync.replicas the HW may stand still for days; what is known to be
     committed is read all the same, from EARLIEST, from a time, and by offset."""
     for asked in (EARLIEST, FIRST_MS):
-        (listed,) = await handlers.list_offsets([(NAME, asked)])
+        (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
         assert (listed.error, listed.offset, listed.high_watermark) == (None, 0, -1)
     (fetched,) = await handlers.read([FetchPartition(NAME, 0, 5, 1 << 20)], 1 << 20)
     found = [(record.value or b"").decode() for record in decode(fetched.records, from_offset=0)]
@@ -58,7 +58,7 @@ async def test_what_depends_on_the_watermark_is_refused_until_it_is_known(
     seat: Seat, handlers: Handlers, asked: int
 ) -> None:
     """CORRECTNESS H1: the predecessor may have told a larger end; no answer is ever a smaller one."""
-    (listed,) = await handlers.list_offsets([(NAME, asked)])
+    (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
     assert isinstance(listed.error, OffsetNotAvailable)
     (fetched,) = await handlers.read([FetchPartition(NAME, 2, 5, 1 << 20)], 1 << 20)
     assert (fetched.error, fetched.records, fetched.high_watermark) == (None, b"", -1)
@@ -67,7 +67,7 @@ async def test_what_depends_on_the_watermark_is_refused_until_it_is_known(
     for follower in (BrokerId(1), BrokerId(3)):
         leadership.fetched(follower, LIVE[follower].epoch, 3, subscription=1)
     leadership.turn()
-    (listed,) = await handlers.list_offsets([(NAME, asked)])
+    (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
     assert (listed.error, listed.offset, listed.high_watermark) == (None, 3 if asked == LATEST else -1, 3)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.produce_stream import ProduceStream
-from strandline.broker.log.requests import ProduceEntry, ProduceMessage, ProduceResults
 from strandline.broker.replicas.leadership import Outcome, Produced
 from strandline.ids import TopicPartition
+from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
 from tests.broker.support.replicas import CLOCK, settings
 from tests.waiting import eventually
 
@@ -38,7 +38,7 @@ class Unread:
         self.read = asyncio.Event()
         self.results = 0
 
-    async def reply(self, results: ProduceResults) -> None:
+    async def reply(self, results: Sequence[ProduceResult]) -> None:
         await self.read.wait()
         self.results += len(results)
 

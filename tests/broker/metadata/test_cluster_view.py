@@ -13,6 +13,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import InvalidTopic
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import LinkState
+from strandline.vocabulary.log import LeaderWait
 from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings
 from tests.broker.support.seat import ME, seated
 from tests.simulation.znode_tree import MemorySession
@@ -39,7 +40,7 @@ async def test_waits_beyond_the_bound_are_answered_at_once(tmp_path: Path) -> No
     """Each held answer takes memory."""
     async with seated(tmp_path) as seat:
         view = ClusterView(seat.manager, settings(leader_waits_max=1), CLOCK)
-        waits = [(NAME, 1_000)]
+        waits = [LeaderWait(NAME, 1_000)]
         async with asyncio.TaskGroup() as tasks:
             held = tasks.create_task(view.wait_for_leaders(waits, 60))
             await asyncio.sleep(0)

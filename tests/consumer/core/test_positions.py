@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from strandline.client.fetches import Answer, FetchPlan
 from strandline.consumer.core.positions import (
     Arrived,
     DelayFetch,
     DoubtLeader,
     Effect,
+    FetchPlan,
     FindPosition,
     Positions,
     Refused,
@@ -29,6 +29,7 @@ from strandline.errors import (
     UnknownLeaderEpoch,
 )
 from strandline.ids import TopicPartition
+from strandline.vocabulary.log import Fetched
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 LEADER, NEXT_LEADER = 1, 2
@@ -59,7 +60,7 @@ def answer(
     hw: int = -1,
     records: bytes = b"",
 ) -> list[Effect]:
-    return positions.answered(plan.number, [Answer(name, error, hw, 0, records)])
+    return positions.answered(plan.number, [Fetched(name, error, hw, 0, records)])
 
 
 def kinds(effects: list[Effect]) -> list[type[Any]]:

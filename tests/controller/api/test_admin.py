@@ -9,9 +9,6 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.config import MULTI_BYTES_MAX, TOPICS_PER_REQUEST_MAX
-from strandline.controller.core.reassignment import Move
-from strandline.controller.core.topics import Alteration, NewTopic
-from strandline.controller.term.results import TopicOutcome
 from strandline.errors import (
     InvalidConfig,
     InvalidReplicationFactor,
@@ -24,6 +21,7 @@ from strandline.errors import (
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
 from strandline.local.zookeeper_process import four_letter_word
 from strandline.ports import Coordination
+from strandline.vocabulary.admin import AlterTopic, NewTopic, PartitionReassignment, TopicResult
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import SessionFactory
@@ -43,11 +41,11 @@ LARGE, LASTING = 30, 600
 """Partitions of a topic that does not fit into one multi, and of one that takes long to write."""
 
 
-def errors(outcomes: list[TopicOutcome]) -> list[type[BaseException] | None]:
+def errors(outcomes: list[TopicResult]) -> list[type[BaseException] | None]:
     return [None if outcome.error is None else type(outcome.error) for outcome in outcomes]
 
 
-async def create(controller: Running, *topics: NewTopic) -> list[TopicOutcome]:
+async def create(controller: Running, *topics: NewTopic) -> list[TopicResult]:
     outcomes = await controller.admin.create_topics(topics)
     assert errors(outcomes) == [None] * len(topics), outcomes
     return outcomes
@@ -182,7 +180,7 @@ async def test_replicas_on_a_dead_broker_are_assigned_and_queued_but_not_in_sync
     await session.ensure_path(znodes.state_queue(2))
     async with running(zookeeper) as controller:
         await controller.wait_active()
-        await create(controller, NewTopic("t", assignments=((2, 1),)))
+        await create(controller, NewTopic("t", 0, assignments=((2, 1),)))
         await check_whole(session, "t", epochs)
         assert [change.topic for change in await requests(session, 2)] == ["t"]
 
@@ -309,7 +307,7 @@ async def test_altering_keeps_other_configs_and_tells_every_replica_in_the_prese
         await create(controller, NewTopic("t", 2, 2, {"retention.ms": "1000", "segment.ms": "7"}))
         led = PartitionState(BrokerId(1), LeaderEpoch(41), ())
         await session.set(znodes.isr("t", 1), znodes.dump_isr(led))
-        await controller.admin.alter_topic(Alteration("t", {"retention.ms": "2000"}, ["segment.ms"]))
+        await controller.admin.alter_topic(AlterTopic("t", {"retention.ms": "2000"}, ["segment.ms"]))
         node = await topic_node(session, "t")
         assert node is not None
         assert node.config == {"retention.ms": "2000"}
@@ -330,7 +328,7 @@ async def test_concurrent_changes_of_one_topic_are_all_kept(
         await create(controller, NewTopic("t", 1, 1))
         async with asyncio.TaskGroup() as tasks:
             for name, value in changes.items():
-                tasks.create_task(controller.admin.alter_topic(Alteration("t", {name: value})))
+                tasks.create_task(controller.admin.alter_topic(AlterTopic("t", {name: value})))
         node = await topic_node(session, "t")
         assert node is not None
         assert node.config == changes
@@ -344,9 +342,9 @@ async def test_altering_is_refused_for_what_cannot_be(zookeeper: str, open_sessi
         await controller.wait_active()
         await create(controller, NewTopic("t", 1, 2))
         with pytest.raises(InvalidConfig, match="replication factor 2"):
-            await controller.admin.alter_topic(Alteration("t", {"min.insync.replicas": "3"}))
+            await controller.admin.alter_topic(AlterTopic("t", {"min.insync.replicas": "3"}))
         with pytest.raises(UnknownTopicOrPartition):
-            await controller.admin.alter_topic(Alteration("never", {"retention.ms": "1"}))
+            await controller.admin.alter_topic(AlterTopic("never", {"retention.ms": "1"}))
         node = await topic_node(session, "t")
         assert node is not None
         assert node.config == {}
@@ -361,15 +359,14 @@ async def test_the_cluster_is_described_with_epochs_and_backlogs(
     async with running(zookeeper, controller_id=7) as controller:
         await controller.wait_active()
         await create(controller, NewTopic("t", 5, 2))
-        await create(controller, NewTopic("u", assignments=((2,),)))
+        await create(controller, NewTopic("u", 0, assignments=((2,),)))
         cluster = await controller.admin.describe_cluster()
         assert cluster.cluster_id == (await session.get(znodes.CLUSTER_ID)).data.decode()
         assert cluster.controller.id == 7
-        registered = [broker.registration for broker in cluster.brokers if broker.registration is not None]
-        assert [registration.id for registration in registered] == [1, 2, 3]
-        assert [registration.epoch for registration in registered[:2]] == [epochs[1], epochs[2]]
-        assert [registration.shutting_down for registration in registered] == [False, False, True]
-        assert [broker.backlog.requests for broker in cluster.brokers] == [5, 6, 0]
+        assert [broker.endpoint.id for broker in cluster.brokers if broker.alive] == [1, 2, 3]
+        assert [broker.broker_epoch for broker in cluster.brokers[:2]] == [epochs[1], epochs[2]]
+        assert [broker.shutting_down for broker in cluster.brokers] == [False, False, True]
+        assert [broker.queued_state_changes for broker in cluster.brokers] == [5, 6, 0]
 
 
 async def test_too_many_topics_at_once_are_refused_as_a_whole(zookeeper: str) -> None:
@@ -424,12 +421,12 @@ async def test_what_is_no_topics_name_is_no_path_either(
     async with running(zookeeper) as controller:
         await controller.wait_active()
         await create(controller, NewTopic("t", 1, 1))
-        for alteration in (Alteration(name, {"retention.ms": "1"}), Alteration(name, partitions=4)):
+        for alteration in (AlterTopic(name, {"retention.ms": "1"}), AlterTopic(name, partitions=4)):
             with pytest.raises(UnknownTopicOrPartition):
                 await controller.admin.alter_topic(alteration)
         assert errors(await controller.admin.delete_topics([name])) == [UnknownTopicOrPartition]
         where = TopicPartition(name, -3)
-        (moved,) = await controller.admin.reassign([Move(where, (1,))])
+        (moved,) = await controller.admin.reassign([PartitionReassignment(where, (1,))])
         (elected,) = await controller.admin.elect_preferred([where])
         assert isinstance(moved.error, UnknownTopicOrPartition)
         assert isinstance(elected.error, UnknownTopicOrPartition)

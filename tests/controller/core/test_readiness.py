@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.controller.core.readiness import Readiness, check_broker
+from strandline.controller.core.readiness import check_broker
 from strandline.controller.core.survey import Survey
 from strandline.ids import BrokerId
+from strandline.vocabulary.admin import BrokerCheck
 from tests.controller.core.support.surveys import partition, survey
 
 
-def check(given_survey: Survey, broker: int = 1, unended: int = 0) -> Readiness:
+def check(given_survey: Survey, broker: int = 1, unended: int = 0) -> BrokerCheck:
     return check_broker(given_survey, BrokerId(broker), unended)
 
 
 def test_a_broker_in_sync_everywhere_whose_partitions_can_spare_it_is_ready() -> None:
     found = check(survey(partition(0, [1, 2, 3], min_insync=2), partition(1, [2, 1, 3], min_insync=2)))
-    assert found == Readiness(True, [], leaderships=1, replicas=2, permanent=[])
+    assert found == BrokerCheck(True, [], leaderships=1, replicas=2, permanent=[])
 
 
 def test_a_broker_without_replicas_is_ready_and_one_that_nobody_knows_is_not() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.config import PARTITIONS_PER_REQUEST_MAX, REPLICAS_PER_BROKER_MAX
-from strandline.controller.core.reassignment import Asked, Move, MoveContext, Placed, grown, plan_move
+from strandline.controller.core.reassignment import Asked, MoveContext, Placed, grown, plan_move
 from strandline.controller.core.topics import Brokers, check_partitions_asked
 from strandline.errors import (
     InvalidReplicaAssignment,
@@ -28,6 +28,7 @@ from strandline.ids import (
     TopicId,
     TopicPartition,
 )
+from strandline.vocabulary.admin import PartitionReassignment
 from strandline.vocabulary.metadata import (
     REPLACED_MAX,
     Endpoint,
@@ -66,7 +67,7 @@ def plan(
     now: Placed, *replicas: int, on: MoveContext | None = None, throttle: int = 0, request: str = "new"
 ) -> Reassignment | None:
     asked = Asked(request, 99, throttle)
-    return plan_move(Move(NAME, replicas), now, on or ground(1, 2, 3, 4, 5), asked)
+    return plan_move(PartitionReassignment(NAME, replicas), now, on or ground(1, 2, 3, 4, 5), asked)
 
 
 def standing(now: Placed, *replicas: int, throttle: int = 0) -> Placed:

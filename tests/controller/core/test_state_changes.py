@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from strandline.client.events.positions import EventRecord
-from strandline.client.messages import StateChangesQuery
 from strandline.controller.core.state_changes import ANSWER_BYTES_MAX, EventSelection, check, matches
 from strandline.errors import InvalidRequest
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
+from strandline.vocabulary.admin import StateChangesQuery
 from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, event_value
 from tests.integration.support.told_events import REQUESTED
 

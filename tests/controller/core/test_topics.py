@@ -17,7 +17,6 @@ from strandline.controller.core.topics import (
     INTERNAL_CONFIGS,
     NEW_PARTITIONS_PER_REQUEST_MAX,
     Brokers,
-    NewTopic,
     change_config,
     check_config,
     check_internal_config,
@@ -37,6 +36,7 @@ from strandline.errors import (
     TopicAlreadyExists,
 )
 from strandline.ids import BrokerEpoch, BrokerId, TopicId
+from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.metadata import Endpoint, Registration
 
 
@@ -186,7 +186,7 @@ def test_min_insync_replicas_up_to_the_replication_factor_is_kept() -> None:
 
 def test_min_insync_replicas_is_held_against_the_replicas_of_an_explicit_assignment() -> None:
     """CORRECTNESS I11."""
-    new = NewTopic("t", config={"min.insync.replicas": "2"}, assignments=((1,),), replication_factor=3)
+    new = NewTopic("t", 0, config={"min.insync.replicas": "2"}, assignments=((1,),), replication_factor=3)
     assert isinstance(refusal(new), InvalidConfig)
 
 
@@ -206,14 +206,14 @@ def test_a_bad_config_is_refused_by_name(config: dict[str, str], says: str) -> N
 
 
 def test_an_explicit_assignment_is_taken_as_it_is() -> None:
-    new = NewTopic("t", assignments=((3, 1), (2, 3)))
+    new = NewTopic("t", 0, assignments=((3, 1), (2, 3)))
     plan = plan_topic(new, THREE, ClusterPicture(), internal=False)
     assert plan.assignments == ((3, 1), (2, 3))
 
 
 def test_an_explicit_assignment_may_name_a_broker_that_is_down() -> None:
     plan = plan_topic(
-        NewTopic("t", assignments=((1, 9),)), live(1, dead=(9,)), ClusterPicture(), internal=False
+        NewTopic("t", 0, assignments=((1, 9),)), live(1, dead=(9,)), ClusterPicture(), internal=False
     )
     assert plan.assignments == ((1, 9),)
 
@@ -241,8 +241,8 @@ def test_a_topic_that_would_overfill_a_broker_is_refused_with_the_bound() -> Non
     picture = ClusterPicture()
     full = [(BrokerId(1),)] * (REPLICAS_PER_BROKER_MAX - 1)
     picture.add("full", PlacedTopic(TopicId("0" * 32), full))
-    plan_topic(NewTopic("t", assignments=((1,),)), THREE, picture, internal=False)
-    error = refusal(NewTopic("t", assignments=((1,), (1,))), picture=picture)
+    plan_topic(NewTopic("t", 0, assignments=((1,),)), THREE, picture, internal=False)
+    error = refusal(NewTopic("t", 0, assignments=((1,), (1,))), picture=picture)
     assert isinstance(error, InvalidPartitions)
     assert error.limit == REPLICAS_PER_BROKER_MAX
     assert "broker 1" in error.message

@@ -9,8 +9,6 @@ import pytest
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.config import PARTITIONS_PER_REQUEST_MAX
-from strandline.controller.core.topics import NewTopic
-from strandline.controller.term.results import PartitionOutcome
 from strandline.errors import (
     ElectionNotNeeded,
     InvalidRequest,
@@ -21,6 +19,7 @@ from strandline.errors import (
 )
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.ports import Coordination
+from strandline.vocabulary.admin import NewTopic, PartitionResult
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from tests.conftest import SessionFactory
 from tests.controller.support.running import Running, running
@@ -47,11 +46,11 @@ async def noticed(session: Coordination, broker: int) -> list[ElectionNotice]:
 
 
 async def created(controller: Running, *assigned: tuple[int, ...]) -> None:
-    (outcome,) = await controller.admin.create_topics([NewTopic("t", assignments=assigned)])
+    (outcome,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=assigned)])
     assert outcome.error is None
 
 
-def errors(outcomes: list[PartitionOutcome]) -> list[type[BaseException] | None]:
+def errors(outcomes: list[PartitionResult]) -> list[type[BaseException] | None]:
     return [None if outcome.error is None else type(outcome.error) for outcome in outcomes]
 
 

@@ -10,11 +10,10 @@ import pytest
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
-from strandline.controller.core.reassignment import Move
-from strandline.controller.core.topics import NewTopic
 from strandline.errors import InvalidReplicationFactor, InvalidRequest, NotController, StrandlineError
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.ports import Coordination, NoNode
+from strandline.vocabulary.admin import NewTopic, PartitionReassignment
 from strandline.vocabulary.metadata import Drain, IsrMember, PartitionState
 from tests.conftest import SessionFactory
 from tests.controller.support.running import Running, process, running
@@ -28,7 +27,7 @@ SETTINGS = {"reconcile_ms": 50, "mend_after_ms": 60_000}
 
 
 async def created(controller: Running, name: str, *replicas: tuple[int, ...]) -> None:
-    (outcome,) = await controller.admin.create_topics([NewTopic(name, assignments=replicas)])
+    (outcome,) = await controller.admin.create_topics([NewTopic(name, 0, assignments=replicas)])
     assert outcome.error is None
 
 
@@ -173,7 +172,7 @@ async def test_a_drain_survives_the_sessions_of_its_broker(
         assert not (await controller.admin.check_broker(2, end_drain=True)).drain_ended, "the same life"
 
         async def drained() -> list[int]:
-            return [b.broker for b in (await controller.admin.describe_cluster()).brokers if b.drained]
+            return [b.endpoint.id for b in (await controller.admin.describe_cluster()).brokers if b.drained]
 
         assert await drained() == [2, 3]
         await other.close()
@@ -201,7 +200,7 @@ async def test_a_drain_that_is_asked_for_again_with_another_throttle_remembers_t
             await lead(session, "t", 2, epochs, 1, 2, partition=number)
         own, by_hand = TopicPartition("t", 0), TopicPartition("t", 1)
         target = (BrokerId(3), BrokerId(2))
-        await controller.admin.reassign([Move(by_hand, target)], throttle_bytes_per_s=77)
+        await controller.admin.reassign([PartitionReassignment(by_hand, target)], throttle_bytes_per_s=77)
         await controller.admin.drain_broker(1, replicas=True, throttle_bytes_per_s=10)
 
         async def throttle(name: TopicPartition) -> int | None:

@@ -10,9 +10,6 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.config import MULTI_BYTES_MAX, PARTITIONS_PER_REQUEST_MAX
-from strandline.controller.core.reassignment import Move
-from strandline.controller.core.topics import Alteration, NewTopic
-from strandline.controller.term.results import PartitionOutcome
 from strandline.errors import (
     InvalidConfig,
     InvalidReplicaAssignment,
@@ -24,6 +21,13 @@ from strandline.errors import (
 from strandline.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from strandline.ports import Coordination
 from strandline.rpc import admin_pb2
+from strandline.vocabulary.admin import (
+    AlterTopic,
+    NewTopic,
+    OngoingReassignment,
+    PartitionReassignment,
+    PartitionResult,
+)
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command, StateChange
 from tests.conftest import SessionFactory
@@ -44,21 +48,21 @@ MANY = 30
 """Partitions whose reassignments do not fit into one multi."""
 
 
-def errors(outcomes: list[PartitionOutcome]) -> list[type[BaseException] | None]:
+def errors(outcomes: list[PartitionResult]) -> list[type[BaseException] | None]:
     return [None if outcome.error is None else type(outcome.error) for outcome in outcomes]
 
 
-def move(number: int, *replicas: int, topic: str = "t") -> Move:
-    return Move(TopicPartition(topic, number), replicas)
+def move(number: int, *replicas: int, topic: str = "t") -> PartitionReassignment:
+    return PartitionReassignment(TopicPartition(topic, number), replicas)
 
 
 async def topic_on(controller: Running, *assigned: tuple[int, ...], name: str = "t") -> str:
-    (outcome,) = await controller.admin.create_topics([NewTopic(name, assignments=assigned)])
+    (outcome,) = await controller.admin.create_topics([NewTopic(name, 0, assignments=assigned)])
     assert outcome.error is None
     return outcome.topic_id or ""
 
 
-async def begun(controller: Running, *moves: Move) -> None:
+async def begun(controller: Running, *moves: PartitionReassignment) -> None:
     assert errors(await controller.admin.reassign(moves)) == [None] * len(moves)
 
 
@@ -101,7 +105,8 @@ async def test_ar_grows_and_every_replica_is_told_in_one_write(
             assert (last.command, last.leader_epoch, last.requester) == (Command.START_REPLICA, 41, -1)
             assert last.reason == "replicas reassigned"
         (found,) = await controller.admin.list_reassignments()
-        assert (found.name, found.wanted, found.isr) == (TopicPartition("t", 1), wanted, ())
+        name = TopicPartition("t", 1)
+        assert found == OngoingReassignment(name, (2, 1), (3, 2), (), 1_000, reverting=False)
 
 
 async def test_each_partition_has_an_outcome_of_its_own(zookeeper: str, open_session: SessionFactory) -> None:
@@ -219,7 +224,7 @@ async def test_a_bound_on_in_sync_replicas_is_held_against_where_replicas_go(
         await begun(controller, move(0, 3))
         assert await assignments(session, "t") == [(1, 2, 3)]
         with pytest.raises(InvalidConfig, match="replication factor 1"):
-            await controller.admin.alter_topic(Alteration("t", {"min.insync.replicas": "2"}))
+            await controller.admin.alter_topic(AlterTopic("t", {"min.insync.replicas": "2"}))
 
 
 async def test_a_deleted_topic_takes_its_reassignments_along_and_all_replicas_are_told(
@@ -319,7 +324,7 @@ async def test_the_systems_own_topics_move_too(zookeeper: str, open_session: Ses
     await register(session, [1, 2])
     async with running(zookeeper) as controller:
         await controller.wait_active()
-        new = NewTopic("__state_changes", assignments=((1,),))
+        new = NewTopic("__state_changes", 0, assignments=((1,),))
         await controller.admin.create_topics([new], internal=True)
         await begun(controller, move(0, 2, topic="__state_changes"))
         assert await assignments(session, "__state_changes") == [(1, 2)]

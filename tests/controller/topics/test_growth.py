@@ -9,8 +9,6 @@ import grpc
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.controller.core.reassignment import Move
-from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -20,6 +18,7 @@ from strandline.errors import (
 from strandline.ids import TopicPartition
 from strandline.ports import Coordination
 from strandline.rpc import admin_pb2
+from strandline.vocabulary.admin import AlterTopic, NewTopic, PartitionReassignment
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import SessionFactory
 from tests.controller.support.running import ControllerProcess, Running, process, running
@@ -54,7 +53,7 @@ async def create(controller: Running, *new: NewTopic) -> None:
 
 
 async def grow(controller: Running, partitions: int, *assigned: tuple[int, ...], name: str = "t") -> None:
-    await controller.admin.alter_topic(Alteration(name, partitions=partitions, assignments=assigned))
+    await controller.admin.alter_topic(AlterTopic(name, partitions=partitions, assignments=assigned))
 
 
 async def partitions_there(session: Coordination, name: str) -> list[int]:
@@ -117,15 +116,15 @@ async def test_the_replicas_may_be_named_and_those_that_are_wrong_change_nothing
     await register(session, [1, 2, 3])
     async with running(zookeeper) as controller:
         await controller.wait_active()
-        await create(controller, NewTopic("t", assignments=((1, 2),)))
+        await create(controller, NewTopic("t", 0, assignments=((1, 2),)))
         await grow(controller, 3, (2, 3), (3, 1))
         assert await assignments(session, "t") == [(1, 2), (2, 3), (3, 1)]
         with pytest.raises(InvalidReplicaAssignment, match="equally many"):
             await grow(controller, 4, (1,))
         with pytest.raises(InvalidReplicaAssignment, match="how many"):
-            await controller.admin.alter_topic(Alteration("t", {"retention.ms": "1"}, assignments=((1, 2),)))
+            await controller.admin.alter_topic(AlterTopic("t", {"retention.ms": "1"}, assignments=((1, 2),)))
         with pytest.raises(InvalidPartitions, match="cannot be taken away"):
-            await controller.admin.alter_topic(Alteration("t", {"retention.ms": "1"}, partitions=1))
+            await controller.admin.alter_topic(AlterTopic("t", {"retention.ms": "1"}, partitions=1))
         with pytest.raises(UnknownTopicOrPartition):
             await grow(controller, 4, name="never")
         node = await topic_node(session, "t")
@@ -152,8 +151,8 @@ async def test_new_partitions_have_as_many_replicas_as_the_others_will_have(
     await register(session, [1, 2, 3])
     async with running(zookeeper) as controller:
         await controller.wait_active()
-        await create(controller, NewTopic("t", assignments=((1,),)))
-        await controller.admin.reassign([Move(TopicPartition("t", 0), (2, 3))])
+        await create(controller, NewTopic("t", 0, assignments=((1,),)))
+        await controller.admin.reassign([PartitionReassignment(TopicPartition("t", 0), (2, 3))])
         await grow(controller, 2)
         assert [len(assigned) for assigned in await assignments(session, "t")] == [3, 2]
 
@@ -169,11 +168,11 @@ async def test_config_and_size_change_together_and_others_changes_stay(
         await create(controller, NewTopic("t", 1, 1))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(
-                controller.admin.alter_topic(Alteration("t", {"flush.ms": "4"}, partitions=LASTING))
+                controller.admin.alter_topic(AlterTopic("t", {"flush.ms": "4"}, partitions=LASTING))
             )
             for number in range(6):
                 tasks.create_task(
-                    controller.admin.alter_topic(Alteration("t", {"retention.ms": str(number)}))
+                    controller.admin.alter_topic(AlterTopic("t", {"retention.ms": str(number)}))
                 )
         node = await topic_node(session, "t")
         assert node is not None

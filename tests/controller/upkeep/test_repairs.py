@@ -11,9 +11,9 @@ from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.adapters.zookeeper.session import connect
 from strandline.config import ZooKeeperSettings
-from strandline.controller.core.topics import NewTopic
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.ports import Coordination
+from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Reassignment
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import ClusterFactory, SessionFactory
@@ -42,9 +42,9 @@ async def lead(
 
 
 async def created(controller: Running, *replicas: int) -> TopicId:
-    (outcome,) = await controller.admin.create_topics([NewTopic("t", assignments=[replicas])])
-    assert outcome.topic_id is not None, outcome
-    return outcome.topic_id
+    (outcome,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=[replicas])])
+    assert outcome.topic_id, outcome
+    return TopicId(outcome.topic_id)
 
 
 async def notices(session: Coordination, broker: int) -> list[ElectionNotice]:

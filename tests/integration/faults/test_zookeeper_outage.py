@@ -7,9 +7,9 @@ import asyncio
 
 import pytest
 
+from strandline.adapters.codecs.log import PARTITION_COUNTS
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
-from strandline.client.wire.calls import PARTITION_COUNTS
 from strandline.errors import ErrorCode, LeaderNotAvailable
 from strandline.ids import LeaderEpoch
 from strandline.local.service import STOP_S_MAX

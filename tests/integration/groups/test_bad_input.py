@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from strandline import Admin
-from strandline.client.wire import groups as group_wire
+from strandline.adapters.codecs import groups as group_wire
 from strandline.config import GROUP_ID_LENGTH_MAX, MESSAGE_BYTES_MAX
 from strandline.errors import (
     FencedInstanceId,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from strandline import Admin, Consumer
-from strandline.client.wire import groups as group_wire
+from strandline.adapters.codecs import groups as group_wire
 from strandline.errors import (
     InvalidTopic,
     NotCoordinator,

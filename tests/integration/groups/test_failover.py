@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from strandline import Admin
+from strandline.adapters.codecs import groups as group_wire
 from strandline.adapters.system.clock import SystemClock
-from strandline.client.wire import groups as group_wire
 from strandline.errors import OutcomeUnknown, RebalanceInProgress
 from strandline.ids import OFFSETS_TOPIC, TopicPartition
 from strandline.local.cluster import LocalCluster

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from strandline import Consumer, LocalCluster, TopicPartition
+from strandline.adapters.codecs.groups import FIND_COORDINATOR
 from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.client.wire.groups import FIND_COORDINATOR
 from tests.conftest import ClusterFactory
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,

@@ -21,7 +21,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from strandline import Admin
-from strandline.client.wire import groups as group_wire
+from strandline.adapters.codecs import groups as group_wire
 from strandline.config import GROUP_ID_LENGTH_MAX, MESSAGE_BYTES_MAX
 from strandline.errors import ErrorCode
 from strandline.ids import TopicPartition

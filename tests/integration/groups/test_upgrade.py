@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from strandline import Consumer, LocalCluster, TopicPartition
+from strandline.adapters.codecs.groups import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.client.wire.groups import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.errors import RebalanceInProgress, StrandlineError
 from strandline.ports import Method, Request, Response

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from strandline import Admin, Consumer
+from strandline.adapters.codecs.admin import CREATE_TOPICS
 from strandline.adapters.system.clock import SystemClock
 from strandline.client.events.writer import EventWriter
-from strandline.client.messages import CreateTopics, NewTopic
-from strandline.client.wire.calls import CREATE_TOPICS
 from strandline.errors import BrokerNotAvailable, ErrorCode, TopicAlreadyExists
 from strandline.ids import TopicPartition
 from strandline.local.cluster import LocalCluster
+from strandline.vocabulary.admin import CreateTopics, NewTopic
 from tests.integration.groups.support.member_calls import member_transport
 from tests.integration.support.harness import Harness
 from tests.waiting import eventually

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.client.messages import ProducerIdentity
 from strandline.pipeline.core.identity import EPOCHS, PRODUCER_ID_MIN, identity_of
+from strandline.vocabulary.log import ProducerIdentity
 
 PIECES = st.tuples(st.text(max_size=5), st.integers(0, 300), st.integers(0, 1 << 20), st.integers(0, 2))
 

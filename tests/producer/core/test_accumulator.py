@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from strandline.client.messages import ProducerIdentity
 from strandline.config import RECORDS_BYTES_MAX, ProducerSettings, load
 from strandline.errors import (
     DuplicateSequence,
@@ -35,6 +34,7 @@ from strandline.producer.core.accumulator import (
 )
 from strandline.producer.core.batch import Batch, PartitionQueue
 from strandline.records import pack_values, split
+from strandline.vocabulary.log import ProducerIdentity
 
 LEADER, NEXT_LEADER = 1, 2
 CONNECTION, NEXT_CONNECTION = 10, 20

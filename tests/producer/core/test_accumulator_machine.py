@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
-from strandline.client.messages import ProducerIdentity
 from strandline.config import ProducerSettings
 from strandline.errors import (
     MessageTooLarge,
@@ -34,6 +33,7 @@ from strandline.producer.core.accumulator import (
 )
 from strandline.producer.core.batch import Batch
 from strandline.records import HEADER_BYTES, decode, pack_values, split
+from strandline.vocabulary.log import ProducerIdentity
 
 NAME = TopicPartition("t", 0)
 BROKERS = (1, 2)

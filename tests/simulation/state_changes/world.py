@@ -13,11 +13,10 @@ import structlog
 
 from strandline.adapters.service_host import service_host
 from strandline.adapters.zookeeper import znodes
-from strandline.controller.core.reassignment import Move
-from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.controller.term import term
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicPartition
 from strandline.ports import LinkState
+from strandline.vocabulary.admin import AlterTopic, NewTopic, PartitionReassignment
 from tests.simulation.state_changes.breaking import breaking
 from tests.simulation.state_changes.broker import BrokerProcess
 from tests.simulation.state_changes.controller import ControllerProcess, Request, recorder
@@ -149,18 +148,18 @@ class World:
         return False
 
     def create(self, name: str, *assignments: tuple[int, ...]) -> bool:
-        new = NewTopic(name, assignments=assignments)
+        new = NewTopic(name, 0, assignments=assignments)
         return self.ask(lambda active: active.create_topics([new], (), validate_only=False, internal=False))
 
     def delete(self, name: str) -> bool:
         return self.ask(lambda active: active.delete_topics([name], ()))
 
     def grow(self, name: str, partitions: int) -> bool:
-        return self.ask(lambda active: active.alter_topic(Alteration(name, partitions=partitions)))
+        return self.ask(lambda active: active.alter_topic(AlterTopic(name, partitions=partitions)))
 
     def reassign(self, name: str, partition: int, replicas: tuple[int, ...]) -> bool:
         """No replicas: take it back."""
-        move = Move(TopicPartition(name, PartitionId(partition)), replicas)
+        move = PartitionReassignment(TopicPartition(name, PartitionId(partition)), replicas)
         return self.ask(
             lambda active: active.reassign([move], (), throttle_bytes_per_s=0, validate_only=False)
         )

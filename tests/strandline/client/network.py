@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+from strandline.adapters.codecs.log import METADATA
 from strandline.adapters.system_host import system_host
-from strandline.client.messages import MetadataAnswer, MetadataQuery
-from strandline.client.wire.calls import METADATA
 from strandline.errors import BrokerNotAvailable
 from strandline.host import Host
 from strandline.ids import TopicId
 from strandline.ports import Clock, Method, Request, Response, Stream, Transport
+from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 LONG_S = 30.0

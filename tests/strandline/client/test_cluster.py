@@ -12,7 +12,6 @@ import pytest
 from strandline.client.addresses import parse_bootstrap
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster, Leader
-from strandline.client.messages import LeaderWait, MetadataAnswer, MetadataQuery
 from strandline.client.scope import Scope
 from strandline.config import ClientSettings
 from strandline.errors import (
@@ -26,6 +25,7 @@ from strandline.errors import (
 )
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
+from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
 from tests.strandline.client.network import FastClock, Network, answering, metadata
 from tests.waiting import eventually
 

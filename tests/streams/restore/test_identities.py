@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from strandline.client.cluster import Cluster
-from strandline.client.messages import MetadataAnswer, MetadataQuery
 from strandline.config import ConsumerSettings
 from strandline.errors import BrokerNotAvailable, LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.streams.restore.identities import Identities
+from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from tests.strandline.client.network import FastClock, Network
 from tests.waiting import eventually

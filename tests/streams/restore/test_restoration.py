@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.client.messages import ListedOffset
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import InvalidRequest, StorageFailed
 from strandline.ids import TopicPartition
 from strandline.records import encode_batch, gap_batch, validate
 from strandline.streams.core.task import TaskId
 from strandline.streams.restore.restoration import SLICE_BYTES, SLICE_RECORDS, Restoration
+from strandline.vocabulary.log import ListedOffset
 from tests.streams.restore.changelogs import raised
 from tests.waiting import eventually
 

@@ -13,12 +13,12 @@ import pytest
 from strandline import Admin, LocalCluster, Producer, TopicPartition
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system_host import system_host
-from strandline.client.fetches import FetchRequest
 from strandline.errors import InvalidRequest, StorageFailed, UnknownTopicOrPartition
 from strandline.ports import Method, Request, Response, Stream
 from strandline.streams.core.task import TaskId
 from strandline.streams.restore.restoration import SLICE_RECORDS
 from strandline.streams.restore.restorer import Restorer
+from strandline.vocabulary.log import FetchRequest
 from tests.streams.restore.changelogs import Changelog, contents, create_topic, new_changelogs, raised
 from tests.streams.restore.conftest import OpenStore
 from tests.waiting import eventually
@@ -36,7 +36,7 @@ class Watched(GrpcTransport):
     ) -> Stream[Request, Response]:
         def encode(request: Request) -> Any:
             if isinstance(request, FetchRequest):
-                for wanted in request.plan.wanted:
+                for wanted in request.partitions:
                     self.fetched.setdefault(wanted.name, []).append(wanted.offset)
             return method.encode(request)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from strandline.adapters.codecs import groups as group_wire
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.broker.groups.placement import partition_of
-from strandline.client.wire import groups as group_wire
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinatorLoading,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from strandline.adapters.codecs.log import FETCH, PRODUCE
 from strandline.adapters.rpc.frames import varint
-from strandline.broker.log import wire
-from strandline.broker.log.requests import FetchAnswer, Fetched
 from strandline.broker.replication import wire as replication_wire
 from strandline.broker.replication.leader_end import Push
-from strandline.client.wire.produce import PRODUCE, Entry
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange
 from strandline.ids import TopicPartition
 from strandline.rpc import log_pb2
+from strandline.vocabulary.log import FetchAnswer, Fetched, ProduceEntry
 
 NAME = TopicPartition("tides", 3)
 SIZES = [0, 1, 127, 128, 16_383, 16_384, 524_288]
@@ -21,7 +20,7 @@ SIZES = [0, 1, 127, 128, 16_383, 16_384, 524_288]
 @pytest.mark.parametrize("size", SIZES)
 def test_a_produce_request_reads_back_as_it_was_meant(size: int) -> None:
     records = bytes(size)
-    data = PRODUCE.encode([Entry(2**63, NAME, -1, 5, records), Entry(2, NAME, 0, 6, b"x")])
+    data = PRODUCE.encode([ProduceEntry(NAME, records, -1, 5, 2**63), ProduceEntry(NAME, b"x", 0, 6, 2)])
     first, second = log_pb2.ProduceRequest.FromString(data).entries
     assert (first.correlation_id, first.topic, first.partition, first.acks) == (2**63, "tides", 3, -1)
     assert (first.timeout_ms, first.records) == (5, records)
@@ -30,8 +29,8 @@ def test_a_produce_request_reads_back_as_it_was_meant(size: int) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_fetch_response_reads_back_as_it_was_meant(size: int) -> None:
-    found = [Fetched(NAME, None, -1, 4, 5, bytes(size)), Fetched(NAME, NotLeaderOrFollower("not here"))]
-    response = log_pb2.FetchResponse.FromString(wire.FETCH.encode(FetchAnswer(9, found)))
+    found = [Fetched(NAME, None, -1, 4, bytes(size), 5), Fetched(NAME, NotLeaderOrFollower("not here"))]
+    response = log_pb2.FetchResponse.FromString(FETCH.served.encode(FetchAnswer(9, found)))
     first, second = response.partitions
     assert response.correlation_id == 9
     assert (first.topic, first.high_watermark, first.log_start_offset, first.leader_epoch) == (

@@ -7,8 +7,8 @@ import pytest
 from strandline.cli.cluster.broker import still_leaving
 from strandline.cli.cluster.placement import waiting_for
 from strandline.cli.shell.waits import REPEAT_S, SHOW_AGAIN_S, Waits
-from strandline.client.messages import OngoingReassignment
 from strandline.ids import TopicPartition
+from strandline.vocabulary.admin import OngoingReassignment
 
 
 def moving(*isr: int, reverting: bool = False, throttle: int = 0, partition: int = 0) -> OngoingReassignment:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from strandline import Admin
-from strandline.client.messages import CreateTopics, MetadataAnswer, MetadataQuery, TopicResult
-from strandline.client.wire.calls import CREATE_TOPICS, METADATA
+from strandline.adapters.codecs.admin import CREATE_TOPICS
+from strandline.adapters.codecs.log import METADATA
 from strandline.errors import (
     BrokerNotAvailable,
     RequestTimedOut,
@@ -19,6 +19,8 @@ from strandline.errors import (
 )
 from strandline.ids import NO_BROKER, TopicId
 from strandline.ports import Method, Request, Response, Stream
+from strandline.vocabulary.admin import CreateTopics, TopicResult
+from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from tests.strandline.client.network import FastClock, memory_host
 

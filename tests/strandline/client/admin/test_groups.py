@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from strandline import Admin, TopicPartition
-from strandline.client.wire.calls import METADATA
-from strandline.client.wire.groups import (
+from strandline.adapters.codecs.groups import (
     DELETE_GROUP,
     DESCRIBE_GROUP,
     FIND_COORDINATOR,
@@ -19,6 +18,7 @@ from strandline.client.wire.groups import (
     OFFSET_COMMIT,
     OFFSET_FETCH,
 )
+from strandline.adapters.codecs.log import METADATA
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinatorLoading,

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from strandline import Admin
+from strandline.adapters.codecs.admin import STATE_CHANGES
+from strandline.adapters.codecs.log import METADATA
 from strandline.client.admin.state_changes import BREAKS_MAX
-from strandline.client.messages import MetadataAnswer, StateChangesAnswer, StateChangesQuery
-from strandline.client.wire.calls import METADATA
-from strandline.client.wire.state_changes import STATE_CHANGES
 from strandline.errors import (
     BrokerNotAvailable,
     InvalidRequest,
@@ -24,8 +23,10 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ports import Method, Request, Response, Stream, StreamEnded
+from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
+from strandline.vocabulary.log import MetadataAnswer
 from strandline.vocabulary.metadata import ClusterMetadata
-from strandline.vocabulary.state_changes import StateChangeEvent
+from strandline.vocabulary.state_changes import StateChangeEvent, event_value
 from tests.integration.support.told_events import REQUESTED
 from tests.strandline.client.network import FastClock, endpoint, memory_host
 
@@ -39,7 +40,8 @@ def event(number: int) -> StateChangeEvent:
 
 
 def told(*numbers: int, at: int | None = None) -> StateChangesAnswer:
-    return StateChangesAnswer(tuple(map(event, numbers)), () if at is None else (at,))
+    events = [event_value(event(number)) for number in numbers]
+    return StateChangesAnswer(events, () if at is None else (at,))
 
 
 ON = told()

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from strandline import Admin
-from strandline.client.messages import MetadataAnswer
 from strandline.client.waits import WAITS_LOGGER
 from strandline.errors import NotController, UnknownTopicOrPartition
+from strandline.vocabulary.log import MetadataAnswer
 from tests.strandline.client.network import FastClock, Network, answering, memory_host, metadata
 
 CUT_OFF = "broker 1 cannot ask ZooKeeper for it: ZooKeeper cannot be reached right now"

@@ -9,18 +9,8 @@ from typing import Any
 
 import pytest
 
+from strandline.adapters.codecs.log import FETCH, LIST_OFFSETS, METADATA, PARTITION_COUNTS
 from strandline.client.events.reader import BUFFER_BYTES_MAX, EventReader
-from strandline.client.fetches import Answer, FetchRequest, FetchResponse, Wanted
-from strandline.client.messages import (
-    EARLIEST,
-    LATEST,
-    ListedOffset,
-    MetadataAnswer,
-    MetadataQuery,
-    OffsetQuery,
-)
-from strandline.client.wire.calls import LIST_OFFSETS, METADATA, PARTITION_COUNTS
-from strandline.client.wire.fetch import FETCH
 from strandline.errors import (
     BrokerNotAvailable,
     CorruptMessage,
@@ -34,6 +24,18 @@ from strandline.errors import (
 from strandline.ids import NO_BROKER, TopicId
 from strandline.ports import Method, Request, Response, Stream
 from strandline.records import encode_values
+from strandline.vocabulary.log import (
+    EARLIEST,
+    LATEST,
+    FetchAnswer,
+    Fetched,
+    FetchPartition,
+    FetchRequest,
+    ListedOffset,
+    MetadataAnswer,
+    MetadataQuery,
+    OffsetQuery,
+)
 from strandline.vocabulary.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from tests.strandline.client.network import FastClock, endpoint
 from tests.waiting import eventually
@@ -71,7 +73,9 @@ class Brokers:
         self.logs = list(logs)
         self.fetches = 0
         self.dead: set[int] = set()
-        self.fails: Callable[[int, Wanted], StrandlineError | bytes | None] = lambda _broker, _wanted: None
+        self.fails: Callable[[int, FetchPartition], StrandlineError | bytes | None] = (
+            lambda _broker, _wanted: None
+        )
 
     def _metadata(self) -> MetadataAnswer:
         partitions = tuple(
@@ -113,10 +117,10 @@ class Brokers:
     async def close(self) -> None:
         self.logs.clear()
 
-    def fetch(self, broker: int, request: FetchRequest) -> FetchResponse:
+    def fetch(self, broker: int, request: FetchRequest) -> FetchAnswer:
         self.fetches += 1
         answers = []
-        for wanted in request.plan.wanted:
+        for wanted in request.partitions:
             log = self.logs[wanted.name.partition]
             failed = self.fails(broker, wanted)
             if failed is None and log.leader != broker:
@@ -125,8 +129,8 @@ class Brokers:
                 failed = OffsetOutOfRange(f"offset {wanted.offset} is outside {log.start}..{log.end}")
             error = failed if isinstance(failed, StrandlineError) else None
             records = failed if isinstance(failed, bytes) else b"" if error else log.read(wanted.offset)
-            answers.append(Answer(wanted.name, error, log.end, log.start, records))
-        return FetchResponse(request.plan.number, answers)
+            answers.append(Fetched(wanted.name, error, log.end, log.start, records))
+        return FetchAnswer(request.correlation_id, answers)
 
 
 class FetchStream:
@@ -140,7 +144,7 @@ class FetchStream:
     async def write(self, request: FetchRequest) -> None:
         self._request = request
 
-    async def read(self) -> FetchResponse:
+    async def read(self) -> FetchAnswer:
         await asyncio.sleep(0)
         if self._broker in self._brokers.dead:
             raise OutcomeUnknown("the stream broke")

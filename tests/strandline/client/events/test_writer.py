@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
+from strandline.adapters.codecs.log import INIT_PRODUCER_ID
 from strandline.client.events.writer import EventWriter
-from strandline.client.messages import ProducerIdentity
-from strandline.client.wire.calls import INIT_PRODUCER_ID
-from strandline.client.wire.produce import Entry, Result
 from strandline.errors import (
     DuplicateSequence,
     InvalidRequest,
@@ -25,6 +23,7 @@ from strandline.errors import (
 )
 from strandline.ports import Method, Request, Response, Stream
 from strandline.records import decode
+from strandline.vocabulary.log import ProduceEntry, ProduceResult, ProducerIdentity
 from tests.strandline.client.network import FastClock, Network, answering, metadata
 from tests.waiting import eventually
 
@@ -60,7 +59,7 @@ class Topic(Network):
         opened: Stream[Request, Response] = stream
         return opened
 
-    def take(self, entry: Entry) -> Result:
+    def take(self, entry: ProduceEntry) -> ProduceResult:
         self.tries += 1
         values = [(record.value or b"").decode() for record in decode(entry.records)]
         error: StrandlineError | None = None
@@ -70,15 +69,15 @@ class Topic(Network):
             error = self.refusals.popleft()
         if error is None or isinstance(error, DuplicateSequence):
             self.log += values
-        return Result(entry.correlation_id, error, 0)
+        return ProduceResult(entry.correlation_id, error, 0)
 
 
 class _Stream:
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
-        self._results: asyncio.Queue[Result] = asyncio.Queue()
+        self._results: asyncio.Queue[ProduceResult] = asyncio.Queue()
 
-    async def write(self, request: Sequence[Entry]) -> None:
+    async def write(self, request: Sequence[ProduceEntry]) -> None:
         await self._topic.open_to_writers.wait()
         for entry in request:
             result = self._topic.take(entry)
@@ -86,7 +85,7 @@ class _Stream:
                 raise result.error
             self._results.put_nowait(result)
 
-    async def read(self) -> Sequence[Result]:
+    async def read(self) -> Sequence[ProduceResult]:
         return [await self._results.get()]
 
     async def finish(self) -> None:

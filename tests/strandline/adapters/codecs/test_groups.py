@@ -1,19 +1,20 @@
-"""The broker's side of the RPCs says what the clients' side means; what is no request is refused as one."""
+"""Both ends of an RPC mean the same; bytes that are no request are refused with a typed error."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from math import inf, nan
 from random import Random
 from typing import Any
 
 import pytest
 
+from strandline.adapters.codecs import groups as rpcs
+from strandline.adapters.codecs.messages import Call
 from strandline.adapters.rpc.grpc_listener import host_of
 from strandline.broker.core.groups.effects import EventKind, GroupEvent
-from strandline.broker.groups import wire
 from strandline.broker.groups.events import event_value
-from strandline.client.wire import groups as group_wire
 from strandline.config import GROUP_ID_LENGTH_MAX
 from strandline.errors import (
     IllegalGeneration,
@@ -24,7 +25,6 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ids import TopicPartition
-from strandline.ports import Method, Rpc
 from strandline.rpc import group_pb2
 from strandline.vocabulary.groups import (
     CommittedOffset,
@@ -54,19 +54,19 @@ from strandline.vocabulary.metadata import Endpoint
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 7)
 
-RPCS: dict[str, tuple[Method[Any, Any], Rpc[Any, Any]]] = {
-    "find": (group_wire.FIND_COORDINATOR, wire.FIND_COORDINATOR),
-    "join": (group_wire.JOIN_GROUP, wire.JOIN_GROUP),
-    "sync": (group_wire.SYNC_GROUP, wire.SYNC_GROUP),
-    "heartbeat": (group_wire.HEARTBEAT, wire.HEARTBEAT),
-    "leave": (group_wire.LEAVE_GROUP, wire.LEAVE_GROUP),
-    "commit": (group_wire.OFFSET_COMMIT, wire.OFFSET_COMMIT),
-    "fetch": (group_wire.OFFSET_FETCH, wire.OFFSET_FETCH),
-    "report": (group_wire.REPORT_OWNERSHIP, wire.REPORT_OWNERSHIP),
-    "report tasks": (group_wire.REPORT_TASKS, wire.REPORT_TASKS),
-    "list": (group_wire.LIST_GROUPS, wire.LIST_GROUPS),
-    "describe": (group_wire.DESCRIBE_GROUP, wire.DESCRIBE_GROUP),
-    "delete": (group_wire.DELETE_GROUP, wire.DELETE_GROUP),
+RPCS: dict[str, Call[Any, Any]] = {
+    "find": rpcs.FIND_COORDINATOR,
+    "join": rpcs.JOIN_GROUP,
+    "sync": rpcs.SYNC_GROUP,
+    "heartbeat": rpcs.HEARTBEAT,
+    "leave": rpcs.LEAVE_GROUP,
+    "commit": rpcs.OFFSET_COMMIT,
+    "fetch": rpcs.OFFSET_FETCH,
+    "report": rpcs.REPORT_OWNERSHIP,
+    "report tasks": rpcs.REPORT_TASKS,
+    "list": rpcs.LIST_GROUPS,
+    "describe": rpcs.DESCRIBE_GROUP,
+    "delete": rpcs.DELETE_GROUP,
 }
 
 REQUESTS: list[tuple[str, Any]] = [
@@ -125,12 +125,12 @@ ANSWERS: list[tuple[str, Any]] = [
     ("join", MemberIdGiven("m")),
     ("sync", b"assignment"),
     ("heartbeat", None),
-    ("leave", [LeftMember("m"), LeftMember("n")]),
+    ("leave", (LeftMember("m"), LeftMember("n"))),
     ("commit", {FIRST: None, SECOND: None}),
     ("fetch", {FIRST: CommittedOffset(5, 2, "x", 99), SECOND: None}),
     ("report", None),
     ("report tasks", None),
-    ("list", [ListedGroup("g", "consumer", "Stable")]),
+    ("list", (ListedGroup("g", "consumer", "Stable"),)),
     (
         "describe",
         DescribedGroup(
@@ -144,34 +144,34 @@ ANSWERS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("name", "request_"), REQUESTS, ids=[name for name, _ in REQUESTS])
 def test_a_request_is_read_as_it_was_meant(name: str, request_: object) -> None:
-    method, rpc = RPCS[name]
-    assert rpc.decode(method.encode(request_)) == request_
-    assert method.path == rpc.path
+    rpc = RPCS[name]
+    assert rpc.served.decode(rpc.encode(request_)) == request_
+    assert rpc.path == rpc.served.path
 
 
 @pytest.mark.parametrize(("name", "answer"), ANSWERS, ids=[name for name, _ in ANSWERS])
 def test_an_answer_is_read_as_it_was_meant(name: str, answer: object) -> None:
-    method, rpc = RPCS[name]
-    assert method.decode(rpc.encode(answer)) == answer
+    rpc = RPCS[name]
+    assert rpc.decode(rpc.served.encode(answer)) == answer
 
 
 @pytest.mark.parametrize("name", RPCS)
 def test_an_error_stands_in_the_answer_with_its_facts(name: str) -> None:
-    method, rpc = RPCS[name]
+    rpc = RPCS[name]
     error = NotCoordinator("not here", leader=LeaderHint(2, "h", 1, 5))
-    assert rpc.refuse is not None
+    assert rpc.served.refuse is not None
     with pytest.raises(NotCoordinator) as raised:
-        method.decode(rpc.refuse(error))
+        rpc.decode(rpc.served.refuse(error))
     assert (raised.value.message, raised.value.leader) == ("not here", error.leader)
 
 
 def test_an_error_of_one_part_leaves_the_others_alone() -> None:
-    method, rpc = RPCS["commit"]
-    results = method.decode(rpc.encode({FIRST: None, SECOND: OffsetMetadataTooLarge("long", limit=4)}))
+    rpc = RPCS["commit"]
+    results = rpc.decode(rpc.served.encode({FIRST: None, SECOND: OffsetMetadataTooLarge("long", limit=4)}))
     assert results[FIRST] is None
     assert isinstance(results[SECOND], OffsetMetadataTooLarge) and results[SECOND].limit == 4
-    method, rpc = RPCS["leave"]
-    left: list[LeftMember] = method.decode(rpc.encode([LeftMember("m", IllegalGeneration("old"))]))
+    rpc = RPCS["leave"]
+    left: Sequence[LeftMember] = rpc.decode(rpc.served.encode([LeftMember("m", IllegalGeneration("old"))]))
     assert isinstance(left[0].error, IllegalGeneration)
 
 
@@ -189,7 +189,7 @@ def test_an_error_of_one_part_leaves_the_others_alone() -> None:
 )
 def test_bytes_that_are_no_request_are_refused_with_a_typed_error(name: str, data: bytes) -> None:
     """Truncated, oversized, non-text: InvalidRequest and never another exception."""
-    _, rpc = RPCS[name]
+    rpc = RPCS[name].served
     if name == "list" and data == b"\x0a\x02\xff\xfe":
         assert rpc.decode(data) is None  # a request without fields, with one that it passes over
         return
@@ -201,11 +201,11 @@ def test_a_kind_of_change_that_nobody_knows_is_refused() -> None:
     request = group_pb2.ReportOwnershipRequest(group="g")
     request.changes.add(kind=7)
     with pytest.raises(StrandlineError, match="kind 7"):
-        wire.REPORT_OWNERSHIP.decode(request.SerializeToString())
+        rpcs.REPORT_OWNERSHIP.served.decode(request.SerializeToString())
     tasks = group_pb2.ReportTasksRequest(group="g")
     tasks.changes.add(kind=8)
     with pytest.raises(StrandlineError, match="kind 8"):
-        wire.REPORT_TASKS.decode(tasks.SerializeToString())
+        rpcs.REPORT_TASKS.served.decode(tasks.SerializeToString())
 
 
 NO_FIGURES: list[tuple[Any, Any, Any]] = [
@@ -222,8 +222,8 @@ NO_FIGURES: list[tuple[Any, Any, Any]] = [
 def test_what_is_no_figure_of_a_task_is_one_that_nobody_knows(lag: int, rate: float, remaining: int) -> None:
     """A rate of nothing in no time must not end the member's reports."""
     change = TaskChange(TaskChangeKind.PROGRESS, "t-0", 1, "", lag, rate, remaining)
-    data = group_wire.REPORT_TASKS.encode(ReportTasks("g", "m", 1, (change,)))
-    assert wire.REPORT_TASKS.decode(data).changes == (TaskChange(TaskChangeKind.PROGRESS, "t-0", 1),)
+    data = rpcs.REPORT_TASKS.encode(ReportTasks("g", "m", 1, (change,)))
+    assert rpcs.REPORT_TASKS.served.decode(data).changes == (TaskChange(TaskChangeKind.PROGRESS, "t-0", 1),)
 
 
 @pytest.mark.parametrize("rate", [nan, inf, -inf, -1.5])
@@ -232,7 +232,7 @@ def test_an_event_is_json_whatever_a_member_sends(rate: float) -> None:
     request = group_pb2.ReportTasksRequest(group="g", member="m", generation=1)
     request.changes.add(task="t-0", lag=-9, records_per_s=rate, remaining_ms=-(2**63), at_ms=5)
     request.changes.add(task="t-1", lag=0, records_per_s=1e308, remaining_ms=2**63 - 1, at_ms=-5)
-    bare, full = wire.REPORT_TASKS.decode(request.SerializeToString()).changes
+    bare, full = rpcs.REPORT_TASKS.served.decode(request.SerializeToString()).changes
 
     assert bare == TaskChange(TaskChangeKind.LEARNING, "t-0", 5)
 
@@ -254,8 +254,8 @@ def test_an_event_is_json_whatever_a_member_sends(rate: float) -> None:
 def test_a_long_reason_is_cut_before_it_is_sent() -> None:
     """A report that is larger than a message would not arrive at all."""
     change = TaskChange(TaskChangeKind.CLOSED, "t-0", 1, "x" * 10_000_000)
-    data = group_wire.REPORT_TASKS.encode(ReportTasks("g", "m", 1, (change,)))
-    assert wire.REPORT_TASKS.decode(data).changes[0].reason == "x" * GROUP_ID_LENGTH_MAX
+    data = rpcs.REPORT_TASKS.encode(ReportTasks("g", "m", 1, (change,)))
+    assert rpcs.REPORT_TASKS.served.decode(data).changes[0].reason == "x" * GROUP_ID_LENGTH_MAX
 
 
 def test_two_assignments_for_one_member_are_refused() -> None:
@@ -264,7 +264,7 @@ def test_two_assignments_for_one_member_are_refused() -> None:
     request.assignments.add(member="m", assignment=b"a")
     request.assignments.add(member="m", assignment=b"b")
     with pytest.raises(InvalidRequest, match="more than once"):
-        wire.SYNC_GROUP.decode(request.SerializeToString())
+        rpcs.SYNC_GROUP.served.decode(request.SerializeToString())
 
 
 @pytest.mark.parametrize(

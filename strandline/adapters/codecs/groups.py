@@ -1,0 +1,356 @@
+"""The RPCs of `strandline.v1.Groups`, with the values of `strandline.vocabulary.groups`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from strandline.adapters.codecs.messages import (
+    ENDPOINT,
+    ERROR,
+    OPTIONAL_TEXT,
+    Call,
+    Codec,
+    Part,
+    at_most,
+    call,
+    check_count,
+    many,
+    nothing,
+    only,
+    shape,
+)
+from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire, refuse
+from strandline.config import GROUP_ID_LENGTH_MAX, GROUP_REQUEST_ELEMENTS_MAX
+from strandline.errors import InvalidRequest, MemberIdRequired
+from strandline.ids import TopicPartition
+from strandline.ports import Request, Response
+from strandline.rpc import group_pb2
+from strandline.vocabulary.groups import (
+    CommittedOffset,
+    DescribedGroup,
+    DescribedMember,
+    FetchedOffsets,
+    GroupMember,
+    GroupProtocol,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    LeftMember,
+    ListedGroup,
+    MemberIdGiven,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetResults,
+    OwnershipChange,
+    OwnershipKind,
+    ReportOwnership,
+    ReportTasks,
+    SyncGroup,
+    TaskChange,
+    TaskChangeKind,
+)
+from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.typed_json import INT64_MAX
+
+
+def _rpc(name: str, request: Codec[Request], response: Codec[Response]) -> Call[Request, Response]:
+    """Every answer of this service can carry an error, also for bytes that are no request."""
+    return call(f"/strandline.v1.Groups/{name}", request, response, refuses_malformed=True)
+
+
+def _bounded(codec: Codec[Any], what: str) -> Part:
+    """The elements of a request."""
+    return many(codec, at_most(GROUP_REQUEST_ELEMENTS_MAX, what))
+
+
+_PARTITION: Final = Codec(
+    group_pb2.GroupPartition,
+    lambda name: group_pb2.GroupPartition(topic=name.topic, partition=name.partition),
+    lambda message: TopicPartition(message.topic, message.partition),
+)
+
+
+# --- membership ---------------------------------------------------------------------------------
+
+
+def _write_joined(answer: Joined | MemberIdGiven) -> Message:
+    if isinstance(answer, MemberIdGiven):
+        error = MemberIdRequired(f"join again as member {answer.member}")
+        return group_pb2.JoinGroupResponse(error=error_to_wire(error), member=answer.member)
+    return _JOINED.write(answer)
+
+
+def _decode_joined(data: bytes) -> Joined | MemberIdGiven:
+    """MEMBER_ID_REQUIRED is an answer too: a member id stands beside the error."""
+    response = group_pb2.JoinGroupResponse.FromString(data)
+    try:
+        refuse(response.error)
+    except MemberIdRequired:
+        return MemberIdGiven(response.member)
+    return _JOINED.read(response)
+
+
+def _assignments(messages: Sequence[group_pb2.MemberAssignment]) -> dict[str, bytes]:
+    check_count(len(messages), GROUP_REQUEST_ELEMENTS_MAX, "assignments")
+    assignments = {each.member: each.assignment for each in messages}
+    if len(assignments) != len(messages):
+        raise InvalidRequest("a member stands more than once among the assignments")
+    return assignments
+
+
+_PROTOCOL: Final = shape(group_pb2.GroupProtocol, GroupProtocol)
+_GROUP_MEMBER: Final = shape(group_pb2.GroupMember, GroupMember, instance=OPTIONAL_TEXT)
+_LEAVING: Final = shape(group_pb2.LeavingMember, LeavingMember, instance=OPTIONAL_TEXT)
+_LEFT: Final = shape(group_pb2.LeftMember, LeftMember, error=ERROR)
+_JOINED: Final = shape(group_pb2.JoinGroupResponse, Joined, members=many(_GROUP_MEMBER))
+_JOIN_ANSWER: Final[Codec[Joined | MemberIdGiven]] = Codec(
+    group_pb2.JoinGroupResponse, _write_joined, _JOINED.read
+)
+_ASSIGNMENTS: Final = Part(
+    lambda assignments: [
+        group_pb2.MemberAssignment(member=member, assignment=assignment)
+        for member, assignment in assignments.items()
+    ],
+    _assignments,
+)
+
+FIND_COORDINATOR: Final[Call[str, Endpoint]] = _rpc(
+    "FindCoordinator",
+    only(group_pb2.FindCoordinatorRequest, "group"),
+    only(group_pb2.FindCoordinatorResponse, "coordinator", ENDPOINT),
+)
+JOIN_GROUP: Final = replace(
+    _rpc(
+        "JoinGroup",
+        shape(
+            group_pb2.JoinGroupRequest,
+            JoinGroup,
+            protocols=_bounded(_PROTOCOL, "protocols"),
+            instance=OPTIONAL_TEXT,
+        ),
+        _JOIN_ANSWER,
+    ),
+    decode=_decode_joined,
+)
+SYNC_GROUP: Final[Call[SyncGroup, bytes]] = _rpc(
+    "SyncGroup",
+    shape(group_pb2.SyncGroupRequest, SyncGroup, assignments=_ASSIGNMENTS, instance=OPTIONAL_TEXT),
+    only(group_pb2.SyncGroupResponse, "assignment"),
+)
+HEARTBEAT: Final = _rpc(
+    "Heartbeat",
+    shape(group_pb2.HeartbeatRequest, Heartbeat, instance=OPTIONAL_TEXT),
+    nothing(group_pb2.HeartbeatResponse),
+)
+LEAVE_GROUP: Final[Call[LeaveGroup, Sequence[LeftMember]]] = _rpc(
+    "LeaveGroup",
+    shape(group_pb2.LeaveGroupRequest, LeaveGroup, members=_bounded(_LEAVING, "members")),
+    only(group_pb2.LeaveGroupResponse, "members", many(_LEFT)),
+)
+
+
+# --- offsets ------------------------------------------------------------------------------------
+
+
+def _write_commits(offsets: Mapping[TopicPartition, CommittedOffset]) -> list[group_pb2.CommittedOffset]:
+    return [
+        group_pb2.CommittedOffset(
+            topic=topic,
+            partition=partition,
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+        )
+        for (topic, partition), committed in offsets.items()
+    ]
+
+
+def _read_commits(messages: Sequence[group_pb2.CommittedOffset]) -> dict[TopicPartition, CommittedOffset]:
+    check_count(len(messages), GROUP_REQUEST_ELEMENTS_MAX, "offsets")
+    return {
+        TopicPartition(o.topic, o.partition): CommittedOffset(o.offset, o.leader_epoch, o.metadata)
+        for o in messages
+    }
+
+
+def _write_results(results: OffsetResults) -> list[group_pb2.OffsetResult]:
+    return [
+        group_pb2.OffsetResult(
+            topic=topic, partition=partition, error=None if error is None else error_to_wire(error)
+        )
+        for (topic, partition), error in results.items()
+    ]
+
+
+def _read_results(messages: Sequence[group_pb2.OffsetResult]) -> OffsetResults:
+    return {TopicPartition(r.topic, r.partition): error_from_wire(r.error) for r in messages}
+
+
+def _write_offset_fetch(request: OffsetFetch) -> group_pb2.OffsetFetchRequest:
+    return group_pb2.OffsetFetchRequest(
+        group=request.group,
+        all=request.partitions is None,
+        partitions=_PARTITIONS.write(request.partitions or ()),
+    )
+
+
+def _read_offset_fetch(message: group_pb2.OffsetFetchRequest) -> OffsetFetch:
+    partitions = None if message.all else _PARTITIONS.get(message, "partitions")
+    return OffsetFetch(message.group, partitions)
+
+
+def _write_offsets(offsets: FetchedOffsets) -> list[group_pb2.FetchedOffset]:
+    found = []
+    for (topic, partition), committed in offsets.items():
+        if committed is None:
+            committed = CommittedOffset(-1)
+        found.append(
+            group_pb2.FetchedOffset(
+                topic=topic,
+                partition=partition,
+                offset=committed.offset,
+                leader_epoch=committed.leader_epoch,
+                metadata=committed.metadata,
+                committed_at_ms=committed.committed_at_ms,
+            )
+        )
+    return found
+
+
+def _read_offsets(messages: Sequence[group_pb2.FetchedOffset]) -> FetchedOffsets:
+    return {
+        TopicPartition(o.topic, o.partition): (
+            None if o.offset < 0 else CommittedOffset(o.offset, o.leader_epoch, o.metadata, o.committed_at_ms)
+        )
+        for o in messages
+    }
+
+
+_PARTITIONS: Final = _bounded(_PARTITION, "partitions")
+
+OFFSET_COMMIT: Final[Call[OffsetCommit, OffsetResults]] = _rpc(
+    "OffsetCommit",
+    shape(
+        group_pb2.OffsetCommitRequest,
+        OffsetCommit,
+        offsets=Part(_write_commits, _read_commits),
+        instance=OPTIONAL_TEXT,
+    ),
+    only(group_pb2.OffsetCommitResponse, "results", Part(_write_results, _read_results)),
+)
+OFFSET_FETCH: Final[Call[OffsetFetch, FetchedOffsets]] = _rpc(
+    "OffsetFetch",
+    Codec(group_pb2.OffsetFetchRequest, _write_offset_fetch, _read_offset_fetch),
+    only(group_pb2.OffsetFetchResponse, "offsets", Part(_write_offsets, _read_offsets)),
+)
+
+
+# --- reports ------------------------------------------------------------------------------------
+
+
+def _kind(kinds: type[OwnershipKind] | type[TaskChangeKind], message: Any, what: str) -> Part:
+    """The kind of a change: an enum whose members have the names that the message's enum has."""
+    wire = {kind: message.Kind.Value(kind.name) for kind in kinds}
+    known = {number: kind for kind, number in wire.items()}
+
+    def read(number: int) -> OwnershipKind | TaskChangeKind:
+        kind = known.get(number)
+        if kind is None:
+            raise InvalidRequest(f"{what} of kind {number}; known are 0 to {max(known)}")
+        return kind
+
+    return Part(wire.__getitem__, read)
+
+
+def _names(messages: Sequence[group_pb2.GroupPartition]) -> tuple[TopicPartition, ...]:
+    names = tuple(map(_PARTITION.read, messages))
+    for name in names:
+        if not name.topic or name.partition < 0:
+            raise InvalidRequest(f"ownership change of {name}, which is no partition's name")
+    return names
+
+
+def _changes(messages: Sequence[group_pb2.OwnershipChange]) -> Sequence[group_pb2.OwnershipChange]:
+    check_count(len(messages), GROUP_REQUEST_ELEMENTS_MAX, "changes")
+    named = sum(len(change.partitions) for change in messages)
+    check_count(named, GROUP_REQUEST_ELEMENTS_MAX, "partitions")
+    return messages
+
+
+def _write_task_change(change: TaskChange) -> group_pb2.TaskChange:
+    """Leaves out the unknown figures, and those that are no numbers: a rate over no time is infinite."""
+    message = group_pb2.TaskChange(
+        kind=_TASK_KIND.write(change.kind),
+        task=change.task,
+        at_ms=change.at_ms,
+        reason=change.reason[:GROUP_ID_LENGTH_MAX],
+    )
+    if 0 <= change.lag <= INT64_MAX:
+        message.lag = change.lag
+    if 0 <= change.records_per_s <= INT64_MAX:
+        message.records_per_s = change.records_per_s
+    if 0 <= change.remaining_ms <= INT64_MAX:
+        message.remaining_ms = change.remaining_ms
+    return message
+
+
+def _read_task_change(change: group_pb2.TaskChange) -> TaskChange:
+    return TaskChange(
+        _TASK_KIND.read(change.kind),
+        change.task,
+        change.at_ms,
+        change.reason,
+        change.lag if change.HasField("lag") and change.lag >= 0 else -1,
+        # Neither NaN nor infinity: JSON cannot express them.
+        change.records_per_s if change.HasField("records_per_s") and 0 <= change.records_per_s < inf else -1,
+        change.remaining_ms if change.HasField("remaining_ms") and change.remaining_ms >= 0 else -1,
+    )
+
+
+_TASK_KIND: Final = _kind(TaskChangeKind, group_pb2.TaskChange, "task change")
+_TASK_CHANGE: Final = Codec(group_pb2.TaskChange, _write_task_change, _read_task_change)
+_OWNERSHIP_CHANGE: Final = shape(
+    group_pb2.OwnershipChange,
+    OwnershipChange,
+    kind=_kind(OwnershipKind, group_pb2.OwnershipChange, "ownership change"),
+    partitions=Part(many(_PARTITION).write, _names),
+)
+
+REPORT_OWNERSHIP: Final = _rpc(
+    "ReportOwnership",
+    shape(group_pb2.ReportOwnershipRequest, ReportOwnership, changes=many(_OWNERSHIP_CHANGE, _changes)),
+    nothing(group_pb2.ReportOwnershipResponse),
+)
+REPORT_TASKS: Final = _rpc(
+    "ReportTasks",
+    shape(group_pb2.ReportTasksRequest, ReportTasks, changes=_bounded(_TASK_CHANGE, "changes")),
+    nothing(group_pb2.ReportTasksResponse),
+)
+
+
+# --- administration -----------------------------------------------------------------------------
+
+_MEMBER: Final = shape(
+    group_pb2.DescribedMember, DescribedMember, instance=OPTIONAL_TEXT, owned=many(_PARTITION)
+)
+
+LIST_GROUPS: Final[Call[None, Sequence[ListedGroup]]] = _rpc(
+    "ListGroups",
+    nothing(group_pb2.ListGroupsRequest),
+    only(group_pb2.ListGroupsResponse, "groups", many(shape(group_pb2.ListedGroup, ListedGroup))),
+)
+DESCRIBE_GROUP: Final[Call[str, DescribedGroup]] = _rpc(
+    "DescribeGroup",
+    only(group_pb2.DescribeGroupRequest, "group"),
+    shape(group_pb2.DescribeGroupResponse, DescribedGroup, members=many(_MEMBER)),
+)
+DELETE_GROUP: Final[Call[str, None]] = _rpc(
+    "DeleteGroup", only(group_pb2.DeleteGroupRequest, "group"), nothing(group_pb2.DeleteGroupResponse)
+)

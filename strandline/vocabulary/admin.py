@@ -1,0 +1,223 @@
+"""Values that clients and controllers exchange through the service `Admin`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.vocabulary.metadata import Endpoint
+
+# --- topics -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. `config` has Kafka's names and text values.
+
+    `assignments`, if given, names the replicas of each partition in order, the preferred leader
+    first; the replication factor is then theirs, and `partitions` their number or 0.
+    """
+
+    name: str
+    partitions: int = 1
+    replication_factor: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+    assignments: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    """`internal` allows names of internal topics, which begin with `__`; only members of the cluster
+    may set it."""
+
+    topics: Sequence[NewTopic]
+    validate_only: bool
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTopic:
+    """`partitions`: the new number, 0 to leave it; `assignments`: replicas of the added partitions, in
+    order."""
+
+    topic: str
+    set: Mapping[str, str] = field(default_factory=dict)
+    unset: Collection[str] = ()
+    partitions: int = 0
+    assignments: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResult:
+    """The outcome for one topic of a request. `topic_id` is empty if there is none."""
+
+    topic: str
+    error: StrandlineError | None = None
+    topic_id: str = ""
+
+
+# --- placement ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReassignment:
+    """A request to give this partition these replicas (RAR), the preferred leader first; none: cancel."""
+
+    name: TopicPartition
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reassign:
+    partitions: Sequence[PartitionReassignment]
+    throttle_bytes_per_s: int = 0
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """The outcome for one partition of a request."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OngoingReassignment:
+    """A partition whose replicas move from `original` to `replicas`."""
+
+    name: TopicPartition
+    original: tuple[int, ...]
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    throttle_bytes_per_s: int
+    reverting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ElectUnclean:
+    partitions: Sequence[TopicPartition]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanElection:
+    """An unclean election, made or planned; after an error there is none."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    broker: int = -1
+    """The new leader, or the candidate."""
+    last_epoch: int = -1
+    """The epoch of the last record in its log; -1: the log is empty."""
+    log_end: int = 0
+    """The end of its log: what was committed from here on is lost."""
+    known_end: int = 0
+    """The records between `log_end` and this offset were committed for certain; more may have been."""
+    known: str = ""
+    """The same as text."""
+    missing: tuple[str, ...] = ()
+    """The in-sync replicas that have not returned with their logs, as text."""
+
+
+# --- brokers ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DrainBroker:
+    broker: int
+    replicas: bool = False
+    undo: bool = False
+    throttle_bytes_per_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DrainProgress:
+    """What a drained broker still has, and why some of it stays for now."""
+
+    leaderships: int
+    replicas: int
+    problems: Sequence[str]
+    """The temporary ones first."""
+    permanent: int = 0
+    """The number of leaderships of partitions that have no other replica and get none by this drain."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckBroker:
+    """`end_drain`: end the drain of its leaderships, if the broker is ready and was started again since."""
+
+    broker: int
+    end_drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCheck:
+    """`ready`: caught up, and it may be stopped without a partition falling below its bound."""
+
+    ready: bool
+    problems: Sequence[str]
+    """The temporary ones first, then the permanent ones."""
+    leaderships: int
+    replicas: int
+    permanent: Sequence[str] = ()
+    """The problems that waiting does not solve: partitions that need all their replicas in sync."""
+    drain_ended: bool = False
+    """A drain of its leaderships, requested in an earlier life, was ended by this check."""
+
+    @property
+    def is_ready_but_for_permanent(self) -> bool:
+        """True if there is no problem but permanent ones."""
+        return self.ready or (bool(self.problems) and self.problems == self.permanent)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A broker that is alive, or that was once and has a queue.
+
+    `queued_state_changes`: requests in it that have not ended; `oldest_queued_at_ms`: when the
+    oldest of them was made, 0 if there is none.
+    """
+
+    endpoint: Endpoint
+    broker_epoch: int
+    shutting_down: bool
+    queued_state_changes: int
+    oldest_queued_at_ms: int = 0
+    alive: bool = True
+    drained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster as its active controller sees it."""
+
+    cluster_id: str
+    controller: Endpoint
+    brokers: tuple[BrokerDescription, ...]
+
+
+# --- state changes ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StateChangesQuery:
+    """Selects records of `__state_changes`; `StateChangesRequest` in proto/strandline/rpc/admin.proto
+    describes the fields."""
+
+    brokers: tuple[int, ...] = ()
+    topic: str = ""
+    partition: int = -1
+    follow: bool = False
+    from_offsets: tuple[int, ...] = ()
+    since_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateChangesAnswer:
+    """Selected records, as they are in the log, and the offsets at which to continue after them."""
+
+    events: Sequence[bytes]
+    next_offsets: tuple[int, ...]

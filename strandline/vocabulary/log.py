@@ -1,0 +1,165 @@
+"""Values that clients and brokers exchange through the service `Log`. Times are milliseconds.
+
+The values of which a stream makes one for each batch or partition are tuples: they cost less to make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.vocabulary.metadata import ClusterMetadata
+
+ACKS_ALL: Final = -1
+LATEST: Final = -1
+"""As a timestamp in ListOffsets: the high watermark."""
+EARLIEST: Final = -2
+"""As a timestamp in ListOffsets: where the log starts."""
+
+
+# --- produce ------------------------------------------------------------------------------------
+
+
+class ProduceEntry(NamedTuple):
+    """A batch to append to one partition."""
+
+    name: TopicPartition
+    records: bytes
+    acks: int = ACKS_ALL
+    timeout_ms: int = 1_000
+    correlation_id: int = 0
+    """Chosen by the client, unique on the stream; the result carries it."""
+    internal: bool = False
+    """True for a write to an internal topic, by a member of the cluster."""
+    expected_offset: int | None = None
+    """Append only if the log ends there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceMessage:
+    """One message of a produce stream, as a broker reads it."""
+
+    count: int
+    entries: Iterable[ProduceEntry]
+    """`count` entries, each made when it is read: only one entry's records are in memory twice."""
+    unreplicated: frozenset[TopicPartition]
+    """The partitions of entries that their leader alone acknowledges (acks 0 and 1)."""
+
+
+class ProduceResult(NamedTuple):
+    """The outcome of the entry with this correlation id."""
+
+    correlation_id: int
+    error: StrandlineError | None
+    base_offset: int = -1
+    appended: bool = False
+    """True if this request appended the batch; False if an earlier one may have."""
+    log_start_offset: int = 0
+
+
+# --- fetch --------------------------------------------------------------------------------------
+
+
+class FetchPartition(NamedTuple):
+    """A partition's part of a fetch. `leader_epoch` is the epoch that the client knows, or -1."""
+
+    name: TopicPartition
+    offset: int
+    leader_epoch: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """One request of a fetch stream."""
+
+    correlation_id: int
+    wait_ms: int
+    bytes_min: int
+    bytes_max: int
+    partitions: Sequence[FetchPartition]
+
+
+class Fetched(NamedTuple):
+    """The records of one partition. `high_watermark` is -1 while a new leader does not know it."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    records: bytes = b""
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """The answer to the fetch with this correlation id."""
+
+    correlation_id: int
+    partitions: Sequence[Fetched]
+
+
+# --- offsets ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetQuery:
+    """`timestamp_ms`: milliseconds since the Unix epoch, or LATEST or EARLIEST."""
+
+    name: TopicPartition
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    """`offset` and `timestamp_ms` are -1 if every record is older than the query; `high_watermark` is
+    -1 while a new leader does not know it."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    offset: int = -1
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+
+
+# --- the cluster --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderWait:
+    """Hold the answer until this partition has a leader of a higher epoch."""
+
+    name: TopicPartition
+    above_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataQuery:
+    """`topics` None: no topics, only brokers and controller; empty: all topics."""
+
+    topics: Sequence[str] | None
+    waits: Sequence[LeaderWait] = ()
+    max_wait_ms: int = 0
+    include_config: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataAnswer:
+    """A broker's view of the cluster; `errors` by topic, for the topics that it could not describe."""
+
+    cluster: ClusterMetadata
+    errors: Mapping[str, StrandlineError]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """Marks a producer's batches, so that a broker recognizes duplicates (KIP-98)."""
+
+    producer_id: int
+    producer_epoch: int

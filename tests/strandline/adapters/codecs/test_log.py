@@ -1,0 +1,128 @@
+"""What is written by hand is what protobuf would have written (DESIGN §11 Services)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.adapters.codecs.log import (
+    FETCH,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    PARTITION_COUNTS,
+    PRODUCE,
+    SERVED_PRODUCE,
+)
+from strandline.adapters.codecs.messages import Call
+from strandline.adapters.rpc.wire_errors import error_to_wire
+from strandline.errors import NotLeaderOrFollower, UnknownTopicOrPartition
+from strandline.ids import TopicId, TopicPartition
+from strandline.rpc import log_pb2
+from strandline.vocabulary.log import (
+    LATEST,
+    FetchAnswer,
+    Fetched,
+    FetchPartition,
+    FetchRequest,
+    LeaderWait,
+    ListedOffset,
+    MetadataAnswer,
+    MetadataQuery,
+    OffsetQuery,
+    ProduceEntry,
+    ProduceResult,
+    ProducerIdentity,
+)
+from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
+
+NAME = TopicPartition("orders", 7)
+
+entries = st.builds(
+    ProduceEntry,
+    st.builds(TopicPartition, st.text(max_size=300), st.integers(0, 2**31 - 1)),
+    st.binary(min_size=1, max_size=20_000),
+    st.sampled_from([-1, 0, 1]),
+    st.integers(0, 2**31 - 1),
+    st.integers(0, 2**64 - 1),
+    internal=st.just(False),
+    expected_offset=st.none(),
+)
+
+
+@given(st.lists(entries, max_size=4))
+def test_a_produce_request_is_read_as_it_was_meant(given_entries: list[ProduceEntry]) -> None:
+    wanted = log_pb2.ProduceRequest()
+    for entry in given_entries:
+        wanted.entries.add(
+            correlation_id=entry.correlation_id,
+            topic=entry.name.topic,
+            partition=entry.name.partition,
+            acks=entry.acks,
+            timeout_ms=entry.timeout_ms,
+            records=entry.records,
+        )
+    assert PRODUCE.encode(given_entries) == wanted.SerializeToString()
+    assert list(SERVED_PRODUCE.decode(PRODUCE.encode(given_entries)).entries) == given_entries
+
+
+def test_who_writes_the_systems_own_topics_says_so() -> None:
+    """`PartitionRecords.internal`: without it a broker refuses names that begin with `__`."""
+    entry = ProduceEntry(TopicPartition("__group_events", 0), b"records", internal=True)
+    request = log_pb2.ProduceRequest.FromString(PRODUCE.encode([entry]))
+    assert [(found.internal, found.records) for found in request.entries] == [(True, b"records")]
+
+
+def test_results_come_with_their_errors() -> None:
+    response = log_pb2.ProduceResponse()
+    response.results.add(correlation_id=1, base_offset=7, appended=True)
+    response.results.add(correlation_id=2, base_offset=-1, error=error_to_wire(NotLeaderOrFollower("no")))
+    first, second = PRODUCE.decode(response.SerializeToString())
+    assert first == ProduceResult(1, None, 7, appended=True)
+    assert isinstance(second.error, NotLeaderOrFollower) and second.correlation_id == 2
+    assert not second.appended
+
+
+CLUSTER = ClusterMetadata(
+    "c",
+    (Endpoint(1, "h", 2, "r"),),
+    Endpoint(9, "h", 3),
+    (TopicMetadata("t", TopicId("id"), (PartitionMetadata(0, 1, 5, (1, 2), (1,)),), {"retention.ms": "7"}),),
+    "why",
+)
+EXCHANGES: list[tuple[Call[Any, Any], Any, Any]] = [
+    (
+        FETCH,
+        FetchRequest(9, 500, 1, 1_000, [FetchPartition(NAME, 7, 5, 100)]),
+        FetchAnswer(9, [Fetched(NAME, None, 8, 1, b"records", 5)]),
+    ),
+    (
+        LIST_OFFSETS,
+        (OffsetQuery(NAME, LATEST),),
+        (ListedOffset(NAME, None, 1, 2, 3, 4, 5, 6),),
+    ),
+    (
+        METADATA,
+        MetadataQuery(("t",), (LeaderWait(NAME, 5),), 100),
+        MetadataAnswer(CLUSTER, {}),
+    ),
+    (METADATA, MetadataQuery(None), MetadataAnswer(ClusterMetadata("", (), None, ()), {})),
+    (PARTITION_COUNTS, ("t",), {"t": 3}),
+    (INIT_PRODUCER_ID, None, ProducerIdentity(2**62, 0)),
+]
+
+
+@pytest.mark.parametrize(("rpc", "request_", "answer"), EXCHANGES, ids=[each[0].path for each in EXCHANGES])
+def test_both_ends_mean_the_same(rpc: Call[Any, Any], request_: object, answer: object) -> None:
+    assert rpc.served.decode(rpc.encode(request_)) == request_
+    assert rpc.decode(rpc.served.encode(answer)) == answer
+
+
+def test_a_topic_that_is_not_described_has_its_error() -> None:
+    answer = MetadataAnswer(CLUSTER, {"no": UnknownTopicOrPartition("no such topic")})
+    found = METADATA.decode(METADATA.served.encode(answer))
+    assert found.cluster == CLUSTER
+    assert isinstance(found.errors["no"], UnknownTopicOrPartition)
