@@ -19,6 +19,8 @@ MODULES = {
     "scale": "cluster.scale",
     "state_changes": "cluster.state_changes",
     "leaders": "cluster.leaders",
+    "storage": "log.storage",
+    "local_cluster": "cluster.local_cluster",
     "rebalance": "groups.rebalance",
     "groups": "groups.groups",
     "assignors": "groups.assignors",

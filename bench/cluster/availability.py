@@ -358,7 +358,3 @@ async def _restart_all(cluster: LocalCluster, admin: Admin) -> None:
         await cluster.stop_broker(broker)
         await cluster.start_broker(broker)
         await whole(admin, BULK)
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

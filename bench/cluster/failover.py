@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from bench.report import RUNS, heading
 from bench.runs import Question, ask, show
 
@@ -25,7 +23,3 @@ async def measure(runs: int = RUNS) -> None:
             "lost": "acknowledged records lost",
         },
     )
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

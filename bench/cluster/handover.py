@@ -71,7 +71,3 @@ async def one_run() -> Mapping[str, float]:
         "usual_ms": max(without) * 1000,
         "failed": feed.failed,
     }
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

@@ -112,7 +112,3 @@ async def _whole(admin: Admin) -> None:
             if all(len(p.isr) == len(p.replicas) for topic in cluster.topics for p in topic.partitions):
                 return
             await asyncio.sleep(POLL_S)
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

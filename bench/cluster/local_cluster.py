@@ -1,56 +1,38 @@
-"""How long a local cluster takes until it serves, and to stop: medians, and the parts of it.
-
-Run as `python -m bench.cluster.local_cluster [--brokers 3] [--rounds 5]`. The goal is 3 s for three brokers,
-a controller and ZooKeeper (docs/run/performance.md).
-"""
+"""How long does a local cluster take until it serves, and to stop? The goal is 3 s for three brokers, a
+controller and ZooKeeper (docs/run/performance.md)."""
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import json
-import statistics
-import sys
 import time
+from collections.abc import Mapping
 
+from bench.report import RUNS, heading, medians
 from strandline.local.cluster import LocalCluster
 
-
-async def measure(brokers: int, controllers: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds for each round, by what was done."""
-    times: dict[str, list[float]] = {"start": [], "kill and restart a broker": [], "stop": []}
-    for _ in range(rounds):
-        cluster = LocalCluster(brokers, controllers=controllers)
-        began = time.perf_counter()
-        await cluster.start()
-        served = time.perf_counter()
-        try:
-            if brokers:
-                await cluster.kill_broker(1)
-                await cluster.start_broker(1)
-            restarted = time.perf_counter()
-        finally:
-            await cluster.stop(clean=False)
-        times["start"].append(served - began)
-        times["kill and restart a broker"].append(restarted - served)
-        times["stop"].append(time.perf_counter() - restarted)
-    return times
+FIGURES = {
+    "start": "start, s",
+    "restart": "kill and restart a broker, s",
+    "stop": "stop, s",
+}
 
 
-def main() -> int:
-    """One JSON object a line: what, median, least and greatest seconds."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--brokers", type=int, default=3)
-    parser.add_argument("--controllers", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
-    for what, seconds in asyncio.run(
-        measure(arguments.brokers, arguments.controllers, arguments.rounds)
-    ).items():
-        facts = {"median_s": statistics.median(seconds), "min_s": min(seconds), "max_s": max(seconds)}
-        print(json.dumps({"what": what, **{name: round(value, 3) for name, value in facts.items()}}))
-    return 0
+async def one_run() -> Mapping[str, float]:
+    """Seconds, by what was done."""
+    cluster = LocalCluster(brokers=3)
+    began = time.perf_counter()
+    await cluster.start()
+    served = time.perf_counter()
+    try:
+        await cluster.kill_broker(1)
+        await cluster.start_broker(1)
+        restarted = time.perf_counter()
+    finally:
+        await cluster.stop(clean=False)
+    stopped = time.perf_counter()
+    return {"start": served - began, "restart": restarted - served, "stop": stopped - restarted}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+async def measure(runs: int = RUNS) -> None:
+    """Print the table."""
+    heading("A local cluster of three brokers", "local_cluster")
+    await medians(runs, one_run, FIGURES)

@@ -70,7 +70,3 @@ async def watches(zookeeper: str) -> int:
     answer = (await reader.read()).decode()
     writer.close()
     return next(int(line.split()[1]) for line in answer.splitlines() if line.startswith("zk_watch_count"))
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

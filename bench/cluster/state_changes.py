@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 from collections.abc import Mapping
 from typing import Final
@@ -73,7 +72,3 @@ async def _took_ms(admin: Admin, prefix: str, count: int) -> list[tuple[int, int
 def _percentiles(name: str, took: list[tuple[int, int]]) -> Mapping[str, float]:
     each = sorted(completed - requested for requested, completed in took)
     return {f"{name}_p50_ms": statistics.median(each), f"{name}_p99_ms": each[int(len(each) * 0.99) - 1]}
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

@@ -6,7 +6,6 @@ Nobody owns anything at first; then one member of 450 is gone, and the others cl
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
@@ -89,7 +88,3 @@ def timed(
         answer = assignor.assign(members, partitions)
         taken.append((process_time() - began) * 1e3)
     return answer, taken
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

@@ -84,7 +84,3 @@ async def _growth_s(folder: Path, before: int, missed: int) -> float:
 
 def _log_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob(f"{TOPIC}-*/*.log"))
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

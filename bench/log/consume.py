@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from bench.report import RUNS, heading
 from bench.runs import Question, ask, show
 from strandline import LocalCluster
@@ -22,7 +20,3 @@ async def measure(runs: int = RUNS) -> None:
     async with LocalCluster(brokers=3) as cluster:
         answers = await ask(cluster.bootstrap, QUESTIONS, runs)
     show(answers, {"records_per_s": "records/s", "mb_per_s": "MB/s"})
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from bench.report import RUNS, heading
 from bench.runs import Question, ask, show
 from strandline import LocalCluster
@@ -30,7 +28,3 @@ async def measure(runs: int = RUNS) -> None:
             "end_to_end_p99_ms": "to a consumer p99",
         },
     )
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

@@ -6,7 +6,6 @@ have it in the page cache, and any of the three processes may die without an ope
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -92,7 +91,3 @@ async def measure(runs: int = RUNS) -> None:
             for each in COMPARISONS
         ],
     )
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from bench.report import RUNS, heading
 from bench.runs import Question, ask, show
 from strandline import LocalCluster
@@ -47,7 +45,3 @@ async def measure(runs: int = RUNS) -> None:
             "p99_ms": "call p99, ms",
         },
     )
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

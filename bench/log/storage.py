@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import tempfile
@@ -50,13 +49,13 @@ def elapsed_ms(work: Callable[[], object]) -> str:
     return f"{(perf_counter() - start) * 1e3:.0f} ms"
 
 
-def rates(work: Callable[[], object], amount: float) -> list[float]:
+def rates(work: Callable[[], object], amount: float, runs: int) -> list[float]:
     """`amount` a second, run by run."""
     work()
-    return [amount / seconds(work) for _ in range(RUNS)]
+    return [amount / seconds(work) for _ in range(runs)]
 
 
-def codec_rows() -> Iterator[tuple[str, str]]:
+def codec_rows(runs: int) -> Iterator[tuple[str, str]]:
     """Records of 100 bytes a second, 5,000 to a batch."""
     time = SystemClock().wall_ms()
     equal = [os.urandom(RECORD_BYTES // 2).hex().encode() for _ in range(RECORDS)]
@@ -77,17 +76,17 @@ def codec_rows() -> Iterator[tuple[str, str]]:
         works[f"encode_values, {name}"] = partial(encode_values, equal, time, codec=codec)
         works[f"decode, {name}"] = partial(decode, encode_values(equal, time, codec=codec))
     for name, work in works.items():
-        yield name, median_of(rates(work, RECORDS))
+        yield name, median_of(rates(work, RECORDS, runs))
 
 
-def log_rows(folder: Path) -> Iterator[tuple[str, str, str]]:
+def log_rows(folder: Path, runs: int) -> Iterator[tuple[str, str, str]]:
     """Batches a second and MB a second: appended as a leader and as a follower, and read."""
     clock = SystemClock()
     for size in (1 << 10, 64 << 10, 256 << 10):
         count = min(VOLUME_BYTES // size, 20_000)
         batch = encode_values([b"x" * RECORD_BYTES] * (size // (RECORD_BYTES + 8)), clock.wall_ms())
-        runs: dict[str, list[float]] = {}
-        for run in range(RUNS):
+        rates_of: dict[str, list[float]] = {}
+        for run in range(runs):
             leader, follower = (
                 PartitionLog.open(
                     folder / f"{size}-{run}-{role}", CONFIG, clock=clock, clean=True, files=SYSTEM_FILES
@@ -95,11 +94,11 @@ def log_rows(folder: Path) -> Iterator[tuple[str, str, str]]:
                 for role in ("leader", "follower")
             )
             for name, rate in once(leader, follower, batch, count):
-                runs.setdefault(name, []).append(rate)
+                rates_of.setdefault(name, []).append(rate)
             for log in (leader, follower):
                 log.reset_to(0)
                 log.close(clean=False)
-        for name, found in runs.items():
+        for name, found in rates_of.items():
             megabytes = [rate * len(batch) / 1e6 for rate in found]
             yield f"{name}, batches of {size >> 10} KiB", median_of(found), median_of(megabytes)
 
@@ -138,7 +137,7 @@ def once(
     yield "append and read the tail", count / seconds(tail)
 
 
-def compaction_rows(folder: Path) -> Iterator[tuple[str, str, str]]:
+def compaction_rows(folder: Path, runs: int) -> Iterator[tuple[str, str, str]]:
     """MB and records a second of one log of keyed records that is compacted, all of it dirty."""
     clock = SystemClock()
     config = CONFIG.model_copy(update={"cleanup_policy": "compact", "segment_bytes": 16 << 20})
@@ -150,7 +149,7 @@ def compaction_rows(folder: Path) -> Iterator[tuple[str, str, str]]:
     ):
         megabytes: list[float] = []
         records: list[float] = []
-        for run in range(RUNS):
+        for run in range(runs):
             log = PartitionLog.open(
                 folder / f"{name}-{run}", config, clock=clock, clean=True, files=SYSTEM_FILES
             )
@@ -241,26 +240,22 @@ def replica_rows(folder: Path) -> Iterator[tuple[str, str]]:
     close_all(clean=False)
 
 
-async def measure() -> None:
+async def measure(runs: int = RUNS) -> None:
     """Print the tables."""
     data = encode_values([b"x" * RECORD_BYTES] * RECORDS, 0)
-    checks = rates(lambda: validate(data), len(data) / 1e6)
-    splits = rates(lambda: split(data), 1)
+    checks = rates(lambda: validate(data), len(data) / 1e6, runs)
+    splits = rates(lambda: split(data), 1, runs)
     heading("Record codec, records of 100 B, a second of processor time", "storage")
-    table(("work", "records/s"), codec_rows())
+    table(("work", "records/s"), codec_rows(runs))
     print(
         f"\nChecking a batch of {len(data) >> 10} KiB: {median_of(checks)} MB/s; its header alone:", end=" "
     )
     print(f"{median_of([1e6 / rate for rate in splits])} µs\n")
     with tempfile.TemporaryDirectory(prefix="strandline-bench-") as folder:
         heading("One partition's log, no fsync, a second of processor time", "storage")
-        table(("work", "batches/s", "MB/s"), log_rows(Path(folder)))
+        table(("work", "batches/s", "MB/s"), log_rows(Path(folder), runs))
         heading("One log compacted, a second of processor time", "storage")
-        table(("log", "MB/s", "records/s"), compaction_rows(Path(folder)))
+        table(("log", "MB/s", "records/s"), compaction_rows(Path(folder), runs))
         print(": ".join(map_row()))
         heading(f"{REPLICAS:,} replicas", "storage")
         table(("work", "cost"), replica_rows(Path(folder)))
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

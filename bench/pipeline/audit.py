@@ -6,7 +6,6 @@ JSON lines, to see what reading one costs.
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -158,7 +157,3 @@ def read(spark: SparkSession) -> float:
             seconds = clock.monotonic() - began
             assert told.events.count() == LINES
     return LINES / seconds
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

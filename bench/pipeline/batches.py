@@ -6,7 +6,6 @@ long as Spark says of it (triggerExecution); the first ones of a query are not c
 
 from __future__ import annotations
 
-import asyncio
 import json
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -86,7 +85,3 @@ def _stream(spark: SparkSession, way: str, bootstrap: str, source: str) -> DataF
         ).load()
     reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS)
     return reader.option("numPartitions", PARTITIONS).load()
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

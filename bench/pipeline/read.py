@@ -7,7 +7,6 @@ files have columns, of which Spark reads one; the other two hand over all.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -135,7 +134,3 @@ def _batch(partition: int, rows: int, value_bytes: int) -> Any:
         ],
         schema=arrow_schema(include_headers=False),
     )
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

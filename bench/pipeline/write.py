@@ -6,7 +6,6 @@ sink that drops them is in Python and takes Arrow batches, as ours does: what Sp
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -110,7 +109,3 @@ def nowhere() -> type[DataSource]:
             return Writer()
 
     return Nowhere
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())

@@ -124,7 +124,3 @@ async def _restore(bootstrap: Sequence[str] | str, topic: str, case: Case) -> An
     assert sum(task.result() for task in restored) == case.records
     size = case.records * (len(_key(0)) + case.value_bytes)
     return Answer(case.records / seconds, size / seconds / 1e6, quantiles(late, n=100)[-1])
-
-
-if __name__ == "__main__":
-    asyncio.run(measure())
