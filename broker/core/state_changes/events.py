@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey
 from strandline.vocabulary.log_statements import Loss
@@ -15,22 +16,11 @@ def elected(
 ) -> StateChangeEvent:
     """The leader of `state` won; `reason` says why there was a vacancy. `lost`: the known loss of records
     that an unclean winner lacks."""
-    return StateChangeEvent(
-        id=f"elect-{key.topic_id}-{key.partition}-{state.leader_epoch}",
-        command=Happening.ELECT_LEADER,
-        state=RequestState.COMPLETED,
-        topic=topic,
-        key=key,
-        broker=state.leader,
-        epoch=state.leader_epoch,
-        at_ms=at_ms,
-        reason=reason,
-        isr=state.isr_ids,
-        unclean=lost is not None,
-        first=None if lost is None else lost.first,
-        end=None if lost is None else lost.end,
-        lost=None if lost is None else lost.certain,
-    )
+    id_ = f"elect-{_name(key)}-{state.leader_epoch}"
+    event = _event(Happening.ELECT_LEADER, id_, topic, key, state.leader, state.leader_epoch, at_ms, reason)
+    if lost is not None:
+        event = replace(event, unclean=True, first=lost.first, end=lost.end, lost=lost.certain)
+    return replace(event, isr=state.isr_ids)
 
 
 def resigned(
@@ -44,19 +34,9 @@ def resigned(
     left: tuple[BrokerId, ...] = (),
 ) -> StateChangeEvent:
     """`broker` gave up the leadership of the epoch of `state`, and the `isr` znode has no leader."""
-    return StateChangeEvent(
-        id=f"resign-{key.topic_id}-{key.partition}-{state.leader_epoch}",
-        command=Happening.RESIGN_LEADER,
-        state=RequestState.COMPLETED,
-        topic=topic,
-        key=key,
-        broker=broker,
-        epoch=state.leader_epoch,
-        at_ms=at_ms,
-        reason=reason,
-        isr=state.isr_ids,
-        left=left,
-    )
+    id_ = f"resign-{_name(key)}-{state.leader_epoch}"
+    event = _event(Happening.RESIGN_LEADER, id_, topic, key, broker, state.leader_epoch, at_ms, reason)
+    return replace(event, isr=state.isr_ids, left=left)
 
 
 def isr_changed(
@@ -71,20 +51,9 @@ def isr_changed(
     joined: tuple[BrokerId, ...] = (),
 ) -> StateChangeEvent:
     """The leader of `state` wrote this ISR; `version` is the version of the `isr` znode after the write."""
-    return StateChangeEvent(
-        id=f"isr-{key.topic_id}-{key.partition}-{state.leader_epoch}-{version}",
-        command=Happening.CHANGE_ISR,
-        state=RequestState.COMPLETED,
-        topic=topic,
-        key=key,
-        broker=state.leader,
-        epoch=state.leader_epoch,
-        at_ms=at_ms,
-        reason=reason,
-        isr=state.isr_ids,
-        left=left,
-        joined=joined,
-    )
+    id_ = f"isr-{_name(key)}-{state.leader_epoch}-{version}"
+    event = _event(Happening.CHANGE_ISR, id_, topic, key, state.leader, state.leader_epoch, at_ms, reason)
+    return replace(event, isr=state.isr_ids, left=left, joined=joined)
 
 
 def truncated(
@@ -101,20 +70,10 @@ def truncated(
     refused: bool = False,
 ) -> StateChangeEvent:
     """The replica on `broker` cuts `first`..`end`; `refused`: it should, and does not (CORRECTNESS T11)."""
-    return StateChangeEvent(
-        id=f"truncate-{key.topic_id}-{key.partition}-{broker}-{epoch}-{first}-{end}",
-        command=Happening.TRUNCATE,
-        state=RequestState.FAILED if refused else RequestState.COMPLETED,
-        topic=topic,
-        key=key,
-        broker=broker,
-        epoch=epoch,
-        at_ms=at_ms,
-        reason=reason,
-        first=first,
-        end=end,
-        lost=lost,
-    )
+    id_ = f"truncate-{_name(key)}-{broker}-{epoch}-{first}-{end}"
+    event = _event(Happening.TRUNCATE, id_, topic, key, broker, epoch, at_ms, reason)
+    state = RequestState.FAILED if refused else RequestState.COMPLETED
+    return replace(event, state=state, first=first, end=end, lost=lost)
 
 
 def stray_removed(
@@ -128,16 +87,26 @@ def stray_removed(
     reason: str,
 ) -> StateChangeEvent:
     """`broker` found in this life a replica that is not assigned to it."""
+    id_ = f"stray-{_name(key)}-{broker}-{life}"
+    return _event(Happening.DELETE_STRAY, id_, topic, key, broker, epoch, at_ms, reason)
+
+
+def _name(key: PartitionKey) -> str:
+    return f"{key.topic_id}-{key.partition}"
+
+
+def _event(
+    command: Happening,
+    id_: str,
+    topic: str,
+    key: PartitionKey,
+    broker: BrokerId,
+    epoch: LeaderEpoch,
+    at_ms: int,
+    reason: str,
+) -> StateChangeEvent:
     return StateChangeEvent(
-        id=f"stray-{key.topic_id}-{key.partition}-{broker}-{life}",
-        command=Happening.DELETE_STRAY,
-        state=RequestState.COMPLETED,
-        topic=topic,
-        key=key,
-        broker=broker,
-        epoch=epoch,
-        at_ms=at_ms,
-        reason=reason,
+        id_, command, RequestState.COMPLETED, topic, key, broker, epoch, at_ms, reason=reason
     )
 
 
