@@ -27,7 +27,6 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.replication.follower_end import LeaderStream, ReplicaStream
-from strandline.broker.replication.leader_end import Hello
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.reconciler import Reconciler
@@ -38,6 +37,7 @@ from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
 from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import group_caught
 from strandline.vocabulary.metadata import Endpoint, Registration
+from strandline.vocabulary.replication import Hello
 
 logger = structlog.get_logger(__name__)
 

@@ -297,7 +297,7 @@ class Method(Generic[Request, Response]):
     """One RPC: its path, and the functions that encode and decode its messages.
 
     Request and response are the service's own types, so that protobuf types stay inside its
-    `wire.py`.
+    codec.
     """
 
     path: str

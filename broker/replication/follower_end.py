@@ -16,7 +16,6 @@ import structlog
 
 from strandline.broker.events.replica_events import Recorder
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.replication.leader_end import Hello, Push, Subscribe
 from strandline.broker.replication.truncation import Divergence, Truncator
 from strandline.config import BrokerSettings
 from strandline.errors import (
@@ -31,6 +30,7 @@ from strandline.host import Host
 from strandline.ids import BrokerId, Offset, PartitionKey
 from strandline.tasks import until_failure
 from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.replication import Hello, LeaderMessage, Push, Subscribe
 
 logger = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ class ReplicaStream(Protocol):
         acknowledged: int,
     ) -> None: ...
 
-    async def receive(self) -> tuple[int, list[Push]]:
+    async def receive(self) -> LeaderMessage:
         """(sequence, pushes) of the next message."""
         ...
 

@@ -27,45 +27,11 @@ from strandline.errors import (
     StrandlineError,
     UnknownLeaderEpoch,
 )
-from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
+from strandline.ids import BrokerId, PartitionKey
 from strandline.ports import Clock
+from strandline.vocabulary.replication import Hello, LeaderMessage, Push, Subscribe
 
 logger = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """The first message of a stream: the follower, its life, and the leader and cluster that it wants."""
-
-    broker_id: BrokerId
-    broker_epoch: BrokerEpoch
-    leader_id: BrokerId
-    cluster_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Subscribe:
-    """See `Subscribe` in proto/strandline/rpc/replication.proto."""
-
-    subscription_id: int
-    topic: str
-    key: PartitionKey
-    leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Push:
-    """Data or an event of one subscription; with `error` or `diverging` the subscription has ended."""
-
-    subscription_id: int
-    high_watermark: int = -1
-    log_start_offset: int = 0
-    records: bytes = b""
-    error: StrandlineError | None = None
-    diverging: tuple[int, int] | None = None
-    """(epoch, end offset)"""
 
 
 class _Subscription:
@@ -325,7 +291,7 @@ class FollowerStream:
             if subscription.sent_watermark < subscription.replica.high_watermark:
                 self.queue(subscription)
 
-    async def next_message(self) -> tuple[int, list[Push]]:
+    async def next_message(self) -> LeaderMessage:
         """Returns the next message as (sequence, pushes), once there is one and the window is open."""
         while True:
             if self._sequence - self._acknowledged < self._settings.push_window:

@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator
 
 import structlog
 
-from strandline.broker.replication import wire
+from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.broker.replication.handlers import Followers
-from strandline.broker.replication.leader_end import FollowerStream, Push
-from strandline.broker.replication.wire import FollowerMessage
+from strandline.broker.replication.leader_end import FollowerStream
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ports import Caller, Clock, Reply, Served, ServedStream
 from strandline.tasks import Slices
+from strandline.vocabulary.replication import FollowerMessage, LeaderMessage
 
 logger = structlog.get_logger(__name__)
 
-PushReply = Reply[tuple[int, list[Push]]]
+PushReply = Reply[LeaderMessage]
 
 
 class ReplicationService:
@@ -28,7 +28,7 @@ class ReplicationService:
         self._clock = clock
 
     def calls(self) -> list[Served]:
-        return [ServedStream(wire.REPLICA_FETCH, self.serve)]
+        return [ServedStream(REPLICA_FETCH.served, self.serve)]
 
     async def serve(self, requests: AsyncIterator[FollowerMessage], reply: PushReply, _: Caller) -> None:
         """Serves one follower until it ends its stream. Raises the error with which the stream is refused."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.broker.replication.follower_end import StreamBroken
-from strandline.broker.replication.leader_end import Hello, Push, Subscribe
-from strandline.broker.replication.wire import FOLLOW, FollowerMessage
 from strandline.errors import StrandlineError
 from strandline.ports import Stream, Transport
 from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.replication import FollowerMessage, Hello, LeaderMessage, Subscribe
 
 CONNECT_S_MAX: Final = 1.0
 """The limit for the connection. A leader whose host refuses it, or does not answer, is given up sooner."""
@@ -19,7 +19,7 @@ CONNECT_S_MAX: Final = 1.0
 class TransportReplicaStream:
     """Fulfils `follower_end.ReplicaStream`; owns its transport, and with it its connection."""
 
-    def __init__(self, transport: Transport, stream: Stream[FollowerMessage, tuple[int, list[Push]]]) -> None:
+    def __init__(self, transport: Transport, stream: Stream[FollowerMessage, LeaderMessage]) -> None:
         self._transport = transport
         self._stream = stream
 
@@ -38,7 +38,7 @@ class TransportReplicaStream:
         except StrandlineError as error:
             raise StreamBroken(error.message) from error
 
-    async def receive(self) -> tuple[int, list[Push]]:
+    async def receive(self) -> LeaderMessage:
         try:
             return await self._stream.read()
         except StrandlineError as error:
@@ -55,7 +55,7 @@ async def open_replica_stream(
     """A stream on a connection of its own. Raises StreamBroken."""
     transport = new_transport(None)
     try:
-        stream = await transport.open(endpoint.address, FOLLOW, timeout_s=CONNECT_S_MAX)
+        stream = await transport.open(endpoint.address, REPLICA_FETCH, timeout_s=CONNECT_S_MAX)
     except BaseException as error:
         await transport.close()
         if isinstance(error, StrandlineError):

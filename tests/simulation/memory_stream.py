@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strandline.broker.replication.follower_end import StreamBroken
-from strandline.broker.replication.leader_end import FollowerStream, Hello, Push, Subscribe
+from strandline.broker.replication.leader_end import FollowerStream
 from strandline.errors import StrandlineError
+from strandline.vocabulary.replication import Hello, Push, Subscribe
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Final, TextIO
 import structlog
 from structlog.typing import EventDict, Processor
 
+from strandline.adapters.telemetry.terminal import printable
 from strandline.config import ZooKeeperSettings
-from strandline.vocabulary.terminal import printable
 
 _QUIET: Final = ("grpc", "asyncio")
 """Libraries whose warnings repeat strandline's own events in less detail: only their errors are logged."""

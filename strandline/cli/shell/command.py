@@ -17,10 +17,10 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
+from strandline.adapters.telemetry.terminal import printable
 from strandline.cli.shell.output import Output
 from strandline.client.waits import WAITS_LOGGER
 from strandline.errors import SettingsError, StrandlineError
-from strandline.vocabulary.terminal import printable
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from strandline.vocabulary.terminal import escaped_json, printable
+from strandline.adapters.telemetry.terminal import escaped_json, printable
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ import pytest
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.core.state_changes.events import elected, isr_changed, resigned
-from strandline.broker.replication.leader_end import Push, Subscribe
 from strandline.broker.replication.truncation import Divergence, Truncator
 from strandline.errors import OffsetOutOfRange
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.metadata import NEVER_LED, IsrMember, PartitionState
+from strandline.vocabulary.replication import Push, Subscribe
 from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import (

@@ -13,10 +13,10 @@ from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.suspicion import Suspicion
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replication.handlers import Followers
-from strandline.broker.replication.leader_end import Hello
 from strandline.host import Heard
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.vocabulary.metadata import Registration
+from strandline.vocabulary.replication import Hello
 from tests.broker.support.replicas import CLOCK, LIVE, following, leading, open_replica, settings
 from tests.broker.support.seat import ME, seated
 from tests.waiting import eventually

@@ -10,9 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from strandline.adapters.system.memory_files import MemoryFiles
-from strandline.broker.replication.leader_end import Push
 from strandline.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
 from strandline.ids import BrokerId, LeaderEpoch, Offset
+from strandline.vocabulary.replication import Push
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import Followed, batch, following, open_replica, values, write
 from tests.simulation.memory_stream import Said

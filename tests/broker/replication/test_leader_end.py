@@ -10,7 +10,7 @@ import pytest
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.replicas.leadership import Produced
-from strandline.broker.replication.leader_end import FollowerStream, Push
+from strandline.broker.replication.leader_end import FollowerStream
 from strandline.config import REPLICAS_PER_BROKER_MAX
 from strandline.errors import (
     FencedLeaderEpoch,
@@ -23,6 +23,7 @@ from strandline.errors import (
 )
 from strandline.ids import Offset
 from strandline.records import decode
+from strandline.vocabulary.replication import Push
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import leading, open_replica, subscribe, write
 from tests.waiting import eventually

@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.broker.replication.follower_end import StreamBroken
-from strandline.broker.replication.leader_end import Hello, Push
 from strandline.broker.replication.stream import TransportReplicaStream, open_replica_stream
-from strandline.broker.replication.wire import REPLICA_FETCH, FollowerMessage
 from strandline.config import ListenerSettings
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.local.ports import LOOPBACK, free_ports
 from strandline.ports import Caller, Reply, ServedStream
 from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.replication import FollowerMessage, Hello, Push
 from tests.broker.support.replicas import HOST
 
 HELLO = Hello(BrokerId(2), BrokerEpoch(20), BrokerId(1), "cluster")
@@ -40,7 +40,7 @@ async def leading() -> AsyncIterator[TransportReplicaStream]:
         ListenerSettings(), [], on_answered=lambda _, took_ms: None, on_refused=lambda _, peer: None
     )
     endpoint = listener.bind(1)
-    await listener.start([ServedStream(REPLICA_FETCH, _lead)])
+    await listener.start([ServedStream(REPLICA_FETCH.served, _lead)])
     stream = await open_replica_stream(HOST.transport, endpoint)
     try:
         yield stream

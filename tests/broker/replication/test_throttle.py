@@ -10,9 +10,10 @@ from typing import Any
 
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.core.replication.throttle import BURST_S
-from strandline.broker.replication.leader_end import FollowerStream, Push
+from strandline.broker.replication.leader_end import FollowerStream
 from strandline.ids import BrokerId, PartitionId, PartitionKey
 from strandline.vocabulary.metadata import Reassignment
+from strandline.vocabulary.replication import Push
 from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, Led, leading, open_replica, subscribe, write
 from tests.waiting import eventually
 

@@ -18,7 +18,7 @@ from strandline.broker.events.replica_events import OnRecorded
 from strandline.broker.replicas.leadership import Leadership, Outcome
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.follower_end import LeaderStream
-from strandline.broker.replication.leader_end import FollowerStream, Hello, Subscribe
+from strandline.broker.replication.leader_end import FollowerStream
 from strandline.broker.replication.throttle import ReassignmentThrottle
 from strandline.broker.storage.log import PartitionLog
 from strandline.config import BrokerSettings
@@ -35,6 +35,7 @@ from strandline.ids import (
 )
 from strandline.records import decode, encode_values
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Registration
+from strandline.vocabulary.replication import Hello, Subscribe
 from strandline.vocabulary.state_changes import StateChangeEvent
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.simulation.memory_stream import MemoryStream

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from strandline.adapters.codecs.log import FETCH, PRODUCE
+from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.adapters.rpc.frames import varint
-from strandline.broker.replication import wire as replication_wire
-from strandline.broker.replication.leader_end import Push
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange
 from strandline.ids import TopicPartition
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import FetchAnswer, Fetched, ProduceEntry
+from strandline.vocabulary.replication import Push
 
 NAME = TopicPartition("tides", 3)
 SIZES = [0, 1, 127, 128, 16_383, 16_384, 524_288]
@@ -50,7 +50,7 @@ def test_a_replication_message_reads_back_as_it_was_meant(size: int) -> None:
         Push(2, error=OffsetOutOfRange("begins at 7", limit=7)),
         Push(3, diverging=(-1, -1)),
     ]
-    sequence, read = replication_wire.FOLLOW.decode(replication_wire.REPLICA_FETCH.encode((4, pushes)))
+    sequence, read = REPLICA_FETCH.decode(REPLICA_FETCH.served.encode((4, pushes)))
     assert sequence == 4
     assert (read[0], read[2]) == (pushes[0], pushes[2])
     assert read[1].error is not None

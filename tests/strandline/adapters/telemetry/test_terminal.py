@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.vocabulary.terminal import escaped_json, printable
+from strandline.adapters.telemetry.terminal import escaped_json, printable
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 

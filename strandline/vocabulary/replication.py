@@ -1,0 +1,60 @@
+"""Values that a follower and a leader exchange on a replication stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strandline.errors import StrandlineError
+from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first message of a stream: the follower, its life, and the leader and cluster that it wants."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    leader_id: BrokerId
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """See `Subscribe` in proto/strandline/rpc/replication.proto."""
+
+    subscription_id: int
+    topic: str
+    key: PartitionKey
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerMessage:
+    """One message of a follower. Only the first one of a stream has to have `hello`."""
+
+    hello: Hello | None
+    subscribe: Sequence[Subscribe]
+    progress: Sequence[tuple[int, int]]
+    """Subscription ids, with the ends of the follower's logs."""
+    unsubscribe: Sequence[int]
+    acknowledged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Data or an event of one subscription; with `error` or `diverging` the subscription has ended."""
+
+    subscription_id: int
+    high_watermark: int = -1
+    log_start_offset: int = 0
+    records: bytes = b""
+    error: StrandlineError | None = None
+    diverging: tuple[int, int] | None = None
+    """(epoch, end offset)"""
+
+
+LeaderMessage = tuple[int, list[Push]]
+"""One message of a leader: its sequence number, and its pushes."""
