@@ -22,9 +22,9 @@ from typing import Any, Final, Self
 from strandline.errors import SettingsError
 from strandline.local.layout import ClusterFile, Layout, Locked, MemberFile
 from strandline.local.ports import LOOPBACK, cluster_ports, free_ports
-from strandline.local.process import Process, ProcessFailed
+from strandline.local.process import Process, ProcessFailed, Spawn
 from strandline.local.service import Service, as_environment
-from strandline.local.zookeeper_process import ZooKeeperProcess
+from strandline.local.zookeeper_process import RunningZooKeeper, ZooKeeperProcess
 
 START_S_MAX: Final = 30.0
 LOCK_S_MAX: Final = 2 * START_S_MAX
@@ -60,7 +60,9 @@ class LocalCluster:
     With `detached` its processes outlive this one (`strandline up`); `LocalCluster.open` finds them
     again. Ports are chosen once, free ones without `base_port`, and kept over restarts. Ids start
     at 1. `racks` are assigned to the brokers in turn. Settings are those of `strandline.config`, by
-    name; each broker gets `broker_settings`, each controller `controller_settings`.
+    name; each broker gets `broker_settings`, each controller `controller_settings`. With `zookeeper`,
+    `host:port[/chroot]`, the cluster uses a server that is running already. `spawn` starts the processes
+    of brokers and controllers.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class LocalCluster:
         racks: Sequence[str] = (),
         broker_settings: Mapping[str, Any] | None = None,
         controller_settings: Mapping[str, Any] | None = None,
+        zookeeper: str | None = None,
         keep: bool = False,
         detached: bool = False,
+        spawn: Spawn = Process.spawn,
     ) -> None:
         if not 0 <= brokers <= BROKERS_MAX or not 0 <= controllers <= BROKERS_MAX:
             raise SettingsError(f"a local cluster has 0 to {BROKERS_MAX} brokers and controllers")
@@ -85,7 +89,7 @@ class LocalCluster:
             _refuse_cluster(Layout(directory))
         ports = cluster_ports(brokers, controllers, base_port)
         file = ClusterFile(
-            zookeeper=MemberFile(id=1, port=ports.zookeeper),
+            zookeeper=MemberFile(id=1, port=0 if zookeeper else ports.zookeeper, address=zookeeper),
             controllers=[
                 MemberFile(id=number, port=port, metrics_port=metrics_port, settings=for_controllers)
                 for number, (port, metrics_port) in enumerate(ports.controllers, 1)
@@ -102,6 +106,7 @@ class LocalCluster:
             ],
         )
         self._broker_settings = for_brokers
+        self._spawn_process = spawn
         self._temporary = directory is None and not keep
         self._is_new = True
         home = directory if directory is not None else Path(tempfile.mkdtemp(prefix="strandline-"))
@@ -117,6 +122,7 @@ class LocalCluster:
         layout = Layout(directory)
         file = layout.read()
         cluster._broker_settings = dict(file.brokers[0].settings) if file.brokers else {}
+        cluster._spawn_process = Process.spawn
         cluster._temporary = False
         cluster._is_new = False
         cluster._take_up(layout, file, detached=True)
@@ -126,17 +132,14 @@ class LocalCluster:
         self._layout = layout
         self._file = file
         self._detached = detached
-        self._zookeeper = ZooKeeperProcess(
-            layout.zookeeper, file.zookeeper.port, log_path=layout.log("zookeeper"), detached=detached
-        )
-        if file.zookeeper.process_id is not None:
-            self._zookeeper.find(file.zookeeper.process_id)
+        self._zookeeper = _zookeeper(layout, file.zookeeper, detached=detached)
         self._controllers = {member.id: self._service("controller", member) for member in file.controllers}
         self._brokers = {member.id: self._service("broker", member) for member in file.brokers}
 
     def _service(self, kind: str, member: MemberFile) -> Service:
         log_path = self._layout.log(f"{kind}-{member.id}")
-        service = Service(kind, member, log_path=log_path, detached=self._detached)
+        spawn = self._spawn_process
+        service = Service(kind, member, log_path=log_path, detached=self._detached, spawn=spawn)
         service.find()
         return service
 
@@ -153,7 +156,7 @@ class LocalCluster:
 
     @property
     def zookeeper(self) -> str:
-        """`host:port` of ZooKeeper."""
+        """`host:port` of ZooKeeper, with the chroot that the cluster was given."""
         return self._zookeeper.address
 
     @property
@@ -193,11 +196,11 @@ class LocalCluster:
         return self._layout.broker(broker_id)
 
     def members(self) -> list[MemberStatus]:
-        """Every process of the cluster, running or not: ZooKeeper, controllers, brokers."""
-        return [
-            _status("zookeeper", self._file.zookeeper, self._zookeeper.process),
-            *(_status(s.kind, s.member, s.process) for s in self._services()),
-        ]
+        """Every process of the cluster, running or not: its own ZooKeeper, controllers, brokers."""
+        services = [_status(s.kind, s.member, s.process) for s in self._services()]
+        if self._file.zookeeper.address is not None:
+            return services
+        return [_status("zookeeper", self._file.zookeeper, self._zookeeper.process), *services]
 
     # --- the whole cluster --------------------------------------------------------------------
 
@@ -459,6 +462,16 @@ async def _all(waits: Iterable[Awaitable[None]]) -> None:
     else:
         return
     raise first
+
+
+def _zookeeper(layout: Layout, member: MemberFile, *, detached: bool) -> ZooKeeperProcess | RunningZooKeeper:
+    if member.address is not None:
+        return RunningZooKeeper(member.address)
+    log_path = layout.log("zookeeper")
+    server = ZooKeeperProcess(layout.zookeeper, member.port, log_path=log_path, detached=detached)
+    if member.process_id is not None:
+        server.find(member.process_id)
+    return server
 
 
 def _refuse_cluster(layout: Layout) -> None:

@@ -20,13 +20,19 @@ def dying_with_this_process() -> list[str]:
     return [sys.executable, "-I", "-S", __file__, str(os.getpid())]
 
 
-def main(parent: int, program: list[str]) -> None:
-    """Replace this process by `program`, unless `parent` is already dead."""
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when `parent` dies; exit if it is already dead."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
-    if os.getppid() == parent:  # otherwise it died before the request, and no signal would come
-        os.execv(program[0], program)
+    if os.getppid() != parent:  # it died before the request, so no signal would come
+        sys.exit()
+
+
+def main(parent: int, program: list[str]) -> None:
+    """Replace this process by `program`, unless `parent` is already dead."""
+    die_with(parent)
+    os.execv(program[0], program)
 
 
 if __name__ == "__main__":

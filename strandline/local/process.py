@@ -11,10 +11,10 @@ import os
 import select
 import signal
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from strandline.errors import StrandlineError
 from strandline.local.die_with_parent import dying_with_this_process
@@ -43,12 +43,21 @@ class ProcessId:
 class Process:
     """A running or finished process with its log file."""
 
-    def __init__(self, name: str, pid: int, pidfd: int, log_path: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        pid: int,
+        pidfd: int,
+        log_path: Path,
+        *,
+        wait_status: Callable[[int], int] | None = None,
+    ) -> None:
+        """`wait_status` reaps the process after its end, once; None if another process does that."""
         self.name = name
         self.log_path = log_path
         self.id = ProcessId(pid, _start_time(pid))
         self._pidfd = pidfd
-        self._is_child = False
+        self._wait_status = wait_status
         self._exit_status: int | None = None
 
     @classmethod
@@ -82,9 +91,7 @@ class Process:
             setsid=detached,
             setsigdef=[signal.SIGPIPE],  # Python ignores it, and the child would inherit that
         )
-        process = cls(name, pid, os.pidfd_open(pid), log_path)
-        process._is_child = True
-        return process
+        return cls(name, pid, os.pidfd_open(pid), log_path, wait_status=_wait_status)
 
     @classmethod
     def find(cls, name: str, wanted: ProcessId, *, log_path: Path) -> Process | None:
@@ -117,7 +124,7 @@ class Process:
 
     @property
     def exit_status(self) -> int | None:
-        """As in subprocess (negative: the signal); None if it is running or not a child of this process."""
+        """As in subprocess (negative: the signal); None if it is running or another process reaps it."""
         if not self.alive:
             self._reap()
         return self._exit_status
@@ -167,16 +174,15 @@ class Process:
     def release(self) -> None:
         """Give up the handle, whether or not the process is running; its later fate is not known."""
         if self.alive:
-            self._is_child = False
+            self._wait_status = None
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
 
     def _reap(self) -> None:
-        """Reap a child that has ended."""
-        if self._is_child and self._exit_status is None:
-            _, status = os.waitpid(self.pid, 0)
-            self._exit_status = os.waitstatus_to_exitcode(status)
+        """Reap a process that has ended, unless that is another's task."""
+        if self._wait_status is not None and self._exit_status is None:
+            self._exit_status = os.waitstatus_to_exitcode(self._wait_status(self.pid))
 
     def failure(self, what: str) -> ProcessFailed:
         """The error for `what`, with the last lines of the process's log."""
@@ -190,6 +196,25 @@ class Process:
                 return "".join(deque(log, maxlen=lines))
         except FileNotFoundError:
             return ""
+
+
+class Spawn(Protocol):
+    """Starts a process, as `Process.spawn` does."""
+
+    def __call__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log_path: Path,
+        environment: Mapping[str, str],
+        detached: bool = False,
+    ) -> Process: ...
+
+
+def _wait_status(pid: int) -> int:
+    """Reap a child."""
+    return os.waitpid(pid, 0)[1]
 
 
 def _start_time(pid: int) -> int:

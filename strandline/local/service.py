@@ -19,14 +19,14 @@ from strandline.config import BrokerSettings, ControllerSettings, load
 from strandline.errors import SettingsError
 from strandline.local.layout import MemberFile
 from strandline.local.ports import LOOPBACK
-from strandline.local.process import Process
+from strandline.local.process import Process, Spawn
 
 SERVING_POLL_S: Final = 0.01
 HEALTH_TIMEOUT_S: Final = 1.0
 STOP_S_MAX: Final = 15.0
 """Limit for a clean end; a broker waits at most `handover_ms` for its leaderships to be taken over."""
 
-_MALLOC: Final = {"MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
+MALLOC: Final = {"MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
 """glibc keeps freed memory: large messages become two to four times faster. Only one of the two is
 worse than none."""
 
@@ -39,12 +39,15 @@ _KINDS: Final[Mapping[str, type[BrokerSettings] | type[ControllerSettings]]] = {
 class Service:
     """One broker or controller. `kind` is also the name of its package, `python -m strandline.broker`."""
 
-    def __init__(self, kind: str, member: MemberFile, *, log_path: Path, detached: bool) -> None:
+    def __init__(
+        self, kind: str, member: MemberFile, *, log_path: Path, detached: bool, spawn: Spawn = Process.spawn
+    ) -> None:
         self.kind = kind
         self.member = member
         self.log_path = log_path
         self.process: Process | None = None
         self._detached = detached
+        self._spawn = spawn
 
     @property
     def name(self) -> str:
@@ -79,11 +82,11 @@ class Service:
         }
         load(_KINDS[self.kind], **settings)
         environment = {f"STRANDLINE_{name.upper()}": value for name, value in settings.items()}
-        self.process = Process.spawn(
+        self.process = self._spawn(
             self.name,
             [sys.executable, "-m", f"strandline.{self.kind}"],
             log_path=self.log_path,
-            environment={**os.environ, **_MALLOC, **_python_path(), **environment},
+            environment={**os.environ, **MALLOC, **_python_path(), **environment},
             detached=self._detached,
         )
 

@@ -207,6 +207,44 @@ class ZooKeeperProcess:
             made.unlink()
 
 
+class RunningZooKeeper:
+    """A server that the cluster did not start, so that it neither harms nor stops it.
+
+    Its methods are those of ZooKeeperProcess; all that would harm it raise SettingsError.
+    """
+
+    process: Process | None = None
+    alive = True
+
+    def __init__(self, address: str) -> None:
+        """`address` is `host:port[/chroot]`."""
+        self.address = address
+
+    def start(self) -> Process:
+        raise self._refusal()
+
+    def pause(self) -> None:
+        raise self._refusal()
+
+    def resume(self) -> None:
+        raise self._refusal()
+
+    async def kill(self) -> None:
+        raise self._refusal()
+
+    def _refusal(self) -> SettingsError:
+        return SettingsError(f"the cluster did not start the ZooKeeper at {self.address}")
+
+    async def wait_serving(self, timeout_s: float) -> None:
+        """Return at once: the members wait for it themselves."""
+
+    async def stop(self) -> None:
+        """Leave it running."""
+
+    async def discard(self) -> None:
+        """Leave it running."""
+
+
 def find_jars() -> list[Path]:
     """The server's class path. Raises SettingsError that says how to get it."""
     spec = importlib.util.find_spec("pyspark")  # not imported, because that takes a second

@@ -17,7 +17,7 @@ from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster, MemberStatus
 from strandline.local.layout import Layout
 from strandline.local.ports import LOOPBACK, free_ports
-from strandline.local.process import ProcessFailed
+from strandline.local.process import Process, ProcessFailed
 from tests.conftest import ClusterFactory
 from tests.waiting import eventually
 
@@ -119,7 +119,11 @@ async def test_a_paused_broker_hangs_until_it_is_resumed(make_cluster: ClusterFa
 async def test_settings_reach_the_broker_and_stay_with_it(make_cluster: ClusterFactory) -> None:
     """Also glibc's two thresholds, without which large messages cost page faults (PERFORMANCE)."""
     cluster = await make_cluster(
-        brokers=2, controllers=0, racks=["east", "west"], broker_settings={"keep_in_sync_ms": 750}
+        brokers=2,
+        controllers=0,
+        racks=["east", "west"],
+        broker_settings={"keep_in_sync_ms": 750},
+        spawn=Process.spawn,
     )
 
     def environment(broker_id: int) -> list[str]:
@@ -150,7 +154,7 @@ async def test_a_broker_is_added_with_the_next_id(make_cluster: ClusterFactory) 
 
 @pytest.mark.slow
 async def test_zookeeper_is_killed_and_started_under_the_brokers(make_cluster: ClusterFactory) -> None:
-    cluster = await make_cluster(brokers=1, controllers=0)
+    cluster = await make_cluster(brokers=1, controllers=0, zookeeper=None)
     await cluster.kill_zookeeper()
     assert not cluster.members()[0].alive
     await cluster.start_zookeeper()
@@ -315,3 +319,14 @@ def test_an_unknown_member_is_said(tmp_path: Path) -> None:
 def test_a_member_without_a_pid_does_not_run() -> None:
     port = free_ports(1)[0]
     assert not MemberStatus("broker", 1, LOOPBACK, port, None, "", None).alive
+
+
+async def test_a_cluster_uses_a_zookeeper_that_is_running(zookeeper: str, tmp_path: Path) -> None:
+    """Below its chroot; it neither harms nor stops the server, also when the folder is opened again."""
+    async with LocalCluster(1, controllers=0, directory=tmp_path / "home", zookeeper=zookeeper) as cluster:
+        assert cluster.zookeeper == LocalCluster.open(cluster.directory).zookeeper == zookeeper
+        assert await registered(cluster) == {1}
+        assert [(member.kind, member.id) for member in cluster.members()] == [("broker", 1)]
+        with pytest.raises(SettingsError, match="did not start the ZooKeeper at"):
+            await cluster.kill_zookeeper()
+    assert await registered(cluster) == set()
