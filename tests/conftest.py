@@ -24,6 +24,7 @@ from strandline.config import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
+from tests.forking.client import spawn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,7 +118,11 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def zookeeper(zookeeper_server: ZooKeeperProcess) -> Iterator[str]:
     """Where ZooKeeper is, with a chroot that no other test has: `127.0.0.1:port/test-N`."""
-    yield f"{zookeeper_server.address}/test-{next(_chroots)}"
+    yield _chroot(zookeeper_server)
+
+
+def _chroot(server: ZooKeeperProcess) -> str:
+    return f"{server.address}/test-{next(_chroots)}"
 
 
 @pytest.fixture
@@ -137,16 +142,21 @@ async def open_session(zookeeper: str) -> AsyncIterator[SessionFactory]:
 
 
 @pytest.fixture
-async def make_cluster(tmp_path: Path) -> AsyncIterator[ClusterFactory]:
-    """Starts clusters for one test: `cluster = await make_cluster(brokers=3, …)`, as LocalCluster has it."""
-    async for factory in _clusters_in(tmp_path):
+async def make_cluster(tmp_path: Path, zookeeper_server: ZooKeeperProcess) -> AsyncIterator[ClusterFactory]:
+    """Starts clusters for one test: `cluster = await make_cluster(brokers=3, …)`, as LocalCluster has it.
+
+    They share a ZooKeeper, each below a chroot of its own; `zookeeper=None` starts one that may be harmed.
+    """
+    async for factory in _clusters_in(tmp_path, zookeeper_server):
         yield factory
 
 
 @pytest.fixture(scope="module")
-async def make_module_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ClusterFactory]:
+async def make_module_cluster(
+    tmp_path_factory: pytest.TempPathFactory, zookeeper_server: ZooKeeperProcess
+) -> AsyncIterator[ClusterFactory]:
     """As `make_cluster`, for the tests of one module together."""
-    async for factory in _clusters_in(tmp_path_factory.mktemp("clusters")):
+    async for factory in _clusters_in(tmp_path_factory.mktemp("clusters"), zookeeper_server):
         yield factory
 
 
@@ -156,13 +166,14 @@ async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
     return await make_module_cluster(brokers=3)
 
 
-async def _clusters_in(directory: Path) -> AsyncIterator[ClusterFactory]:
+async def _clusters_in(directory: Path, server: ZooKeeperProcess) -> AsyncIterator[ClusterFactory]:
     names = itertools.count(1)
     async with AsyncExitStack() as started:
 
         async def start_one(brokers: int = 3, **arguments: Any) -> LocalCluster:
             home = directory / f"cluster-{next(names)}"
-            cluster = LocalCluster(brokers, **{"directory": home, **arguments})
+            given = {"directory": home, "zookeeper": _chroot(server), "spawn": spawn, **arguments}
+            cluster = LocalCluster(brokers, **given)
             started.push_async_callback(cluster.stop, clean=False)
             await cluster.start()
             return cluster

@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar, overload
 
 POLL_S = 0.005
+POLL_S_MAX = 0.025
+POLL_SHARE = 0.05
+"""A look comes after this share of the time that was waited already: a long wait costs few looks."""
 
 T = TypeVar("T")
 
@@ -29,6 +32,8 @@ async def eventually(predicate: Callable[[], Any], *, deadline_s: float = 10, wh
     Raises AssertionError with its last value at the deadline.
     """
     last: Any = None
+    loop = asyncio.get_running_loop()
+    began = loop.time()
     try:
         async with asyncio.timeout(deadline_s):
             while True:
@@ -36,7 +41,7 @@ async def eventually(predicate: Callable[[], Any], *, deadline_s: float = 10, wh
                 last = await value if inspect.isawaitable(value) else value
                 if last:
                     return last
-                await asyncio.sleep(POLL_S)
+                await asyncio.sleep(min(max(POLL_S, (loop.time() - began) * POLL_SHARE), POLL_S_MAX))
     except TimeoutError:
         name = what or getattr(predicate, "__name__", repr(predicate))
         raise AssertionError(f"{name} was still {last!r} after {deadline_s} s") from None

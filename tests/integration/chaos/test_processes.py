@@ -14,6 +14,7 @@ from strandline.chaos import settling
 from strandline.chaos.core.faults import Member, Role
 from strandline.chaos.processes import ProcessWorld, local_world
 from strandline.chaos.world import World, WorldFailed
+from tests.forking.client import spawn
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -25,7 +26,7 @@ ZOOKEEPER = Member(Role.ZOOKEEPER, 1)
 
 @pytest.fixture(scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCluster]:
-    cluster = LocalCluster(2, directory=tmp_path_factory.mktemp("chaos") / "cluster")
+    cluster = LocalCluster(2, directory=tmp_path_factory.mktemp("chaos") / "cluster", spawn=spawn)
     await cluster.start()
     yield cluster
     await cluster.stop(clean=False)

@@ -4,6 +4,7 @@ without need (DESIGN §3; CORRECTNESS E1, E8, E10, E11, E12)."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,7 +14,9 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.errors import ErrorCode, LeaderNotAvailable
 from strandline.ids import LeaderEpoch
 from strandline.local.service import STOP_S_MAX
-from tests.integration.support.harness import SESSION_TIMEOUT_MS, Harness, Topic
+from tests.conftest import ClusterFactory
+from tests.integration.support.harness import FAULT_SETTINGS, SESSION_TIMEOUT_MS, Harness, Topic
+from tests.integration.support.lives import judged
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
@@ -21,6 +24,14 @@ LONG_OUTAGE_S = 30.0
 SPREAD = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
 
 _CLOCK = SystemClock()
+
+
+@pytest.fixture(scope="module")
+async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
+    """Three brokers with a ZooKeeper of their own."""
+    cluster = await make_module_cluster(brokers=3, broker_settings=FAULT_SETTINGS, zookeeper=None)
+    async with judged(cluster) as harness:
+        yield harness
 
 
 async def epochs(topic: Topic) -> list[LeaderEpoch]:

@@ -28,7 +28,7 @@ ORDERS = TopicPartition("orders", 0)
 
 @pytest.fixture(scope="module")
 async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
-    found = await make_module_cluster(brokers=3, broker_settings=SETTINGS)
+    found = await make_module_cluster(brokers=3, broker_settings=SETTINGS, zookeeper=None)
     async with Admin(found.bootstrap) as admin:
         await admin.create_topic("orders", partitions=2, replication_factor=3)
     return found

@@ -41,6 +41,7 @@ async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
         controllers=2,
         broker_settings=FAULT_SETTINGS,
         controller_settings={"reconcile_ms": 1_000},
+        zookeeper=None,
     )
     async with judged(cluster) as harness:
         yield harness

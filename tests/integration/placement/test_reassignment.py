@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
     """Five brokers, so that all replicas of a partition may move."""
-    cluster = await make_module_cluster(brokers=5, broker_settings=FAULT_SETTINGS)
+    cluster = await make_module_cluster(brokers=5, broker_settings=FAULT_SETTINGS, zookeeper=None)
     async with judged(cluster) as harness:
         yield harness
 

@@ -141,7 +141,8 @@ async def test_three_thousand_partitions_deleted_while_a_broker_was_away(
     make_cluster: ClusterFactory,
 ) -> None:
     """CORRECTNESS Q1, Q4: 1,000 topics of 3 partitions; it drains its queue, and has none of them."""
-    cluster = await make_cluster(brokers=3, broker_settings={"zookeeper_session_timeout_ms": 20_000})
+    settings = {"zookeeper_session_timeout_ms": 20_000}
+    cluster = await make_cluster(brokers=3, broker_settings=settings, zookeeper=None)
     names = [f"bulk-{number}" for number in range(TOPICS)]
     async with watching(cluster) as harness, Admin(cluster.bootstrap, request_timeout_ms=60_000) as admin:
         for begin in range(0, TOPICS, TOPICS_AT_ONCE):

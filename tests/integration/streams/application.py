@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import json
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count, cycle, islice
@@ -15,11 +14,10 @@ from random import Random
 from typing import Any, Final
 
 from strandline import Admin, LocalCluster, Producer, TopicPartition
-from strandline.local.die_with_parent import dying_with_this_process
+from tests.forking.client import Forked, start_forked
 from tests.integration.streams.counting import COMPONENTS
 from tests.waiting import eventually
 
-ROOT: Final = Path(__file__).parents[3]
 SETTLE_S: Final = 60.0
 """For whatever has to happen: the machine may be slow."""
 SESSION_S: Final = 2.0
@@ -34,7 +32,6 @@ LINES_A_TICK: Final = 6
 USERS_FED: Final = 1_000
 USERS_OFTEN: Final = 20
 COMPONENTS_FED: Final = 7
-LINE_BYTES_MAX: Final = 1 << 20
 TOLD_SHOWN: Final = 12
 LOG_SHOWN: Final = 4_000
 
@@ -44,7 +41,7 @@ _numbers = count(1)
 class Member:
     """One process. `told` is what it printed, in its order."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path, state: Path) -> None:
+    def __init__(self, name: str, process: Forked, log: Path, state: Path) -> None:
         self.name = name
         self.state = state
         self.told: list[dict[str, Any]] = []
@@ -53,7 +50,6 @@ class Member:
         self._questions = count(1)
 
     async def listen(self) -> None:
-        assert self._process.stdout is not None
         async for line in self._process.stdout:
             self.told.append(json.loads(line))
 
@@ -112,7 +108,6 @@ class Member:
         """What `member.answer` answers. Raises AssertionError with what it raised."""
         number = next(self._questions)
         asked = {"ask": question, "number": number, "store": store, **facts}
-        assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(asked).encode() + b"\n")
 
         def answered() -> dict[str, Any] | None:
@@ -201,15 +196,10 @@ class Application:
         }
         own = {"state_dir": str(folder), "client_id": name, "application_server": name}
         with log.open("wb") as output:
-            process = await asyncio.create_subprocess_exec(
-                *dying_with_this_process(),
-                *(sys.executable, "-m", "tests.integration.streams.member", self.cluster.bootstrap),
+            process = await start_forked(
+                *("tests.integration.streams.member", self.cluster.bootstrap),
                 *(json.dumps(topology), json.dumps({**self._settings, **own, **settings})),
-                cwd=ROOT,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
                 stderr=output,
-                limit=LINE_BYTES_MAX,
             )
         member = Member(name, process, log, folder)
         self.members.append(member)

@@ -96,9 +96,10 @@ class Harness:
 
     async def heal(self) -> None:
         """Start, wake and disarm whatever a test left dead, paused or armed."""
-        if not self.cluster.members()[0].alive:
-            await self.cluster.start_zookeeper()
-        self.cluster.resume_zookeeper()
+        if self._has("zookeeper"):
+            if not self.running(1, "zookeeper"):
+                await self.cluster.start_zookeeper()
+            self.cluster.resume_zookeeper()
         for controller in self.cluster.controller_ids:
             if not self.running(controller, "controller"):
                 await self.cluster.start_controller(controller, wait_s=None, crash_points="")
@@ -107,6 +108,9 @@ class Harness:
             if not self.running(broker):
                 await self.cluster.start_broker(broker, wait_s=None, crash_points="")
         await self.cluster.wait_serving()
+
+    def _has(self, kind: str) -> bool:
+        return any(m.kind == kind for m in self.cluster.members())
 
     def running(self, member: int, kind: str = "broker") -> bool:
         return any(m.kind == kind and m.id == member and m.alive for m in self.cluster.members())

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from strandline import LocalCluster
+from strandline.local.zookeeper_process import ZooKeeperProcess
+from tests.forking.client import spawn
 from tests.streams.runtime.applications import Application
 from tests.streams.runtime.task_bench import Bench
 
@@ -16,11 +18,16 @@ NEVER_MS = 3_600_000
 
 
 @pytest.fixture(scope="session")
-async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCluster]:
+async def cluster(
+    tmp_path_factory: pytest.TempPathFactory, zookeeper_server: ZooKeeperProcess
+) -> AsyncIterator[LocalCluster]:
     """Changelogs keep every commit. Who kills the broker starts it again."""
     settings = {"group_initial_rebalance_delay_ms": 0, "compaction_check_ms": NEVER_MS}
     folder = tmp_path_factory.mktemp("streams") / "cluster"
-    async with LocalCluster(1, directory=folder, broker_settings=settings) as cluster:
+    zookeeper = f"{zookeeper_server.address}/streams"
+    async with LocalCluster(
+        1, directory=folder, broker_settings=settings, zookeeper=zookeeper, spawn=spawn
+    ) as cluster:
         yield cluster
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -13,21 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from strandline import LocalCluster
+from tests.forking.client import Forked, start_forked
 from tests.integration.groups.support.group_members import GROUP_SETTINGS
 
-SCRIPT = Path(__file__).with_name("group_process.py")
+MODULE = "tests.integration.groups.support.group_process"
 
 
 class Process:
     """One of them. `told` is what it printed, in its order."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+    def __init__(self, process: Forked, log: Path) -> None:
         self._process = process
         self._log = log
         self.told: list[dict[str, Any]] = []
 
     async def listen(self) -> None:
-        assert self._process.stdout is not None
         async for line in self._process.stdout:
             self.told.append(json.loads(line))
 
@@ -91,15 +90,8 @@ class Processes:
         """One more; it may not have joined yet."""
         log = self._directory / f"member-{len(self.all)}.log"
         with log.open("wb") as output:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                str(SCRIPT),
-                self._cluster.bootstrap,
-                self._topic,
-                json.dumps({**self._settings, **settings}),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=output,
-            )
+            arguments = (self._cluster.bootstrap, self._topic, json.dumps({**self._settings, **settings}))
+            process = await start_forked(MODULE, *arguments, stderr=output)
         member = Process(process, log)
         self.all.append(member)
         self._tasks.create_task(member.listen())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ import pytest
 
 from strandline import Admin
 from strandline.local.cluster import LocalCluster
+from tests.forking.client import Forked
 from tests.strandline.cli.support.cli_process import start
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
@@ -30,7 +30,7 @@ def shell(cluster: LocalCluster) -> Shell:
 class Member:
     """A `strandline verify consume --group` that runs, and the lines that it has printed so far."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Forked) -> None:
         self.process = process
         self.lines: list[dict[str, Any]] = []
 

@@ -10,6 +10,8 @@ from asyncio.subprocess import PIPE, Process
 from dataclasses import dataclass
 from typing import Any
 
+from tests.forking.client import Forked, start_forked
+
 COMMAND_S_MAX = 45.0
 
 
@@ -27,8 +29,13 @@ class Ended:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-async def start(*arguments: str, **environment: str) -> Process:
+async def start(*arguments: str, **environment: str) -> Forked:
     """Start `strandline …` with pipes to its standard streams."""
+    return await start_forked("strandline", *arguments, environment=environment)
+
+
+async def start_python(*arguments: str, **environment: str) -> Process:
+    """As `start`, in an interpreter of its own."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -43,7 +50,16 @@ async def start(*arguments: str, **environment: str) -> Process:
 
 async def strandline(*arguments: str, stdin: bytes = b"", **environment: str) -> Ended:
     """Run `strandline …` to its end."""
-    process = await start(*arguments, **environment)
+    return await ended(await start(*arguments, **environment), stdin)
+
+
+async def strandline_python(*arguments: str, stdin: bytes = b"", **environment: str) -> Ended:
+    """As `strandline`, in an interpreter of its own."""
+    return await ended(await start_python(*arguments, **environment), stdin)
+
+
+async def ended(process: Forked | Process, stdin: bytes) -> Ended:
+    """Feed the input to a command and wait for its end. Raises TimeoutError."""
     try:
         async with asyncio.timeout(COMMAND_S_MAX):
             out, err = await process.communicate(stdin)

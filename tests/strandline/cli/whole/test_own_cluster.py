@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.strandline.cli.support.cli_process import start, strandline
+from tests.strandline.cli.support.cli_process import start_python, strandline, strandline_python
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> 
     """
     directory = str(tmp_path / "cluster")
     try:
-        up = await strandline("up", "--brokers", "1", "--dir", directory)
+        up = await strandline_python("up", "--brokers", "1", "--dir", directory)
         assert up.status == 0, up.err
         (before,) = (await strandline("status", "-o", "json", "--dir", directory)).objects
         created = await strandline("topic", "create", "kept", "--dir", directory)
@@ -45,7 +45,7 @@ async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> 
         (kept,) = [each["partitions"] for each in alone.objects[0]["topics"] if each["topic"] == "kept"]
         assert kept[0]["hw"] == 1
         os.kill(before["brokers"][0]["pid"], 9)
-        again = await strandline("up", "--dir", directory)
+        again = await strandline_python("up", "--dir", directory)
         assert again.status == 0, again.err
         (after,) = (await strandline("status", "-o", "json", "--dir", directory)).objects
         assert after["zookeeper"] == before["zookeeper"]
@@ -54,7 +54,7 @@ async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> 
             "consume", "kept", "--from", "earliest", "--max-records", "1", "--dir", directory
         )
         assert read.out == b"one\n"
-        refused = await strandline("up", "--brokers", "2", "--dir", directory)
+        refused = await strandline_python("up", "--brokers", "2", "--dir", directory)
         assert refused.status == 1
         assert "--brokers 1" in refused.err
     finally:
@@ -89,7 +89,7 @@ async def test_two_at_once_in_one_folder_make_one_cluster(tmp_path: Path) -> Non
     arguments = ("up", "--brokers", "1", "--dir", str(directory))
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(strandline(*arguments)) for _ in range(2)]
+            tasks = [group.create_task(strandline_python(*arguments)) for _ in range(2)]
         ups = [task.result() for task in tasks]
         (shown,) = (await strandline("status", "-o", "json", "--dir", str(directory))).objects
     finally:
@@ -109,7 +109,7 @@ async def test_down_finds_what_a_killed_up_had_started(tmp_path: Path) -> None:
     catch leaves it unknown; so the kill comes when all three are noted.
     """
     directory = tmp_path / "cluster"
-    up = await start("up", "--brokers", "1", "--dir", str(directory))
+    up = await start_python("up", "--brokers", "1", "--dir", str(directory))
     await eventually(lambda: len(re.findall(r'"pid": ?[0-9]+', _text(directory / "cluster.json"))) == 3)
     up.kill()
     await up.communicate()
@@ -124,7 +124,7 @@ def _text(path: Path) -> str:
 
 async def test_the_demo_keeps_its_promise() -> None:
     """DESIGN §11: a leader is killed half way, and every acknowledged record is read exactly once."""
-    ended = await strandline("demo", "-o", "json")
+    ended = await strandline_python("demo", "-o", "json")
     assert ended.status == 0, ended.err
     (figures,) = ended.objects
     assert figures["ok"] is True
@@ -137,7 +137,7 @@ async def test_the_demo_takes_any_file(tmp_path: Path) -> None:
     """DESIGN §11: lines of the user's own, and a folder that stays; a file too short is refused."""
     lines = tmp_path / "lines"
     lines.write_text("one::two\n")
-    refused = await strandline("demo", "--file", str(lines))
+    refused = await strandline_python("demo", "--file", str(lines))
     assert refused.status == 1
     assert "100" in refused.err
 
@@ -145,7 +145,7 @@ async def test_the_demo_takes_any_file(tmp_path: Path) -> None:
 @pytest.mark.timeout(120)
 async def test_failover_is_measured_and_nothing_is_lost() -> None:
     """CORRECTNESS §2, lost write: after kills under load the acknowledged records are all read."""
-    ended = await strandline("perf", "failover", "--rounds", "2", "-o", "json")
+    ended = await strandline_python("perf", "failover", "--rounds", "2", "-o", "json")
     assert ended.status == 0, ended.err
     (figures,) = ended.objects
     assert figures["lost"] == 0

@@ -14,9 +14,16 @@ from strandline import Producer
 from strandline.local.cluster import LocalCluster
 from strandline.records import Codec, encode_values, split
 from strandline.records.header import assemble
+from tests.conftest import ClusterFactory
 from tests.strandline.cli.support.cli_process import Ended, start, strandline
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    """Three brokers, with a ZooKeeper that `status` shows."""
+    return await make_module_cluster(brokers=3, zookeeper=None)
 
 
 @pytest.fixture(scope="module")
