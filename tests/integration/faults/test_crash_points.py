@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import strandline.broker as broker_package
+from tests.integration.placement.test_reassign_faults import STEPS
 from tests.integration.support.harness import Harness, Topic
 from tests.integration.support.placements import elect, moved, reassign
 from tests.integration.support.workload import workload
@@ -110,7 +111,13 @@ QUICK = {
     "state_change.after_execute",
 }
 """One of each kind; the others are slow."""
-CASES = [pytest.param(point, marks=() if point in QUICK else pytest.mark.slow) for point in POINTS]
+ELSEWHERE = {point for point in POINTS if point.startswith(("reassign.", "state_change."))} - QUICK
+"""Struck by placement/test_reassign_faults.py, and by state_changes/test_state_changes.py."""
+CASES = [
+    pytest.param(point, marks=() if point in QUICK else pytest.mark.slow)
+    for point in POINTS
+    if point not in ELSEWHERE
+]
 
 
 def test_every_crash_point_of_a_broker_is_struck() -> None:
@@ -119,6 +126,7 @@ def test_every_crash_point_of_a_broker_is_struck() -> None:
     sources = (path.read_text() for path in Path(package).rglob("*.py"))
     found = {name for source in sources for name in re.findall(r'\bcrash_point\("([^"]+)"\)', source)}
     assert found == set(POINTS)
+    assert {point for point in POINTS if point.startswith("reassign.")} == set(STEPS)
 
 
 @pytest.mark.timeout(120)

@@ -23,8 +23,8 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-TOPICS, PARTITIONS = 1_000, 3
-TOPICS_AT_ONCE = 100
+TOPICS, PARTITIONS = 100, 3
+TOPICS_AT_ONCE = 20
 
 
 async def queue_is_empty(harness: Harness, broker: int, *, deadline_s: float = 30) -> None:
@@ -136,15 +136,14 @@ async def test_a_replica_that_nobody_assigns_is_removed_at_start(harness: Harnes
     assert (event.broker, event.key.topic_id, event.state) == (3, topic_id, RequestState.COMPLETED)
 
 
-@pytest.mark.timeout(400)
-async def test_three_thousand_partitions_deleted_while_a_broker_was_away(
+@pytest.mark.timeout(120)
+async def test_hundreds_of_partitions_deleted_while_a_broker_was_away(
     make_cluster: ClusterFactory,
 ) -> None:
-    """CORRECTNESS Q1, Q4: 1,000 topics of 3 partitions; it drains its queue, and has none of them."""
-    settings = {"zookeeper_session_timeout_ms": 20_000}
-    cluster = await make_cluster(brokers=3, broker_settings=settings, zookeeper=None)
+    """CORRECTNESS Q1, Q4: it drains a queue of several znodes, and has none of them."""
+    cluster = await make_cluster(brokers=3)
     names = [f"bulk-{number}" for number in range(TOPICS)]
-    async with watching(cluster) as harness, Admin(cluster.bootstrap, request_timeout_ms=60_000) as admin:
+    async with watching(cluster) as harness, Admin(cluster.bootstrap) as admin:
         for begin in range(0, TOPICS, TOPICS_AT_ONCE):
             some = names[begin : begin + TOPICS_AT_ONCE]
             await admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in some])
@@ -153,9 +152,9 @@ async def test_three_thousand_partitions_deleted_while_a_broker_was_away(
         await cluster.kill_broker(3)
         for begin in range(0, TOPICS, TOPICS_AT_ONCE):
             await admin.delete_topics(names[begin : begin + TOPICS_AT_ONCE])
-        await cluster.start_broker(3, wait_s=120)
+        await cluster.start_broker(3)
         assert not any(path.exists() for path in replicas), "drained before it serves"
-        await queue_is_empty(harness, 3, deadline_s=60)
+        await queue_is_empty(harness, 3)
         async with told(harness) as reader:
             found = await each_ended_once(reader)
     deleted = [

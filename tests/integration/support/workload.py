@@ -28,7 +28,7 @@ from tests.integration.support.raw import Ended
 from tests.waiting import eventually
 
 PRODUCERS = 2
-PER_S = 250.0
+PER_S = 100.0
 """Records of one producer for one partition."""
 UNANSWERED_MAX = 400
 """Records of one producer without an answer: while nothing is acknowledged, no more are sent."""
