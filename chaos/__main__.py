@@ -27,7 +27,6 @@ SEED_MAX: Final = 2**31 - 1
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m strandline.chaos", description=__doc__)
-    parser.add_argument("--seconds", type=_seconds, default=60.0, help="of faults in each round, from 5 on")
     parser.add_argument(
         "--seconds", type=_seconds, default=60.0, help="time for faults in each round, at least 5"
     )
@@ -38,12 +37,15 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--hours", type=_hours, help="start no round after this time; without --rounds and --hours, one round"
     )
-    parser.add_argument("--controllers", type=_at_least(1), default=2, help="of processes")
+    parser.add_argument("--brokers", type=_at_least(2), default=3, help="number of broker processes")
+    parser.add_argument("--controllers", type=_at_least(1), default=2, help="number of controller processes")
     parser.add_argument(
-        "--containers", action="store_true", help="in containers, which have their own number"
+        "--containers", action="store_true", help="use containers, whose numbers of members are fixed"
     )
-    parser.add_argument("--zookeepers", type=int, choices=(1, 3), default=1, help="of containers")
-    parser.add_argument("--out", type=Path, default=Path(".chaos"), help="each round's folder is below")
+    parser.add_argument(
+        "--zookeepers", type=int, choices=(1, 3), default=1, help="number of ZooKeeper containers"
+    )
+    parser.add_argument("--out", type=Path, default=Path(".chaos"), help="folder for the rounds' folders")
     return parser.parse_args(given)
 
 
