@@ -1,1 +1,1 @@
-"""Measurements: one module a question, each prints its own table."""
+"""Measurements: each module answers one question, and prints its own table."""

@@ -1,4 +1,4 @@
-"""`python -m bench [--runs N] [name…]`: print the tables of all measurements, or of those named."""
+"""`python -m bench [--runs N] [name…]`: prints the tables of all measurements, or of the named ones."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ MODULES = {
 
 
 def main() -> None:
-    """Run the measurements one after another."""
+    """Runs the measurements one after another."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Print tables of measurements.")
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(MODULES)}; default: all")
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"how often each is run; default: {RUNS}")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(MODULES)}; default: all")
+    parser.add_argument("--runs", type=int, default=RUNS, help=f"runs of each measurement; default: {RUNS}")
     given = parser.parse_args()
     unknown = sorted(set(given.names) - set(MODULES))
     if unknown:

@@ -1,4 +1,4 @@
-"""How measurements are shown: the machine, the command, and a markdown table of medians."""
+"""Prints measurements: the machine, the command, and a markdown table of medians."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 RUNS: Final = 5
-"""How often each is run by default."""
+"""Runs of each measurement by default."""
 
 
 def machine() -> str:
@@ -22,12 +22,12 @@ def machine() -> str:
 
 
 def heading(title: str, name: str) -> None:
-    """The title of a table, and where and how it was made. `name` is the measurement's."""
+    """Prints the title of a table, the machine and the command. `name` is the measurement's."""
     print(f"\n## {title}\n\n{machine()}; `python -m bench {name}`\n", flush=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A markdown table."""
+    """Prints a markdown table."""
     print(f"| {' | '.join(columns)} |")
     print(f"| {' | '.join('---' for _ in columns)} |")
     for row in rows:
@@ -35,10 +35,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def median_of(values: Sequence[float]) -> str:
-    """The median, and of several values the smallest and the greatest in brackets.
+    """The median; for several values also the smallest and the greatest, in brackets.
 
-    >>> median_of([3.0, 1.0, 2.0])
-    '2.00 (1.00–3.00)'
+    >>> median_of([3.0, 1.0, 2.0]) '2.00 (1.00–3.00)'
     """
     if len(values) == 1:
         return _number(values[0])
@@ -46,7 +45,7 @@ def median_of(values: Sequence[float]) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits that count; thousands as k, millions as M."""
+    """Three significant digits; thousands as k, millions as M."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:.3g} {unit}"
@@ -58,7 +57,7 @@ def _number(value: float) -> str:
 async def medians(
     runs: int, one_run: Callable[[], Awaitable[Mapping[str, float]]], figures: Mapping[str, str]
 ) -> None:
-    """Run it so often, and print a row for each of `figures` (name in the answer → what it says)."""
+    """Runs it `runs` times, and prints a row for each of `figures` (name in the answer → label)."""
     answers = []
     for run in range(runs):
         print(f"run {run + 1} of {runs}", file=sys.stderr, flush=True)
@@ -70,12 +69,12 @@ async def medians(
 
 
 def resident_mib(pid: int) -> float:
-    """Memory that a process has in RAM, MiB."""
+    """The resident memory of a process, MiB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def cpu_s(pid: int) -> float:
-    """Processor time that a process has used, seconds."""
+    """The processor time that a process has used, seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

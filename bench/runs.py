@@ -1,4 +1,4 @@
-"""Runs `strandline perf` as its users do, in a process of its own, several times over."""
+"""Runs `strandline perf` as users do, each time in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.report import median_of, table
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is measured: a name for the table, and the arguments of `strandline perf`."""
+    """A measurement: its name for the table, and the arguments of `strandline perf`."""
 
     name: str
     arguments: Sequence[str]
@@ -30,7 +30,7 @@ async def perf(bootstrap: str | None, arguments: Sequence[str]) -> Mapping[str, 
 
 
 async def perf_rows(bootstrap: str | None, arguments: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The lines that one run prints. Raises RuntimeError with what it said if it failed."""
+    """The lines that one run prints. Raises RuntimeError with its error output if it failed."""
     command = [sys.executable, "-m", "strandline", "perf", *arguments, "-o", "json"]
     if bootstrap is not None:
         command += ["--bootstrap", bootstrap]
@@ -44,7 +44,7 @@ async def perf_rows(bootstrap: str | None, arguments: Sequence[str]) -> list[Map
 
 
 async def ask(bootstrap: str | None, questions: Sequence[Question], runs: int) -> dict[str, Answers]:
-    """Answer each question `runs` times, in turns, so that a machine that drifts does so for all alike."""
+    """Answers each question `runs` times, in turns, so that a drift of the machine affects all alike."""
     answers: dict[str, Answers] = {question.name: [] for question in questions}
     for run in range(runs):
         for question in questions:
@@ -54,7 +54,8 @@ async def ask(bootstrap: str | None, questions: Sequence[Question], runs: int) -
 
 
 def show(answers: Mapping[str, Answers], figures: Mapping[str, str]) -> None:
-    """A table: a row a question, a column for each of `figures` (name in the JSON → head of the column)."""
+    """Prints a table: a row for each question, a column for each of `figures` (name in the JSON →
+    heading)."""
     table(
         ["", *figures.values()],
         [

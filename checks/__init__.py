@@ -1,1 +1,1 @@
-"""What `make check` runs: ruff, mypy and import-linter, and the rules of this project that no tool knows."""
+"""The checks of `make check`: ruff, mypy, import-linter, and the project's own rules."""

@@ -1,4 +1,4 @@
-"""`python -m checks [name…]`: run the named checks, or all, and say what each found."""
+"""`python -m checks [name…]`: runs the named checks, or all, and prints what each found."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
 Check = Callable[[], Sequence[str]]
-"""Returns what is wrong, a line each; nothing if all is well."""
+"""Returns the problems, a line each; empty if there are none."""
 
 
 def tool(name: str, *arguments: str) -> Check:
-    """A check that an installed tool makes: wrong if it exits with another status than 0."""
+    """A check by an installed tool; it fails if the tool's exit status is not 0."""
 
     def run() -> Sequence[str]:
         done = subprocess.run(
@@ -30,7 +30,7 @@ def tool(name: str, *arguments: str) -> Check:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        return [] if done.returncode == 0 else done.stdout.rstrip().splitlines() or ["failed without a word"]
+        return [] if done.returncode == 0 else done.stdout.rstrip().splitlines() or ["failed without output"]
 
     return run
 
@@ -57,7 +57,7 @@ def main(names: Sequence[str]) -> int:
         started = time.monotonic()
         try:
             found = CHECKS[name]()
-        except Exception as error:  # a check that breaks has failed; the others still run
+        except Exception as error:  # a check that raises has failed; the others still run
             found = traceback.format_exception(error)
         print(f"{'FAILED' if found else 'ok':6} {time.monotonic() - started:5.1f} s", flush=True)
         for line in found:

@@ -1,8 +1,7 @@
-"""Makes the tables that docs/ takes from the code: settings, limits, errors, commands, metrics.
+"""Builds the tables of docs/ from the code: settings, limits, errors, commands, metrics.
 
-A page marks the place: `<!-- table: settings BrokerSettings -->` … `<!-- end of table -->`. Descriptions
-are the docstrings that stand under the fields; they are read from the source, so that nothing pays for them
-at run time.
+A page marks the place: `<!-- table: settings BrokerSettings -->` … `<!-- end of table -->`. Descriptions are
+the docstrings under the fields. They are read from the source, so that they cost nothing at run time.
 """
 
 from __future__ import annotations
@@ -39,7 +38,8 @@ SETTINGS: dict[str, type[BaseModel]] = {
 
 
 def described(where: type | ModuleType) -> dict[str, str]:
-    """Each annotated name of a class or module with the docstring under it on one line, or nothing."""
+    """Each annotated name of a class or module, with the docstring under it on one line, or an empty
+    string."""
     tree = ast.parse(inspect.getsource(where))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else tree.body
     found = {}
@@ -84,7 +84,7 @@ def _bounds(info: FieldInfo) -> str:
 
 
 def settings(name: str) -> str:
-    """A settings class: each of its own fields with default, bounds and meaning."""
+    """The table of a settings class: each of its own fields with default, bounds and meaning."""
     cls = SETTINGS[name]
     meaning = described(cls)
     rows = ["| setting | default | allowed | meaning |", "| --- | --- | --- | --- |"]
@@ -97,7 +97,7 @@ def settings(name: str) -> str:
 
 
 def limits(_: str | None) -> str:
-    """The bounds that no setting moves."""
+    """The table of the fixed limits."""
     rows = ["| limit | value | meaning |", "| --- | --- | --- |"]
     for name, meaning in described(config).items():
         if name not in ("KIB", "MIB"):
@@ -106,7 +106,7 @@ def limits(_: str | None) -> str:
 
 
 def error_codes(_: str | None) -> str:
-    """Every wire error: number, name, what became of the request, and its docstring's first sentence."""
+    """The table of wire errors: number, name, outcome, and the first sentence of the docstring."""
     rows = ["| number | code | outcome | class | meaning |", "| --- | --- | --- | --- | --- |"]
     classes = [
         cls
@@ -122,15 +122,16 @@ def error_codes(_: str | None) -> str:
 
 
 def _cell(text: str) -> str:
-    """Click's text as a table's cell can hold it: a bar would end it, and a range is told behind anyway."""
+    """Click's text as a table's cell: a bar would end the cell, and the range is at the end of the text
+    anyway."""
     for old, new in (("|", "\\|"), ("INTEGER RANGE", "N"), ("FLOAT RANGE", "N"), ("  ", " ")):
         text = text.replace(old, new)
     return text
 
 
 def commands(_: str | None) -> str:
-    """Every command of the command line with its arguments and own options."""
-    # Not at the top: a command line that does not import is not to hide what else is wrong.
+    """All commands with their arguments and own options."""
+    # Not imported at the top: a command line that fails to import must not hide other problems.
     from strandline.cli.__main__ import cli
 
     def listed(command: click.Command, path: str) -> Iterator[str]:
@@ -154,7 +155,7 @@ def commands(_: str | None) -> str:
 
 
 def metrics(service: str) -> str:
-    """What a service, `broker` or `controller`, tells Prometheus."""
+    """The table of the metrics of a service, `broker` or `controller`."""
     rows = ["| name | type | labels | meaning |", "| --- | --- | --- | --- |"]
     listed: tuple[Metric, ...] = import_module(f"strandline.{service}.metrics").METRICS
     for metric in listed:
@@ -173,7 +174,7 @@ TABLES: dict[str, Callable[[Any], str]] = {
 
 
 def rewrite(page: str) -> str:
-    """The page with every table as the code has it now. Raises KeyError for a table that nobody makes."""
+    """The page with every table as the code defines it now. Raises KeyError for an unknown kind of table."""
 
     def block(match: re.Match[str]) -> str:
         return match["begin"] + TABLES[match["kind"]](match["argument"]) + match["end"]
@@ -182,6 +183,6 @@ def rewrite(page: str) -> str:
 
 
 def missing(pages: list[Path]) -> list[str]:
-    """Settings classes that no page has a table of."""
+    """Settings classes without a table on any page."""
     shown = {match["argument"] for page in pages for match in BLOCK.finditer(page.read_text())}
     return [f"no page has a table of {name}" for name in sorted(SETTINGS.keys() - shown - {"_Settings"})]

@@ -1,6 +1,6 @@
-"""Compares the pages with the code: links, settings, errors, and the tests behind docs/correctness.md.
+"""Compares the pages with the code: links, settings, errors, and the tests of docs/correctness.md.
 
-As a command (`make docs`) it rewrites what it can instead of complaining.
+As a command (`make docs`) it rewrites the generated parts instead.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ PACKAGES = ("strandline", "broker", "controller", "producer", "consumer", "strea
 
 
 def pages(root: Path) -> list[Path]:
-    """The pages that people read: those at the top and those in docs/."""
+    """The pages: those at the top and those in docs/."""
     return sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")])
 
 
 def current(page: Path, root: Path) -> str:
-    """What the page should say, given the code and the tests as they are."""
+    """The page as it should be, given the code and the tests."""
     if page == root / CORRECTNESS_TESTS:
         return rows.listed((root / CORRECTNESS).read_text(), rows.holders(root))
     return doc_tables.rewrite(page.read_text())
 
 
 def unsaid(page: str, root: Path) -> Iterator[str]:
-    """Messages of the page's table "it says" that no code says any more."""
-    # Literals that stand side by side are one message.
+    """Messages of the page's table "it says" that are not in the code."""
+    # Adjacent literals are one message.
     sources = (path.read_text() for package in PACKAGES for path in (root / package).rglob("*.py"))
     said = re.sub(r'"\s*f?"', "", "\n".join(sources))
     _, _, table = page.partition("| it says |")
     for message in re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE):
         if message not in said:
-            yield f"{OPERATIONS}: nothing says {message!r} any more"
+            yield f"{OPERATIONS}: no code prints {message!r}"
 
 
 def problems(root: Path) -> list[str]:
-    """What is wrong in the pages, a line each."""
+    """The problems of all pages, a line each."""
     found: list[str] = []
     for page in pages(root):
         found += links.problems(page, root)

@@ -1,4 +1,4 @@
-"""Finds links to files or headings that do not exist, and code spans that name files that are gone."""
+"""Finds links to missing files or headings, and code spans that name missing files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 SPAN = re.compile(r"`([a-z_]+/[\w./-]+)`")
-"""What may be a path of the tree: `broker/core`, but not `{topic}/{partition}`."""
+"""A path of the tree: `broker/core`, but not `{topic}/{partition}`."""
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def anchors(markdown: str) -> set[str]:
-    """The anchors that a page's headings get, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub makes them."""
     return {
         re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
         for heading in HEADING.findall(FENCE.sub("", markdown))
@@ -22,7 +22,7 @@ def anchors(markdown: str) -> set[str]:
 
 
 def problems(page: Path, root: Path) -> Iterator[str]:
-    """Links of one page that lead nowhere, and paths that it names of files that are not there."""
+    """Broken links of one page, and paths in it that do not exist."""
     text = FENCE.sub("", page.read_text())
     for name in SPAN.findall(text):
         if (root / name.split("/")[0]).is_dir() and not (root / name).exists():

@@ -1,4 +1,4 @@
-"""The generated code is what the pinned protoc makes of proto/ now."""
+"""Checks that the generated code is what the pinned protoc makes of proto/."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ OUTPUTS = ("python", "grpc_python", "mypy", "mypy_grpc")
 
 
 def generated(root: Path) -> dict[Path, bytes]:
-    """What protoc made under a folder, by path."""
+    """The files that protoc generated under a folder, by path."""
     found = (path for path in root.rglob("*_pb2*") if path.suffix in (".py", ".pyi"))
     return {path.relative_to(root): path.read_bytes() for path in found}
 
 
 def problems(root: Path) -> list[str]:
-    """Generated files that are stale, missing, or come from no .proto."""
+    """Generated files that are stale, missing, or have no .proto."""
     sources = sorted((root / "proto").rglob("*.proto"))
     with tempfile.TemporaryDirectory() as made:
         protoc = [sys.executable, "-m", "grpc_tools.protoc", "-I", "proto"]
         protoc += [f"--{output}_out={made}" for output in OUTPUTS]
         protoc += [str(source.relative_to(root)) for source in sources]
-        # protoc looks for mypy-protobuf's plugins on PATH; they stand beside the interpreter.
+        # protoc looks for mypy-protobuf's plugins on PATH; they are beside the interpreter.
         plugins = f"{Path(sys.executable).parent}:/usr/bin:/bin"
         done = subprocess.run(
             protoc, cwd=root, env={"PATH": plugins}, text=True, capture_output=True, check=False

@@ -1,8 +1,8 @@
 """Finds which tests hold which row of docs/correctness.md, and lists them in docs/correctness-tests.md.
 
-A test says so itself: its docstring (or that of its class or module) cites "CORRECTNESS T1", or names the row
-in parentheses, "(T1, H6)", or its name begins with `test_t1_`. A row without a test is an error, and so is a
-row of which `make test` runs no test: each of its tests has the mark `slow` or `containers`.
+A test names its rows: its docstring (or that of its class or module) cites "CORRECTNESS T1", or the row in
+parentheses, "(T1, H6)", or its name begins with `test_t1_`. A row without a test is an error. So is a row
+without a test in `make test`, because each of its tests has the mark `slow` or `containers`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IN_PARENTHESES = re.compile(r"\(([^()]*)\)")
 ROW = re.compile(r"\b([THIEQGSPX])(\d{1,2})(?:\s*[–-]\s*[THIEQGSPX]?(\d{1,2}))?\b")
 NAMED = re.compile(r"^test_([a-z]\d+)_")
 LEFT_OUT = {"slow", "containers"}
-"""Marks of tests that `make test` leaves out."""
+"""Marks of tests that `make test` does not run."""
 LINE = re.compile(r"^\| (?P<row>[A-Z]\d+) \|")
 BEGIN = """\
 # Tests behind docs/correctness.md
@@ -33,7 +33,7 @@ tests."""
 
 
 def cited(text: str) -> set[str]:
-    """The rows that a docstring cites; "E8–E12" stands for all five."""
+    """The rows that a docstring cites; "E8–E12" means all five."""
     rows: set[str] = set()
     for group in CITATION.findall(text) + IN_PARENTHESES.findall(text):
         for letter, first, last in ROW.findall(group):
@@ -42,7 +42,7 @@ def cited(text: str) -> set[str]:
 
 
 def _claims(node: ast.AST, where: str) -> Iterator[tuple[str, str]]:
-    """Pairs of row and test for one module or class, and all that it holds."""
+    """Pairs of row and test for one module or class, and its contents."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
@@ -57,7 +57,8 @@ def _claims(node: ast.AST, where: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _modules(root: Path) -> dict[str, ast.Module]:
-    """Each test module, by its path below `root`, in order. Parsed once: the checks ask several times."""
+    """Each test module by its path below `root`, in order. Parsed once, since the checks ask several
+    times."""
     return {
         str(path.relative_to(root)): ast.parse(path.read_text(), str(path))
         for path in sorted((root / "tests").rglob("test_*.py"))
@@ -65,7 +66,7 @@ def _modules(root: Path) -> dict[str, ast.Module]:
 
 
 def holders(root: Path) -> dict[str, list[str]]:
-    """For each row, the tests that say they hold it, as `tests/…/test_x.py::test_y`, in order."""
+    """For each row, the tests that cite it, as `tests/…/test_x.py::test_y`, in order."""
     held: defaultdict[str, set[str]] = defaultdict(set)
     for where, tree in _modules(root).items():
         for row in cited(ast.get_docstring(tree) or ""):
@@ -82,9 +83,10 @@ def _is_left_out(marks: Iterable[ast.expr]) -> bool:
 
 
 def _left_out(body: list[ast.stmt], where: str, above: bool) -> Iterator[str]:
-    """What `make test` leaves out of one module or class; the whole too, if that is all of its tests.
+    """The tests of one module or class that `make test` does not run; the module or class too, if that is all
+    of them.
 
-    A mark on one case of a parametrization leaves the others in.
+    A mark on one case of a parametrization does not count.
     """
     own = [node.value for node in body if isinstance(node, ast.Assign) and _names_marks(node)]
     whole = above or _is_left_out(own)
@@ -112,7 +114,7 @@ def _is_test(node: ast.stmt) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def left_out(root: Path) -> set[str]:
-    """The tests that `make test` leaves out, named as `holders` names them."""
+    """The tests that `make test` does not run, named as `holders` names them."""
     return {name for where, tree in _modules(root).items() for name in _left_out(tree.body, where, False)}
 
 
@@ -140,8 +142,7 @@ def listed(correctness: str, held: dict[str, list[str]]) -> str:
 
 
 def problems(correctness: str, held: dict[str, list[str]], left_out: Set[str]) -> Iterator[str]:
-    """Rows that are missing, stand twice, have no test or no quick one, and citations of rows that are not
-    there."""
+    """Rows that are missing, are listed twice, or have no fast test, and citations of unknown rows."""
     named = [match["row"] for match in map(LINE.match, correctness.splitlines()) if match]
     for row in ROWS:
         if named.count(row) != 1:

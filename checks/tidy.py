@@ -1,4 +1,4 @@
-"""Rules of the house that a word or a number can tell: sizes, forbidden words, no sleep in a test."""
+"""Checks rules about text and numbers: sizes, forbidden patterns, no sleep in a test."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FUNCTION_LINES_MAX = 70
 
 GENERATED = "strandline/rpc/"
 THIS = "checks/tidy.py"
-"""Names what it looks for, so it is not looked at."""
+"""This file contains the patterns, so it is not checked."""
 
 FORBIDDEN = {
     r"\bTODO\b|\bFIXME\b|\bXXX\b": "say it in an issue, or do it",
-    r"\.\./shared|/work/|/tmp/w/|/root/": "a path of somebody's machine",
+    r"\.\./shared|/work/|/tmp/w/|/root/": "a path of one machine",
     r"pypi\.org|pythonhosted|artifactory|--(extra-)?index-url|--find-links": "a package registry's host",
 }
 SLEEP = r"\basyncio\.sleep\((?!0\))"
@@ -39,13 +39,13 @@ EXCEPTIONS = {
     (
         "tests/simulation/state_changes/breaking.py",
         PATCHES,
-    ): "it takes rules out of the real code, on purpose",
+    ): "it removes rules from the real code, on purpose",
     ("tests/simulation/state_changes/world.py", PATCHES): "it runs real processes on a model of the outside",
 }
 
 
 def problems(root: Path) -> list[str]:
-    """Everything that breaks a rule of this module, as `file:line: what`."""
+    """All violations of this module's rules, as `file:line: what`."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=root,
@@ -71,7 +71,7 @@ def problems(root: Path) -> list[str]:
 
 
 def crowded(names: list[str]) -> Iterator[str]:
-    """Folders with more files than a reader takes in at once: a folder is a room, with one concern."""
+    """Folders with too many files: a folder is a room, with one concern."""
     folders = Counter(str(Path(name).parent) for name in set(names) if not name.startswith(GENERATED))
     for folder, files in sorted(folders.items()):
         if files > FOLDER_FILES_MAX:
@@ -79,7 +79,7 @@ def crowded(names: list[str]) -> Iterator[str]:
 
 
 def words(name: str, text: str) -> Iterator[str]:
-    """Forbidden words of one file."""
+    """Forbidden patterns in one file."""
     rules = FORBIDDEN | (FORBIDDEN_IN_TESTS if name.startswith("tests/") else {})
     for pattern, advice in rules.items():
         if (name, pattern) in EXCEPTIONS:
@@ -90,7 +90,7 @@ def words(name: str, text: str) -> Iterator[str]:
 
 
 def sizes(name: str, text: str) -> Iterator[str]:
-    """Files and functions of one module that are too long to read, and names that say nothing."""
+    """Files and functions of one module that are too long, and names without a meaning."""
     if Path(name).name in NO_UTILS:
         yield f"{name}: a file is named after its idea"
     lines = text.count("\n")

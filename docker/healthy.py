@@ -1,4 +1,4 @@
-"""Checks that the broker or controller on port 9092 of this container serves; exit status 0 if it does."""
+"""Exits with status 0 if the broker or controller on port 9092 of this container reports that it serves."""
 
 import sys
 

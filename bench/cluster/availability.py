@@ -1,5 +1,5 @@
-"""What a single fault costs: the longest time without an acknowledged write, and how long until every replica
-is in sync again; what is left of the throughput when a follower dies, and while all brokers restart."""
+"""Measures the cost of a single fault: the longest time without an acknowledged write, and the time until
+every replica is in sync again. Also the throughput when a follower dies, and while all brokers restart."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ TOPIC: Final = "fed"
 BULK: Final = "bulk"
 GROUP: Final = "readers"
 PARTITIONS: Final = 2
-"""One broker of three leads none of them: it is the follower that is killed."""
+"""With two partitions, one broker of three leads none: the follower to kill."""
 BULK_PARTITIONS: Final = 3
 NEVER_MS: Final = 3_600_000
 CALM_S: Final = 0.5
-"""Before each fault; and after each, so that what it did last is seen."""
+"""Pause before each fault; and after each, so that its last effects are seen."""
 HELD_S: Final = 2.5
-"""Longer than the leader waits for a replica that stays behind (`keep_in_sync_ms`)."""
+"""Longer than the leader waits for a replica that lags (`keep_in_sync_ms`)."""
 PAUSED_S: Final = 5.0
-"""Longer than a session with ZooKeeper: before that nobody may lead in its place."""
+"""Longer than a session with ZooKeeper, since no other broker may lead before its end."""
 WHOLE_S_MAX: Final = 60.0
 COMMIT_EVERY_S: Final = 0.02
 WINDOW_S: Final = 3.0
-"""Of throughput."""
+"""The length of a window of throughput."""
 VALUES: Final = [bytes(100)] * 2_000
 CALLS_IN_FLIGHT: Final = 6
 
@@ -43,7 +43,7 @@ CLOCK: Final = SystemClock()
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the tables."""
+    """Prints the tables."""
     seen = await _gaps(runs)
     heading(
         f"One fault at a time, {runs} rounds each, a record every {1000 / PER_S:.0f} ms into each of "
@@ -65,7 +65,7 @@ async def measure(runs: int = RUNS) -> None:
 
 @dataclass(slots=True)
 class Ground:
-    """A cluster under load, and what it takes to look at it."""
+    """A cluster under load, and the clients that observe it."""
 
     cluster: LocalCluster
     admin: Admin
@@ -73,7 +73,7 @@ class Ground:
     commits: Commits
 
     async def leader(self) -> int:
-        """Of the first partition."""
+        """The leader of the first partition."""
         return (await whole(self.admin, TOPIC))[0]
 
     async def follower(self) -> int:
@@ -90,7 +90,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is done to whom, for how long, and how it is undone."""
+    """A fault: how its member is found, how it is applied and undone, and for how long."""
 
     name: str
     who: Callable[[Ground], Awaitable[int]]
@@ -101,14 +101,14 @@ class Fault:
 
 @dataclass(slots=True)
 class Costs:
-    """Of one fault over all rounds, s."""
+    """The costs of one fault over all rounds, in seconds."""
 
     led: list[float] = field(default_factory=list)
-    """Longest gaps of the partitions that it led."""
+    """The longest gaps of the partitions that its member led."""
     others: list[float] = field(default_factory=list)
     commits: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
-    """From the beginning of its return until every replica is in sync."""
+    """Times from the beginning of its return until every replica is in sync."""
     failed: int = 0
 
 
@@ -155,7 +155,7 @@ FAULTS: Final = (
 
 
 class Commits:
-    """A member of a group that reads and commits all the time, and the longest time between two commits."""
+    """A group member that reads and commits all the time, and the longest time between two commits."""
 
     def __init__(self, consumer: Consumer) -> None:
         self.longest_s = 0.0
@@ -163,7 +163,7 @@ class Commits:
         self._last: float | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """What fails is tried again with what was read meanwhile."""
+        """Reads and commits. A failed commit is tried again with the records read meanwhile."""
         while not stop.is_set():
             try:
                 await self._consumer.getmany(timeout_ms=20)
@@ -179,7 +179,7 @@ class Commits:
 
 
 async def _gaps(rounds: int) -> Mapping[str, Costs]:
-    """Each fault so often, in turns."""
+    """Applies each fault this many times, in turns."""
     costs: dict[str, Costs] = defaultdict(Costs)
     settings = {"preferred_leader_check_ms": NEVER_MS}
     async with (
@@ -211,7 +211,7 @@ async def _gaps(rounds: int) -> Mapping[str, Costs]:
 
 
 async def _round(ground: Ground, fault: Fault, costs: Costs) -> None:
-    """The fault once, and until all is well again."""
+    """Applies the fault once, and waits until the cluster is healthy again."""
     who = await fault.who(ground)
     leaders = await whole(ground.admin, TOPIC)
     await CLOCK.sleep(CALM_S)
@@ -224,7 +224,7 @@ async def _round(ground: Ground, fault: Fault, costs: Costs) -> None:
     mended_at = CLOCK.monotonic()
     await fault.mend(ground.cluster, who)
     await whole(ground.admin, TOPIC)
-    if who >= 0:  # nobody else leaves an ISR
+    if who >= 0:  # only brokers leave an ISR
         costs.whole.append(CLOCK.monotonic() - mended_at)
     await CLOCK.sleep(CALM_S)
     for partition, feed in enumerate(ground.feeds):
@@ -240,7 +240,7 @@ def _show_gaps(seen: Mapping[str, Costs]) -> None:
             "longest without an acknowledged write, partitions that it led",
             "partitions that others led",
             "longest between two commits of a group",
-            "from its return to a whole ISR",
+            "from its return to a full ISR",
             "records failed",
         ],
         [
@@ -255,7 +255,7 @@ def _figures(seconds: Sequence[float]) -> str:
 
 
 async def whole(admin: Admin, topic: str) -> Mapping[int, int]:
-    """`isr_whole`, also while no broker has a session with ZooKeeper and none can tell."""
+    """`isr_whole`, also while no broker has a session with ZooKeeper and none can answer."""
     async with asyncio.timeout(WHOLE_S_MAX):
         while True:
             try:
@@ -268,7 +268,7 @@ async def whole(admin: Admin, topic: str) -> Mapping[int, int]:
 
 
 async def _throughput(run: int, runs: int) -> Mapping[str, float]:
-    """The rate of one cluster undisturbed, and shares of the mean of the windows before and after."""
+    """The rate of one undisturbed cluster, and shares of the mean of the windows before and after."""
     print(f"throughput, run {run + 1} of {runs}", file=sys.stderr, flush=True)
     async with (
         LocalCluster(brokers=3, broker_settings={"preferred_leader_check_ms": NEVER_MS}) as cluster,
@@ -284,7 +284,7 @@ async def _throughput(run: int, runs: int) -> Mapping[str, float]:
             await CLOCK.sleep(CALM_S)
             before = await bulk.rate(_wait(WINDOW_S))
             dead = next(iter(cluster.broker_ids))
-            await cluster.stop_broker(dead)  # so that it leads nothing, and is a follower only
+            await cluster.stop_broker(dead)  # so that it leads nothing, and is only a follower
             await cluster.start_broker(dead)
             await whole(admin, BULK)
             await CLOCK.sleep(CALM_S)
@@ -312,7 +312,7 @@ async def _throughput(run: int, runs: int) -> Mapping[str, float]:
 
 
 class Bulk:
-    """As many records as it takes, and how many were acknowledged."""
+    """Sends records without pause, and counts the acknowledged ones."""
 
     def __init__(self, producer: Producer) -> None:
         self.acked = 0
@@ -330,7 +330,7 @@ class Bulk:
         await self._producer.flush()
 
     async def rate(self, work: Awaitable[None]) -> float:
-        """Records acknowledged a second while `work` is done."""
+        """Records acknowledged a second while `work` runs."""
         began, acked = CLOCK.monotonic(), self.acked
         await work
         return (self.acked - acked) / (CLOCK.monotonic() - began)
@@ -353,7 +353,7 @@ async def _die(cluster: LocalCluster, broker: int) -> None:
 
 
 async def _restart_all(cluster: LocalCluster, admin: Admin) -> None:
-    """Each on purpose, the next one once all are in sync again."""
+    """Restarts each broker with a handover; the next one once all are in sync again."""
     for broker in cluster.broker_ids:
         await cluster.stop_broker(broker)
         await cluster.start_broker(broker)

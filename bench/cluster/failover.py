@@ -1,4 +1,5 @@
-"""How long are there no acknowledgements when the leader is killed? Twenty kills in each of five clusters."""
+"""Measures the time without acknowledgements after the leader is killed: twenty kills in each of five
+clusters."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ QUESTIONS = [Question("kill -9 of the leader", ["failover", "--rounds", "20"])]
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading("Failover under an acks=all load, 3 replicas, 20 kills a run, ms", "failover")
-    # The command has a cluster of its own, so there is none to name.
+    # The command starts a cluster of its own.
     answers = await ask(None, QUESTIONS, runs)
     show(
         answers,

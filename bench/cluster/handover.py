@@ -1,5 +1,5 @@
-"""How long are there no acknowledgements when a leader hands its leadership over: because it shuts down, or
-because its preferred leader shall lead again?"""
+"""Measures the time without acknowledgements when a leader hands over: at its shutdown, and to the preferred
+leader."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NEVER_MS: Final = 3_600_000
 
 FIGURES: Final = {
     "longest_ms": "shut down: longest gap between two acknowledgements in a round, ms",
-    "preferred_ms": "to the preferred leader, nobody stops: the same, ms",
+    "preferred_ms": "to the preferred leader, no broker stops: the same, ms",
     "usual_ms": "the same without a handover, ms",
     "failed": "records failed",
 }
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading(
         f"Leadership handed over {ROUNDS} times there and back a run, a record every {1000 / PER_S:.0f} ms",
         "handover",
@@ -35,7 +35,7 @@ async def measure(runs: int = RUNS) -> None:
 
 
 async def one_run() -> Mapping[str, float]:
-    """The longest gap over all rounds, and how many records failed."""
+    """The longest gap over all rounds, and the number of failed records."""
     async with (
         LocalCluster(brokers=3, broker_settings={"preferred_leader_check_ms": NEVER_MS}) as cluster,
         Admin(cluster.bootstrap) as admin,

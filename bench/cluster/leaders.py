@@ -1,5 +1,5 @@
-"""A broker that leads 1,000 partitions goes: on purpose, by kill -9, and by kill -9 in a design with a watch
-for each partition (bench/cluster/watch_design.py), in the same run."""
+"""Measures the loss of a broker that leads 1,000 partitions: at a shutdown, after kill -9, and after kill -9
+in a design with a watch for each partition (bench/cluster/watch_design.py), in the same run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FIGURES: Final = {
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading(f"A broker of {BROKERS} that leads {TOPICS * PARTITIONS // BROKERS:,} partitions goes", "leaders")
     await medians(runs, one_run, FIGURES)
 
@@ -70,7 +70,7 @@ async def one_run() -> Mapping[str, float]:
 
 
 async def _stop(cluster: LocalCluster, admin: Admin, producer: Producer, victim: int) -> Mapping[str, float]:
-    """Shut it down while a producer writes to a partition that it leads."""
+    """Shuts it down while a producer writes to a partition that it leads."""
     (topic,) = (await admin.metadata([FED])).topics
     fed = next(partition.partition for partition in topic.partitions if partition.leader == victim)
     feed = Feeder(producer, FED)
@@ -93,19 +93,19 @@ async def _stop(cluster: LocalCluster, admin: Admin, producer: Producer, victim:
 
 
 async def _even(admin: Admin) -> int:
-    """Have each partition led by its preferred replica; a broker of those that lead alike."""
+    """Lets preferred replicas lead all partitions. Returns a broker; all lead the same number."""
     async with asyncio.timeout(SETTLE_S_MAX):
         while True:
             led = await leaders(admin)
             if sorted(led.values()) == [TOPICS * PARTITIONS // BROKERS] * BROKERS:
                 return min(led)
-            with suppress(RequestTimedOut):  # not all of them in time: the next round asks for the rest
+            with suppress(RequestTimedOut):  # not all of them in time: the next round requests the others
                 await admin.elect_preferred()
             await asyncio.sleep(POLL_S)
 
 
 async def _whole(admin: Admin) -> None:
-    """Until each replica is in sync again."""
+    """Waits until each replica is in sync again."""
     async with asyncio.timeout(SETTLE_S_MAX):
         while True:
             cluster = await admin.metadata()

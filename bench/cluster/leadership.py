@@ -1,7 +1,7 @@
-"""Who leads the many partitions of a benchmark, and when the last of them got another leader.
+"""Finds the leaders of a benchmark's partitions, and when the last of them changed.
 
-That moment is read from `__state_changes` afterwards: to ask for the metadata of 3,000 partitions again and
-again meanwhile would be the larger part of what the brokers do.
+That moment is read from `__state_changes` afterwards: repeated requests for the metadata of 3,000 partitions
+would be the larger part of the brokers' work.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from strandline.ids import NO_BROKER
 from strandline.vocabulary.state_changes import Happening
 
 PREFIX: Final = "topic-"
-"""Of the names of the topics that are meant; the system has topics of its own."""
+"""Prefix of the benchmark's topics; the system has topics of its own."""
 POLL_S: Final = 0.5
 QUIET_S: Final = 5.0
-"""Nobody looks for so long after much has changed."""
+"""No request is sent for this time after many changes."""
 SETTLE_S_MAX: Final = 120.0
 
 
 async def leaders(admin: Admin) -> Counter[int]:
-    """How many partitions each broker leads; NO_BROKER alone if nobody can tell now."""
+    """The number of partitions that each broker leads; NO_BROKER alone if it is unknown now."""
     try:
         cluster = await admin.metadata()
-    except BrokerNotAvailable:  # ZooKeeper is too busy to be asked
+    except BrokerNotAvailable:  # ZooKeeper is too busy to answer
         return Counter({NO_BROKER: 1})
     return Counter(
         partition.leader
@@ -38,7 +38,7 @@ async def leaders(admin: Admin) -> Counter[int]:
 
 
 async def moved_after_s(admin: Admin, victim: int, began_ms: int) -> float:
-    """How long after `began_ms` the last of the victim's partitions had another leader. Raises
+    """The time from `began_ms` until the last of the victim's partitions had another leader. Raises
     TimeoutError."""
     async with asyncio.timeout(SETTLE_S_MAX):
         await asyncio.sleep(QUIET_S)

@@ -1,4 +1,4 @@
-"""How long does a local cluster take until it serves, and to stop? The goal is 3 s for three brokers, a
+"""Measures how long a local cluster takes to start and to stop. The goal is 3 s for three brokers, a
 controller and ZooKeeper (docs/run/performance.md)."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What do many partitions cost? 3 brokers, 1,000 topics of 3 partitions with 3 replicas each, all idle."""
+"""Measures the cost of many partitions: 3 brokers, 1,000 topics of 3 partitions with 3 replicas each, all
+idle."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ FIGURES: Final = {
     "memory_mib": "memory of the largest broker, MiB",
     "idle_cpu_percent": "idle CPU a broker, % of a core",
     "moved": "leaderships of the killed broker, the one with the most",
-    "elsewhere_s": "all of them elsewhere after the kill, s",
+    "elsewhere_s": "until all of them are led elsewhere after the kill, s",
 }
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading(f"{TOPICS:,} topics × {PARTITIONS} partitions × 3 replicas on 3 brokers", "scale")
     await medians(runs, one_run, FIGURES)
 
@@ -63,7 +64,7 @@ async def one_run() -> Mapping[str, float]:
 
 
 async def watches(zookeeper: str) -> int:
-    """What ZooKeeper itself counts, of all its clients."""
+    """The number of watches that ZooKeeper counts, of all its clients."""
     host, _, port = zookeeper.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"mntr")

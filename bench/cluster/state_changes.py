@@ -1,4 +1,4 @@
-"""How long does a state-change request take, from the moment it is queued until it is done?"""
+"""Measures the time of a state-change request from its queueing until its completion."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIGURES: Final = {
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading("State-change requests: three brokers, the controller asks", "state_changes")
     await medians(runs, one_run, FIGURES)
 
@@ -52,7 +52,8 @@ async def one_run() -> Mapping[str, float]:
 
 
 async def _took_ms(admin: Admin, prefix: str, count: int) -> list[tuple[int, int]]:
-    """When each of the controller's start-replica requests was made and completed, ms since 1970."""
+    """The times at which each of the controller's start-replica requests was made and completed, ms since
+    1970."""
     requested: dict[str, int] = {}
     took: list[tuple[int, int]] = []
     async for event in admin.state_changes(follow=True):

@@ -1,9 +1,9 @@
-"""The first design of this family as a model, to be measured beside ours: watches for each partition.
+"""A model of this family's first design, as a comparison: watches for each partition.
 
-Each broker watches the leader znode of every partition it has a replica of; whoever leads one also watches
-its ISR and its reassignment. With 3 brokers and 3,000 partitions of 3 replicas these are the 15,000 watches
-that seed 002 counts. When a leader's session ends, every replica of each of its partitions is told, and all
-of them try to create the leader znode. There is no log behind it: what is measured is the coordination alone.
+Each broker watches the leader znode of every partition that it has a replica of; a leader also watches the
+ISR and the reassignment. With 3 brokers and 3,000 partitions of 3 replicas, these are the 15,000 watches that
+seed 002 counts. When a leader's session ends, every replica of each of its partitions is notified, and all of
+them try to create the leader znode. The model has no log: it measures only the coordination.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kazoo.protocol.states import EventType, WatchedEvent
 ROOT: Final = "/v1"
 BATCH: Final = 500
 SESSION_S: Final = 3.0
-"""As the brokers' default."""
+"""The same as the brokers' default."""
 
 
 # --- one broker, in a process of its own -------------------------------------------------------
@@ -40,7 +40,7 @@ class Replica:
         self.number = number
 
     def look(self) -> Any:
-        """Watch the leader znode; whoever finds none tries to be it."""
+        """Watches the leader znode; if there is none, tries to create it."""
         found = self._broker.client.exists_async(f"{self._path}/leader", watch=self._changed)
         found.rawlink(self._seen)
         return found
@@ -86,7 +86,7 @@ class WatchingBroker:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Lead each `brokers`-th partition, watch all, and go on until killed."""
+        """Leads each `brokers`-th partition, watches all, and runs until killed."""
         self.client.start()
         mine = [replica for replica in self._replicas if replica.number % self._brokers == self.id]
         for some in _batches(mine):
@@ -101,7 +101,7 @@ class WatchingBroker:
         signal.pause()
 
     def elected(self, number: int) -> None:
-        with self._lock:  # kazoo's threads
+        with self._lock:  # callbacks run on kazoo's threads
             print(f"elected {number}", flush=True)
 
 
@@ -113,14 +113,15 @@ def _batches(replicas: Sequence[Replica]) -> list[Sequence[Replica]]:
 
 
 class Model:
-    """Brokers of the model, as processes."""
+    """The brokers of the model, as processes."""
 
     def __init__(self, processes: list[asyncio.subprocess.Process], partitions: int) -> None:
         self._processes = processes
         self._partitions = partitions
 
     async def kill_first(self) -> float:
-        """kill -9 of the first; seconds until each partition that it led has a leader again."""
+        """Kills the first with kill -9. Returns the seconds until each partition that it led has a leader
+        again."""
         led = self._partitions // len(self._processes)
         victim, *others = self._processes
         began = time.monotonic()
@@ -145,7 +146,7 @@ class Model:
 
 @asynccontextmanager
 async def model(zookeeper: str, *, partitions: int, brokers: int) -> AsyncIterator[Model]:
-    """The model with each partition led and watched, on a ZooKeeper that has room for it."""
+    """Runs the model with each partition led and watched, on a ZooKeeper that can hold it."""
     await asyncio.to_thread(_lay_ground, zookeeper, partitions)
     processes = [
         await asyncio.create_subprocess_exec(

@@ -1,7 +1,7 @@
-"""What does it cost the leader of a large group to assign, and how much moves when a member leaves?
+"""Measures what an assignment costs the leader of a large group, and how much moves when a member leaves.
 
-3,000 partitions and 450 members. Equal: all read all 300 topics; mixed: each reads half of them, by lot.
-Nobody owns anything at first; then one member of 450 is gone, and the others claim what they got.
+3,000 partitions and 450 members. Equal: all read all 300 topics; mixed: each reads a random half of them. At
+first no partition has an owner. Then one member of 450 leaves, and the others claim what they have.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Answer = Mapping[str, Sequence[TopicPartition]]
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading(f"Assignors, {PARTITIONS:,} partitions × {MEMBERS} members, processor time", "assignors")
     table(
         (
@@ -35,7 +35,7 @@ async def measure(runs: int = RUNS) -> None:
             "subscriptions",
             "from nothing, ms",
             "after one left, ms",
-            "partitions moved, of them its own",
+            "partitions moved, its own among them",
             "fewest–most of a member",
         ),
         rows(runs),
@@ -58,7 +58,7 @@ def rows(runs: int) -> Iterator[Sequence[str]]:
 
 
 def row(assignor: Assignor, members: Members, partitions: Mapping[str, int], runs: int) -> Sequence[str]:
-    """From nothing, and after a member left."""
+    """Measures an assignment from nothing, and one after a member left."""
     first, from_nothing = timed(assignor, members, partitions, runs)
     left = {
         member: replace(said, owned=tuple(first[member]), owned_generation=1)
@@ -80,7 +80,7 @@ def row(assignor: Assignor, members: Members, partitions: Mapping[str, int], run
 def timed(
     assignor: Assignor, members: Members, partitions: Mapping[str, int], runs: int
 ) -> tuple[Answer, list[float]]:
-    """The answer, and the milliseconds of each run. Other processes' share of the clock is not counted."""
+    """The answer, and the milliseconds of each run, in processor time."""
     answer: Answer = {}
     taken = []
     for _ in range(runs):

@@ -1,9 +1,10 @@
-"""Runs members of a group that speak only its RPCs: a few processes have room for a thousand.
+"""Runs members of a group that only send its RPCs: a few processes can run a thousand members.
 
-`python -m bench.groups.group_members BOOTSTRAP GROUP FIRST MEMBERS` prints `ready` and does what standard
-input says: `join 0` (all members join), `beat MAX_WAIT_MS` (each member once a second; the answer is held
-for that time), `commit TOPIC` (each member to the partition of its number, as fast as it is answered). It
-writes a line for each member that is in a generation, and at the end a line with all times.
+`python -m bench.groups.group_members BOOTSTRAP GROUP FIRST MEMBERS` prints `ready`, and carries out the
+commands of standard input: `join 0` (all members join), `beat MAX_WAIT_MS` (each member once a second; the
+coordinator holds the answer for that time), `commit TOPIC` (each member to the partition of its number, as
+fast as it is answered). It writes a line for each member that is in a generation, and at the end a line with
+all times.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ ASSIGNMENT: Final = Assignment(COOPERATIVE_VERSION, (TopicPartition("a-topic", 0
 
 
 class Bench:
-    """What the members of one process share."""
+    """The state that the members of one process share."""
 
     def __init__(self, address: str, group: str) -> None:
         self.address = address
@@ -57,12 +58,12 @@ class Bench:
         self.clock = SystemClock()
         self.mode = ("beat", "0")
         self.beats: list[tuple[float, float]] = []
-        """When each was answered, and how long it took, seconds; of those that were not held."""
+        """For each answered heartbeat that was not held: its time, and its duration in seconds."""
         self.commits: list[tuple[float, float]] = []
 
 
 class Member:
-    """One of them."""
+    """One member of the group."""
 
     def __init__(self, bench: Bench, number: int) -> None:
         self._bench = bench
@@ -71,7 +72,7 @@ class Member:
         self._generation = -1
 
     async def join(self) -> None:
-        """Be in a generation, however many it takes."""
+        """Joins until it is in a generation."""
         bench = self._bench
         while True:
             request = JoinGroup(
@@ -108,10 +109,10 @@ class Member:
         await bench.transport.call(bench.address, SYNC_GROUP, request, timeout_s=CALL_S_MAX)
 
     async def live(self) -> None:
-        """Join, and then do what the bench does."""
+        """Joins, and then sends what the bench commands."""
         await self.join()
         bench = self._bench
-        await bench.clock.sleep(BEAT_S * (self._number % 97) / 97)  # so that not all beat at once
+        await bench.clock.sleep(BEAT_S * (self._number % 97) / 97)  # spreads the heartbeats over time
         while True:
             kind, argument = bench.mode
             began = bench.clock.monotonic()
@@ -145,9 +146,9 @@ class Member:
 
 
 async def serve(bootstrap: str, group: str, first: int, members: int) -> None:
-    """Keep members until standard input ends."""
+    """Runs members until standard input ends."""
     async with Admin(bootstrap) as admin:
-        await admin.group_offsets(group)  # it has a coordinator by now
+        await admin.group_offsets(group)  # waits until the group has a coordinator
     transport = GrpcTransport()
     coordinator = await transport.call(
         bootstrap.partition(",")[0], FIND_COORDINATOR, group, timeout_s=CALL_S_MAX

@@ -1,6 +1,7 @@
-"""What do groups cost? A large group's first assignment; a thousand members on one coordinator; commits.
+"""Measures the cost of groups: a large group's first assignment, a thousand members on one coordinator,
+commits.
 
-`python -m bench.groups.groups [--runs N] [--members 1000] [--settle 3000x50]` for sizes of one's own.
+`python -m bench.groups.groups [--runs N] [--members 1000] [--settle 3000x50]` uses other sizes.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class RawMembers(WorkerProcesses):
         self._joined_at: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
     async def listen(self) -> None:
-        """Take all lines until the processes end."""
+        """Reads all lines until the processes end."""
         async with asyncio.TaskGroup() as tasks:
             for worker in range(len(self)):
                 tasks.create_task(self._listen(worker))
@@ -85,14 +86,14 @@ class RawMembers(WorkerProcesses):
             self._joined_at.set_exception(RuntimeError(f"processes of members ended with {self.exit_codes}"))
 
     async def join(self) -> float:
-        """Have all join; seconds until all are in the same generation."""
+        """Has all members join. Returns the seconds until all are in the same generation."""
         began = self._clock.monotonic()
         self.send("join 0")
         async with asyncio.timeout(JOIN_S_MAX):
             return await self._joined_at - began
 
     async def used(self, command: str, pid: int) -> tuple[float, float, float]:
-        """Send a command; after a while, the begin and end of a window, and the share of a core that the
+        """Sends a command. Returns the begin and end of a later window, and the share of a core that the
         process `pid` used in it."""
         self.send(command)
         await self._clock.sleep(WARM_S)
@@ -102,8 +103,8 @@ class RawMembers(WorkerProcesses):
         return began, ended, (cpu_s(pid) - before) / (ended - began)
 
     def times(self, kind: str, began: float, ended: float) -> list[float]:
-        """How long each `beats` or `commits` took that was answered in this window; after the processes
-        ended."""
+        """The duration of each of the `beats` or `commits` answered in this window; available after the
+        processes ended."""
         return [took for line in self._times for at, took in line[kind] if began <= at <= ended]
 
 
@@ -111,21 +112,21 @@ class RawMembers(WorkerProcesses):
 async def _members(
     cluster: LocalCluster, group: str, members: int, processes: int
 ) -> AsyncIterator[RawMembers]:
-    """Processes that are ready to join. When the block ends, they end, and their times are known."""
+    """Starts processes that are ready to join. When the block ends, they end, and their times are known."""
     async with asyncio.TaskGroup() as tasks, RawMembers(cluster, group, members, processes) as workers:
         tasks.create_task(workers.listen())
         yield workers
 
 
 async def _coordinator(cluster: LocalCluster, group: str) -> int:
-    """The process that coordinates a group, by its id."""
+    """The id of the process that coordinates a group."""
     async with Admin(cluster.bootstrap) as admin:
-        await admin.alter_group_offsets(group, {TopicPartition(COMMITTED, 0): 0})  # now it exists
+        await admin.alter_group_offsets(group, {TopicPartition(COMMITTED, 0): 0})  # creates the group
         return cluster.pid((await admin.describe_group(group)).coordinator.id)
 
 
 async def settling(cluster: LocalCluster, partitions: int, members: int, protocol: str) -> float:
-    """Seconds from the first member's start until all partitions are shared by all."""
+    """Seconds from the first member's start until all members share all partitions."""
     topic = f"settle-{partitions}"
     settings = {"group_id": f"settle-{protocol}", "rebalance_protocol": protocol}
     async with MemberProcesses(
@@ -136,7 +137,7 @@ async def settling(cluster: LocalCluster, partitions: int, members: int, protoco
 
 
 async def many_members(cluster: LocalCluster, members: int) -> dict[str, float]:
-    """The cost of gathering this number of members, and of keeping them."""
+    """The cost of starting this number of members, and of keeping them."""
     group = "many"
     pid = await _coordinator(cluster, group)
     async with _members(cluster, group, members, PROCESSES) as workers:
@@ -159,7 +160,7 @@ async def many_members(cluster: LocalCluster, members: int) -> dict[str, float]:
 
 
 async def commits(cluster: LocalCluster) -> dict[str, float]:
-    """Offset commits of members that wait for nothing but the answer."""
+    """Measures offset commits of members that wait only for the answer."""
     group = "committing"
     pid = await _coordinator(cluster, group)
     async with _members(cluster, group, COMMITTERS, 2) as workers:
@@ -189,7 +190,7 @@ async def one_run(members: int, settle: tuple[int, int]) -> dict[str, float]:
 
 
 async def measure(runs: int = RUNS, members: int = MEMBERS, settle: tuple[int, int] = SETTLE) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading("Groups on 3 brokers", "groups")
     words = {
         "members": f"{members:,}",
@@ -201,7 +202,7 @@ async def measure(runs: int = RUNS, members: int = MEMBERS, settle: tuple[int, i
 
 
 def main() -> None:
-    """Sizes and runs from the command line."""
+    """Reads sizes and runs from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--members", type=int, default=MEMBERS)

@@ -1,6 +1,6 @@
-"""What does a member that comes or goes cost the others? Eager beside cooperative, one of ten members.
+"""Measures what a join or leave costs the other members: eager and cooperative, one of ten members.
 
-`python -m bench.groups.rebalance [--runs N] [--partitions 100,1000]` for sizes of one's own.
+`python -m bench.groups.rebalance [--runs N] [--partitions 100,1000]` uses other sizes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIGURES: Final = {
 
 
 async def measure(runs: int = RUNS, partitions: Sequence[int] = PARTITIONS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading(f"One of {MEMBERS} members comes or goes {ROUNDS} times a run, 3 brokers, ms", "rebalance")
     rows: list[tuple[int, Mapping[str, Any]]] = []
     async with LocalCluster(brokers=3) as cluster:
@@ -69,7 +69,7 @@ async def measure(runs: int = RUNS, partitions: Sequence[int] = PARTITIONS) -> N
 
 
 def main() -> None:
-    """Sizes and runs from the command line."""
+    """Reads sizes and runs from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--partitions", default=",".join(map(str, PARTITIONS)))

@@ -1,4 +1,4 @@
-"""How fast does a follower that was away fetch what it missed? The leader serves nobody else meanwhile."""
+"""Measures how fast a follower that was away catches up. The leader has no other clients meanwhile."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LOOK_EVERY_S: Final = 0.01
 FIGURES: Final = {
     "mb_per_s": "from the first byte to the last, MB/s",
     "missed_mb": "missed, MB",
-    "whole_s": "from the start of its process to a whole ISR, s",
+    "whole_s": "from the start of its process to a full ISR, s",
 }
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading("A follower catches up, 100 B records in large batches", "catch_up")
     await medians(runs, one_run, FIGURES)
 
 
 async def one_run() -> Mapping[str, float]:
-    """One follower of two, stopped while the log grows by about a gigabyte."""
+    """Measures one follower of two, stopped while the log grows by about a gigabyte."""
     monotonic = SystemClock().monotonic
     async with (
         LocalCluster(brokers=3) as cluster,

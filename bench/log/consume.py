@@ -1,4 +1,5 @@
-"""How fast can one process consume what lies in the log? Three partitions, values of 100 bytes and 1 KiB."""
+"""Measures how fast one process consumes existing records: three partitions, values of 100 bytes and 1
+KiB."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ QUESTIONS = [
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading("Consume, 3 replicas, 1 consumer", "consume")
     async with LocalCluster(brokers=3) as cluster:
         answers = await ask(cluster.bootstrap, QUESTIONS, runs)

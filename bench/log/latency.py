@@ -1,4 +1,5 @@
-"""How long does one record take to be committed, and to reach a consumer? One in flight, three replicas."""
+"""Measures the time of one record until it is committed, and until a consumer has it: one in flight, three
+replicas."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ QUESTIONS = [
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading("Latency of one record of 100 B, 3 replicas, ms", "latency")
     async with LocalCluster(brokers=3) as cluster:
         answers = await ask(cluster.bootstrap, QUESTIONS, runs)

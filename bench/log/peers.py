@@ -1,7 +1,7 @@
-"""How does that compare? Redis streams with two replicas and WAIT 2, measured in turns with ours.
+"""Compares the log with Redis streams with two replicas and WAIT 2, measured in turns.
 
-The promises differ: Redis acknowledges when both replicas have a record in memory; here all in-sync replicas
-have it in the page cache, and any of the three processes may die without an operator having to act.
+The guarantees differ. Redis acknowledges when both replicas have a record in memory. Here all in-sync
+replicas have it in the page cache, and any of the three processes may die without an operator having to act.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ COMPARISONS = [
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table: medians, and the ratio of medians (for ms: how many times longer ours takes)."""
+    """Prints the table: medians, and the ratio of medians (for ms: how many times longer ours takes)."""
     heading("Beside Redis 7 streams, 2 replicas, WAIT 2 (redis-py, hiredis)", "peers")
     ours: dict[str, list[float]] = {each.name: [] for each in COMPARISONS}
     theirs: dict[str, list[float]] = {each.name: [] for each in COMPARISONS}

@@ -1,4 +1,4 @@
-"""How fast can one process produce? acks=all, three replicas, three partitions."""
+"""Measures how fast one process produces: acks=all, three replicas, three partitions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUESTIONS = [
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading("Produce, acks=all, 3 replicas, 1 producer", "produce")
     async with LocalCluster(brokers=3) as cluster:
         answers = await ask(cluster.bootstrap, QUESTIONS, runs)

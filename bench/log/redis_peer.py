@@ -1,4 +1,4 @@
-"""Redis streams with two replicas, as a peer to measure beside: XADD in pipelines, each closed by WAIT 2."""
+"""Redis streams with two replicas, for comparison: XADD in pipelines, each closed by WAIT 2."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ START_S_MAX: Final = 20
 WAIT_MS_MAX: Final = 10_000
 STREAM: Final = "peer"
 PIPELINE: Final = 5_000
-"""Records a pipeline, so one WAIT for so many; shorter ones are slower, longer ones no faster."""
+"""Records in a pipeline, which has one WAIT; shorter ones are slower, longer ones no faster."""
 
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[redis.Redis]:
-    """A leader with two replicas in a temporary folder, nothing on disk; yields a client of the leader.
+    """Runs a leader with two replicas in a temporary folder, without a disk; yields a client of the leader.
 
-    Raises SettingsError where redis-server is not installed.
+    Raises SettingsError if redis-server is not installed.
     """
     executable = shutil.which("redis-server")
     if executable is None:
@@ -58,7 +58,7 @@ async def cluster() -> AsyncIterator[redis.Redis]:
 
 
 def _wait_replicated(client: redis.Redis) -> None:
-    """Return once a write reaches both replicas."""
+    """Returns once a write reaches both replicas."""
     deadline = perf_counter() + START_S_MAX
     while True:
         try:
@@ -72,7 +72,7 @@ def _wait_replicated(client: redis.Redis) -> None:
 
 
 def produce(client: redis.Redis, records: int, record_size: int, pipeline: int = PIPELINE) -> dict[str, Any]:
-    """Append `records` and wait for both replicas after each pipeline; records and MB a second."""
+    """Appends `records`, and waits for both replicas after each pipeline. Returns records and MB a second."""
     client.delete(STREAM)
     value = bytes(record_size)
     began = perf_counter()
@@ -87,7 +87,7 @@ def produce(client: redis.Redis, records: int, record_size: int, pipeline: int =
 
 
 def consume(client: redis.Redis, records: int, record_size: int) -> dict[str, Any]:
-    """Fill a stream, then read it in lists of 10,000; records and MB a second of the reading."""
+    """Fills a stream, then reads it in lists of 10,000. Returns records and MB a second of the reading."""
     produce(client, records, record_size)
     last: bytes | str = "0"
     read = 0
@@ -102,7 +102,7 @@ def consume(client: redis.Redis, records: int, record_size: int) -> dict[str, An
 
 
 def latency(client: redis.Redis, records: int, record_size: int) -> dict[str, Any]:
-    """One record in flight: XADD and WAIT in one pipeline; p50, p99 and maximum, ms."""
+    """Measures one record in flight: XADD and WAIT in one pipeline. Returns p50, p99 and maximum, ms."""
     client.delete(STREAM)
     value = bytes(record_size)
     took = []

@@ -36,14 +36,14 @@ CONFIG: Final = TopicConfig(segment_bytes=128 << 20)
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Processor time, for other processes take their share of the clock's."""
+    """Processor time, since other processes take a share of the wall clock's."""
     start = process_time()
     work()
     return process_time() - start
 
 
 def elapsed_ms(work: Callable[[], object]) -> str:
-    """Time by the clock: here the disk is waited for."""
+    """Wall-clock time, since this work waits for the disk."""
     start = perf_counter()
     work()
     return f"{(perf_counter() - start) * 1e3:.0f} ms"
@@ -106,7 +106,7 @@ def log_rows(folder: Path, runs: int) -> Iterator[tuple[str, str, str]]:
 def once(
     leader: PartitionLog, follower: PartitionLog, batch: bytes, count: int
 ) -> Iterator[tuple[str, float]]:
-    """Batches a second of each kind of work, one run."""
+    """Batches a second of each kind of work, in one run."""
     leader.begin_epoch(0)
 
     def append() -> None:
@@ -164,7 +164,7 @@ def compaction_rows(folder: Path, runs: int) -> Iterator[tuple[str, str, str]]:
 
 
 def keyed_log(log: PartitionLog, per_batch: int, keys: int, codec: Codec) -> int:
-    """Fill a log; how many records."""
+    """Fills a log. Returns the number of records."""
     log.begin_epoch(0)
     chance = random.Random(0)
     count = COMPACTED_RECORDS if per_batch > 1 else COMPACTED_RECORDS // 10
@@ -184,7 +184,7 @@ def keyed_log(log: PartitionLog, per_batch: int, keys: int, codec: Codec) -> int
 
 
 def compact(log: PartitionLog) -> None:
-    """As a broker does, in one thread."""
+    """Compacts as a broker does, in one thread."""
     compaction = log.begin_compaction(
         now_ms=0, high_watermark=log.log_end_offset, map_bytes=COMPACTION_MAP_BYTES
     )
@@ -197,7 +197,7 @@ def compact(log: PartitionLog) -> None:
 
 
 def map_row() -> tuple[str, str]:
-    """What a key costs in the map, beside what the map counts for it."""
+    """The memory of a key in the map, and what the map counts for it."""
     before = resident_mib(os.getpid())
     keys = KeyMap(1 << 40)
     for start in range(0, 1_000_000, 1_000):
@@ -208,7 +208,7 @@ def map_row() -> tuple[str, str]:
 
 
 def replica_rows(folder: Path) -> Iterator[tuple[str, str]]:
-    """What thousands of replicas with one record each cost."""
+    """The cost of thousands of replicas with one record each."""
     clock = SystemClock()
     record = encode_values([b"x"], 0)
     logs: list[PartitionLog] = []

@@ -1,7 +1,7 @@
-"""How long does an audit take? 10 million records of two producers, all acknowledged and all read once.
+"""Measures an audit: 10 million records of two producers, all acknowledged and all read once.
 
-Spark makes the records and the events by itself, so that nothing is measured but the audit; and a history as
-JSON lines, to see what reading one costs.
+Spark makes the records and the events itself, so only the audit is measured. The last table has the cost of
+reading a history as JSON lines.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 RECORDS: Final = 10_000_000
 LINES: Final = 2_000_000
 LINE_BYTES: Final = 130
-"""Of a history, about."""
+"""The size of a line of a history, roughly."""
 PARTITIONS: Final = 8
 TOPIC: Final = "audited"
 NAMES: Final = ("producer-0", "producer-1", "reader")
 MASTER: Final = "local[2]"
 MEMORY: Final = "1g"
-"""For everything; Spark's own choice, and less than `session` would take."""
+"""Memory of the whole session: Spark's own default, and less than `session` would take."""
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the tables."""
+    """Prints the tables."""
     from strandline.pipeline.spark.session import session
 
     spark = session(MASTER, "bench", **{"spark.driver.memory": MEMORY})
@@ -40,7 +40,7 @@ async def measure(runs: int = RUNS) -> None:
             "pipeline_audit",
         )
         rows = []
-        for name, work in (("audit", audited), ("group what was told by its values", grouped)):
+        for name, work in (("audit", audited), ("group the events by their values", grouped)):
             seconds = [work(spark) for _ in range(runs)]
             rows.append([name, median_of(seconds), median_of([RECORDS / each for each in seconds])])
         table(("", "s", "records/s"), rows)
@@ -52,7 +52,7 @@ async def measure(runs: int = RUNS) -> None:
 
 
 def records(spark: SparkSession) -> DataFrame:
-    """The log: record n stands at offset n // 8 of partition n % 8, with a value of its own."""
+    """The log: record n has offset n // 8 in partition n % 8, and a value of its own."""
     return spark.range(RECORDS).selectExpr(
         f"'{TOPIC}' AS topic",
         f"int(id % {PARTITIONS}) AS partition",
@@ -62,7 +62,7 @@ def records(spark: SparkSession) -> DataFrame:
 
 
 def events(spark: SparkSession) -> DataFrame:
-    """What `read_events` would make of the histories of two producers and a reader."""
+    """The events that `read_events` would return for the histories of two producers and a reader."""
     from pyspark.sql import functions as F
 
     from strandline.pipeline.jobs.history_events import KEPT, hashes
@@ -100,7 +100,7 @@ def events(spark: SparkSession) -> DataFrame:
 
 
 def audited(spark: SparkSession) -> float:
-    """Seconds from what clients told and what is in the log to the findings, of which there are none."""
+    """Seconds from the clients' events and the log to the findings, of which there are none."""
     from strandline.pipeline.jobs.audit import findings, found, suited
     from strandline.pipeline.jobs.records import ON_DISK, kept
 
@@ -118,7 +118,7 @@ def audited(spark: SparkSession) -> float:
 
 
 def grouped(spark: SparkSession) -> float:
-    """Seconds to keep what clients told and to look at it once: less no audit on Spark can do."""
+    """Seconds to keep the clients' events and to read them once, the minimum of any audit on Spark."""
     from strandline.pipeline.jobs.audit import suited
     from strandline.pipeline.jobs.records import ON_DISK, kept
 

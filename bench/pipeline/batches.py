@@ -1,7 +1,7 @@
-"""What does a micro-batch cost that has next to nothing in it? Ten records each, from a topic and into one.
+"""Measures the cost of a nearly empty micro-batch: ten records each, from a topic and into one.
 
-Beside it a source and a sink that Spark has itself, in Java: what any micro-batch costs. A micro-batch is as
-long as Spark says of it (triggerExecution); the first ones of a query are not counted.
+For comparison, a source and a sink of Spark itself, in Java, show what any micro-batch costs. The duration of
+a micro-batch is Spark's own figure (triggerExecution); the first ones of a query are not counted.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from bench.pipeline.topics import (
     Case,
     filled,
     new_topic,
+    show_progress,
     spark_session,
-    tell,
 )
 from bench.report import RUNS, heading, median_of, table
 from strandline import LocalCluster
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS: Final = 10
-"""Of a micro-batch."""
+"""Rows of a micro-batch."""
 COLD: Final = 5
 BATCHES: Final = 30
-"""Of a query, with the first ones, which find Java and Python cold."""
+"""Micro-batches of a query, including the first ones, when Java and Python are cold."""
 LOOK_EVERY_S: Final = 0.5
 CASE: Final = Case("tiny", ROWS * BATCHES, 100, at_once=ROWS)
-"""What the batches of one query take, in turn from all partitions."""
+"""The records for the batches of one query, taken in turn from all partitions."""
 WAYS: Final = ("Spark's own source → noop", "topic → noop", "topic → topic")
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading(
         f"Micro-batches of {ROWS} records, {REPLICAS} replicas, {PARTITIONS} partitions, Spark {MASTER}",
         "pipeline_batches",
@@ -49,7 +49,7 @@ async def measure(runs: int = RUNS) -> None:
         with spark_session() as spark:
             for run in range(runs):
                 for way in WAYS:
-                    tell(f"run {run + 1} of {runs}: {way}")
+                    show_progress(f"run {run + 1} of {runs}: {way}")
                     taken[way] += _batches(spark, way, cluster.bootstrap, source, target)
     table(["", "s a micro-batch"], [[way, median_of(times)] for way, times in taken.items()])
 
@@ -77,7 +77,7 @@ def _batches(spark: SparkSession, way: str, bootstrap: str, source: str, target:
 
 
 def _stream(spark: SparkSession, way: str, bootstrap: str, source: str) -> DataFrame:
-    """Ten rows a micro-batch."""
+    """A stream of ten rows a micro-batch."""
     if way.startswith("topic"):
         reader = spark.readStream.format("strandline").option("bootstrap", bootstrap)
         return reader.options(

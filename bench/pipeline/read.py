@@ -1,8 +1,8 @@
-"""How fast does Spark read a topic? Beside the same rows in Parquet files, and beside rows out of thin air.
+"""Measures how fast Spark reads a topic, beside the same rows in Parquet files and from memory.
 
-The last is a data source in Python whose Arrow batches are in memory: what Spark takes from Python at most.
-Each is asked for the sum of the lengths of all values, so that each value is there once at least. Parquet
-files have columns, of which Spark reads one; the other two hand over all.
+The rows from memory come from a data source in Python whose Arrow batches are in memory: the maximum that
+Spark takes from Python. Each query sums the lengths of all values, so each value is read at least once.
+Parquet files have columns, of which Spark reads one; the other two return all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterator
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.pipeline.topics import MASTER, PARTITIONS, Case, filled, loaded, seconds, spark_session, tell
+from bench.pipeline.topics import (
+    MASTER,
+    PARTITIONS,
+    Case,
+    filled,
+    loaded,
+    seconds,
+    show_progress,
+    spark_session,
+)
 from bench.report import RUNS, heading, median_of, table
 from strandline import LocalCluster
 
@@ -21,11 +30,11 @@ if TYPE_CHECKING:
 
 CASES: Final = (Case("100 B", 3_000_000, 100), Case("1 KiB", 400_000, 1_024))
 BATCH_BYTES: Final = 8 * 2**20
-"""Of an Arrow batch in memory, about: as the source makes them."""
+"""The size of an Arrow batch in memory, roughly as large as those of the topic's source."""
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading(f"Read a topic, 3 replicas, {PARTITIONS} partitions, Spark {MASTER}", "pipeline_read")
     rows = []
     async with LocalCluster(brokers=3) as cluster:
@@ -42,7 +51,7 @@ async def measure(runs: int = RUNS) -> None:
 def _sources(
     spark: SparkSession, bootstrap: str, topic: str, parquet: str, case: Case
 ) -> dict[str, Callable[[], DataFrame]]:
-    """The same rows three times over, by what they come from."""
+    """The same rows from three sources, by the source's name."""
     memory = spark.read.format("in_memory").options(
         records=str(case.records // PARTITIONS), value_bytes=str(case.value_bytes)
     )
@@ -56,11 +65,12 @@ def _sources(
 def _read(
     spark: SparkSession, case: Case, sources: dict[str, Callable[[], DataFrame]], runs: int
 ) -> list[list[str]]:
-    """A row of the table for each source. The first run of each is not counted: Java is not warm yet."""
+    """A row of the table for each source. The first run of each is not counted, since Java is not warm
+    yet."""
     taken: dict[str, list[float]] = {name: [] for name in sources}
     for run in range(runs + 1):
         for name, frame in sources.items():
-            tell(f"run {run} of {runs}: read {case.name}, {name}")
+            show_progress(f"run {run} of {runs}: read {case.name}, {name}")
 
             def read(frame: Callable[[], DataFrame] = frame) -> None:
                 (found,) = frame().selectExpr("sum(length(value)) AS bytes").collect()
@@ -79,8 +89,8 @@ def _read(
 
 
 def in_memory() -> type[DataSource]:
-    """A format `in_memory` with the columns of a topic; each task has one batch and hands it out until
-    the option `records` is reached."""
+    """A format `in_memory` with the columns of a topic. Each task has one batch and returns it until the
+    option `records` is reached."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
     from pyspark.sql.types import StructType
 
@@ -114,7 +124,7 @@ def in_memory() -> type[DataSource]:
 
 
 def _batch(partition: int, rows: int, value_bytes: int) -> Any:
-    """Rows as the source has them."""
+    """Rows as the topic's source returns them."""
     import numpy as np
     import pyarrow as pa
 

@@ -24,7 +24,7 @@ LINGER_MS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """So many records of this size, in a topic of four partitions."""
+    """A number of records of one size, in a topic of four partitions."""
 
     name: str
     records: int
@@ -34,11 +34,11 @@ class Case:
 
     @property
     def size(self) -> int:
-        """Bytes of all values."""
+        """The bytes of all values."""
         return self.records * self.value_bytes
 
     def values(self) -> Iterator[list[bytes]]:
-        """The same ones each time, in lists for a bulk call."""
+        """The values, the same ones each time, in lists for a bulk call."""
         chance = random.Random(self.name)
         for begin in range(0, self.records, self.at_once):
             count = min(self.at_once, self.records - begin)
@@ -48,7 +48,7 @@ class Case:
 
 @contextmanager
 def spark_session() -> Iterator[SparkSession]:
-    """Two cores; stopped at the end."""
+    """A session with two cores; stopped at the end."""
     from strandline.pipeline.spark.session import session
 
     spark = session(MASTER, "bench", **{"spark.driver.memory": "2g"})
@@ -59,7 +59,7 @@ def spark_session() -> Iterator[SparkSession]:
 
 
 async def new_topic(bootstrap: Sequence[str] | str) -> str:
-    """An empty one."""
+    """Creates an empty topic."""
     topic = f"bench-{uuid4().hex[:8]}"
     async with Admin(bootstrap) as admin:
         await admin.create_topic(topic, partitions=PARTITIONS, replication_factor=REPLICAS)
@@ -67,7 +67,7 @@ async def new_topic(bootstrap: Sequence[str] | str) -> str:
 
 
 async def sent(bootstrap: Sequence[str] | str, topic: str, lists: Sequence[Sequence[bytes]]) -> float:
-    """Seconds in which the producer's bulk call has all of them acknowledged by all replicas."""
+    """Seconds until the producer's bulk call has all of them acknowledged by all replicas."""
     clock = SystemClock()
     async with Producer(bootstrap, linger_ms=LINGER_MS) as producer:
         began = clock.monotonic()
@@ -78,25 +78,25 @@ async def sent(bootstrap: Sequence[str] | str, topic: str, lists: Sequence[Seque
 
 
 async def filled(bootstrap: Sequence[str] | str, case: Case) -> str:
-    """A topic with the records of a case."""
+    """Creates a topic with the records of a case."""
     topic = await new_topic(bootstrap)
     await sent(bootstrap, topic, list(case.values()))
     return topic
 
 
 def loaded(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """All of a topic."""
+    """All records of a topic."""
     return spark.read.format("strandline").option("bootstrap", bootstrap).option("subscribe", topic).load()
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
+    """The duration of the work."""
     clock = SystemClock()
     began = clock.monotonic()
     work()
     return clock.monotonic() - began
 
 
-def tell(what: str) -> None:
-    """Where the measurement is."""
+def show_progress(what: str) -> None:
+    """Shows the progress of the measurement."""
     print(what, file=sys.stderr, flush=True)

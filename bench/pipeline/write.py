@@ -1,7 +1,8 @@
-"""How fast does Spark write a topic? Beside the producer's bulk call, and beside a sink that drops its rows.
+"""Measures how fast Spark writes a topic, beside the producer's bulk call and a sink that drops its rows.
 
-The rows are read from Parquet files, a column of values. The producer has the same values in memory. The
-sink that drops them is in Python and takes Arrow batches, as ours does: what Spark gives to Python at most.
+The rows are read from Parquet files with one column of values. The producer has the same values in memory.
+The sink that drops them is in Python and takes Arrow batches, as ours does: the maximum that Spark gives to
+Python.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.pipeline.topics import MASTER, PARTITIONS, Case, new_topic, seconds, sent, spark_session, tell
+from bench.pipeline.topics import (
+    MASTER,
+    PARTITIONS,
+    Case,
+    new_topic,
+    seconds,
+    sent,
+    show_progress,
+    spark_session,
+)
 from bench.report import RUNS, heading, median_of, table
 from strandline import Admin, Consumer, LocalCluster, TopicPartition
 
@@ -24,7 +34,7 @@ SINK, PRODUCER, NOWHERE = "Spark, the topic", "producer, `send_many`", "Spark, a
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading(f"Write a topic, 3 replicas, {PARTITIONS} partitions, Spark {MASTER}", "pipeline_write")
     rows = []
     async with LocalCluster(brokers=3) as cluster:
@@ -40,13 +50,13 @@ async def measure(runs: int = RUNS) -> None:
 async def _written(
     spark: SparkSession, bootstrap: str, case: Case, folder: Path, runs: int
 ) -> list[list[str]]:
-    """A row of the table for each way. The first run of each is not counted: Java is not warm yet."""
+    """A row of the table for each way. The first run of each is not counted, since Java is not warm yet."""
     lists = list(case.values())
     _to_parquet(lists, folder)
     values = spark.read.parquet(str(folder))
     taken: dict[str, list[float]] = {SINK: [], PRODUCER: [], NOWHERE: []}
     for run in range(runs + 1):
-        tell(f"run {run} of {runs}: write {case.name}")
+        show_progress(f"run {run} of {runs}: write {case.name}")
         topic = await new_topic(bootstrap)
         writer = values.write.format("strandline").mode("append").options(bootstrap=bootstrap, topic=topic)
         taken[SINK].append(seconds(writer.save))
@@ -67,7 +77,7 @@ async def _written(
 
 
 def _to_parquet(lists: Sequence[Sequence[bytes]], folder: Path) -> None:
-    """As many files as the topic has partitions."""
+    """Writes as many files as the topic has partitions."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -80,7 +90,7 @@ def _to_parquet(lists: Sequence[Sequence[bytes]], folder: Path) -> None:
 
 
 async def _removed(bootstrap: str, topic: str, case: Case) -> None:
-    """Look whether all is there, and make room."""
+    """Checks that all records are there, and deletes the topic."""
     async with Consumer(bootstrap) as consumer:
         names = [TopicPartition(topic, number) for number in range(PARTITIONS)]
         found = sum((await consumer.end_offsets(names)).values())

@@ -1,8 +1,8 @@
-"""How many records a second does one process of a stream application count?
+"""Measures how many records a second one process of a stream application counts.
 
-Its state is in RocksDB, and each commit is a batch of a changelog with three replicas. Beside it Bytewax, if
-BENCH_BYTEWAX names a Python that has it: the same records out of its own memory, counted into its own memory,
-with recovery snapshots on the local disk or without; so it neither reads a log nor replicates its state.
+Its state is in RocksDB, and each commit is a batch of a changelog with three replicas. If BENCH_BYTEWAX names
+a Python that has Bytewax, Bytewax counts the same records from its own memory into its own memory, with or
+without recovery snapshots on the local disk. So it neither reads a log nor replicates its state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BYTEWAX: Final = Path(__file__).with_name("counts_bytewax.py")
 
 CASES: Final = {
     "count": "count by key",
-    "repartitioned": "the same behind a repartition topic",
+    "repartitioned": "the same after a repartition topic",
     "stateless": "filter, no state",
 }
 
@@ -59,7 +59,7 @@ def _never(record: Record[bytes, bytes]) -> bool:
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading(
         f"{RECORDS:,} records of {VALUE_BYTES} B with {KEYS:,} keys, counted by 1 process", "stream_counts"
     )
@@ -78,7 +78,7 @@ async def measure(runs: int = RUNS) -> None:
 
 
 async def _filled(bootstrap: str) -> str:
-    """A topic with all records."""
+    """Creates a topic with all records."""
     topic = f"lines-{uuid4().hex[:8]}"
     async with Admin(bootstrap) as admin, Producer(bootstrap) as producer:
         await admin.create_topic(topic, PARTITIONS, replication_factor=3)
@@ -91,7 +91,7 @@ async def _filled(bootstrap: str) -> str:
 
 
 async def _counted(bootstrap: str, case: str, lines: str) -> float:
-    """Records a second, from the first one processed until all of it is committed."""
+    """Records a second, from the first one processed until all of them are committed."""
     application, out = f"{case}-{uuid4().hex[:8]}", f"out-{uuid4().hex[:8]}"
     async with Admin(bootstrap) as admin:
         await admin.create_topic(out, PARTITIONS, replication_factor=3)
@@ -120,7 +120,7 @@ async def _counted(bootstrap: str, case: str, lines: str) -> float:
 
 
 async def _took_s(admin: Admin, application: str, topics: Sequence[str]) -> float:
-    """From the first offset that is committed until all of them are. Raises RequestTimedOut."""
+    """Time from the first committed offset until all are committed. Raises RequestTimedOut."""
     clock = SystemClock()
     deadline = clock.monotonic() + COUNTED_S_MAX
     began, at_first = 0.0, 0
@@ -138,7 +138,7 @@ async def _took_s(admin: Admin, application: str, topics: Sequence[str]) -> floa
 
 
 async def _bytewax() -> dict[str, float]:
-    """Records a second of Bytewax, by the name of the row; nothing if it is not there."""
+    """Records a second of Bytewax, by the name of the row; empty without Bytewax."""
     python = os.environ.get("BENCH_BYTEWAX")
     if not python:
         return {}
@@ -155,7 +155,7 @@ async def _bytewax() -> dict[str, float]:
 
 
 async def member(bootstrap: str, application: str, case: str, lines: str, out: str, folder: str) -> None:
-    """The application, until its standard input ends."""
+    """Runs the application until its standard input ends."""
     app = Streams(topology(case, lines, out), bootstrap, application_id=application, state_dir=folder)
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What `bench.streams.counts` has Bytewax do; run by a Python that has Bytewax, and needs nothing else.
+"""The Bytewax side of `bench.streams.counts`; run by a Python that has Bytewax, without other dependencies.
 
 Arguments: records, keys, bytes of a value, a folder for snapshots. Prints records a second, as JSON.
 """
@@ -32,7 +32,7 @@ def counts(records: list[tuple[str, bytes]], recovery: RecoveryConfig | None) ->
 
 
 def main(records: int, keys: int, value_bytes: int, folder: Path) -> None:
-    """In this process, without snapshots and with them."""
+    """Measures in this process, without snapshots and with them."""
     value = b"x" * value_bytes
     given = [(f"key-{number * 7_919 % keys}", value) for number in range(records)]
     init_db_dir(folder, 1)

@@ -1,7 +1,7 @@
-"""How long does a task stand still when it moves with a large state: learned beforehand, and without that?
+"""Measures how long a task pauses when it moves with a large state: with a learner, and without one.
 
-A record goes in every few milliseconds, and comes out again; told is the longest time in which none did,
-while the task moved to a member that had nothing of its state.
+A record goes in every few milliseconds, and comes out again. The figure is the longest time without output
+while the task moved to a member that had none of its state.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ STOPS: Final = signal.SIGINT
 MOVES: Final = {"with a learner": LEAVES, "without": STOPS}
 
 MEMBER: Final = "member"
-"""As the first argument: be one."""
+"""The first argument that makes the process a member."""
 
 
 def topology(lines: str, out: str) -> Topology:
-    """Keeps something large of each key, and passes each record on."""
+    """Keeps a large value for each key, and passes each record on."""
 
     def keep(
         record: Record[bytes, bytes], store: KeyValueStore[bytes, bytes]
@@ -61,7 +61,8 @@ def topology(lines: str, out: str) -> Topology:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Seconds: the longest in which nothing came out, before it and during it; and until it was over."""
+    """Seconds: the longest time without output before the move and during it, and the duration of the
+    move."""
 
     before_s: float
     pause_s: float
@@ -69,7 +70,7 @@ class Move:
 
 
 async def measure(runs: int = RUNS, sizes_mb: Sequence[int] = SIZES_MB) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading(f"A task moves with its state, a record every {EVERY_S * 1000:.0f} ms", "stream_moves")
     seen: dict[str, list[Move]] = {}
     async with LocalCluster(brokers=3) as cluster:
@@ -80,7 +81,7 @@ async def measure(runs: int = RUNS, sizes_mb: Sequence[int] = SIZES_MB) -> None:
                     for name, number in MOVES.items():
                         seen.setdefault(f"{size} MB, {name}", []).append(await moves.move(number))
     table(
-        ["", "nothing came out for, ms", "the same without a move, ms", "until it was over, s"],
+        ["", "no output for, ms", "the same without a move, ms", "until it was over, s"],
         [
             [
                 name,
@@ -94,7 +95,7 @@ async def measure(runs: int = RUNS, sizes_mb: Sequence[int] = SIZES_MB) -> None:
 
 
 class Gaps:
-    """Reads what comes out, and knows the longest time without any of it since `forget`."""
+    """Reads the output, and measures the longest time without any since `forget`."""
 
     def __init__(self, consumer: Consumer) -> None:
         self.longest_s = 0.0
@@ -107,7 +108,7 @@ class Gaps:
         self.longest_s = 0.0
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Reads until it is cancelled."""
         while True:
             for batch in await self._consumer.getbatches(timeout_ms=1_000):
                 now = self._clock.monotonic()
@@ -116,7 +117,7 @@ class Gaps:
 
 
 class Moves:
-    """One task with its state on one member; each move is to a new one."""
+    """Moves one task with its state between members; each move is to a new member."""
 
     def __init__(self, bootstrap: str, folder: Path, producer: Producer, admin: Admin, gaps: Gaps) -> None:
         self.gaps = gaps
@@ -130,7 +131,7 @@ class Moves:
         self._members: list[Process] = []
 
     async def begin(self, size_mb: int) -> None:
-        """A member with a state of this size."""
+        """Starts a member with a state of this size."""
         await self._start()
         total = size_mb * 1_000_000 // STATE_BYTES
         for start in range(0, total, STEP_RECORDS):
@@ -139,13 +140,13 @@ class Moves:
         await self._came_out(b"key-%d" % (total - 1))
 
     async def feed(self) -> None:
-        """A record at each tick, until it is cancelled."""
+        """Sends a record at each tick, until it is cancelled."""
         while True:
             _ = await self._producer.send(self.lines, b"x", b"key-0")
             await self._clock.sleep(EVERY_S)
 
     async def move(self, number: signal.Signals) -> Move:
-        """Have the member go, by this signal, once another one is there."""
+        """Ends the member with this signal, once another one has joined."""
         await self._start()
         self.gaps.forget()
         await self._clock.sleep(QUIET_S)
@@ -161,13 +162,13 @@ class Moves:
         return Move(before_s, self.gaps.longest_s, self._clock.monotonic() - began)
 
     async def end(self) -> None:
-        """Kill all."""
+        """Kills all members."""
         for member in self._members:
             member.kill()
             _ = await member.wait()
 
     async def _start(self) -> None:
-        """One more member, with an empty folder, once it has joined."""
+        """Starts one more member with an empty folder, and waits until it has joined."""
         member = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "bench.streams.moves", MEMBER, self._bootstrap, self.application),
             *(self.lines, self.out, str(self._folder / uuid4().hex)),
@@ -189,7 +190,7 @@ class Moves:
 
 @asynccontextmanager
 async def moving(bootstrap: str, size_mb: int) -> AsyncIterator[Moves]:
-    """One member with a state of this size, and records that come all the time."""
+    """One member with a state of this size, and a constant stream of records."""
     async with (
         Admin(bootstrap) as admin,
         Producer(bootstrap) as producer,
@@ -214,7 +215,7 @@ async def moving(bootstrap: str, size_mb: int) -> AsyncIterator[Moves]:
 
 
 async def member(bootstrap: str, application: str, lines: str, out: str, folder: str) -> None:
-    """The application: on LEAVES it hands over first, on STOPS it just goes."""
+    """Runs the application: on LEAVES it hands over first, on STOPS it just ends."""
     app = Streams(topology(lines, out), bootstrap, application_id=application, state_dir=folder)
     told: asyncio.Queue[signal.Signals] = asyncio.Queue()
     for number in MOVES.values():
@@ -225,7 +226,7 @@ async def member(bootstrap: str, application: str, lines: str, out: str, folder:
 
 
 def main() -> None:
-    """A member, or sizes and runs from the command line."""
+    """Runs a member, or the measurement with sizes and runs from the command line."""
     if sys.argv[1:2] == [MEMBER]:
         uvloop.run(member(*sys.argv[2:]))
         return

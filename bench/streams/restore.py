@@ -1,4 +1,5 @@
-"""How fast is the state of stream tasks restored from their changelogs? 1 task, and 16 at the same time."""
+"""Measures how fast the state of stream tasks is restored from changelogs: 1 task, and 16 at the same
+time."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ LOOK_EVERY_S: Final = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Every record has a key of its own, so all of them end up in the store."""
+    """A changelog to restore. Every record has a key of its own, so all of them end up in the store."""
 
     name: str
     records: int
@@ -45,7 +46,7 @@ CASES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`late_s`: how late the loop was for others meanwhile, of a hundred times the second worst."""
+    """The figures of one run. `late_s`: the loop's delay for other tasks meanwhile, 99th percentile."""
 
     records_per_s: float
     mb_per_s: float
@@ -53,7 +54,7 @@ class Answer:
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Print the table."""
+    """Prints the table."""
     heading("Restore the state of tasks, 3 replicas, 1 process", "stream_restore")
     answers: dict[str, list[Answer]] = {case.name: [] for case in CASES}
     async with LocalCluster(brokers=3) as cluster:
@@ -81,7 +82,7 @@ def _key(number: int) -> bytes:
 
 
 async def _filled(bootstrap: Sequence[str] | str, case: Case) -> str:
-    """A changelog topic with all records of a case, a partition for each task."""
+    """Creates a changelog topic with all records of a case, a partition for each task."""
     topic = f"changelog-{uuid4().hex[:8]}"
     value = bytes(case.value_bytes)
     async with Admin(bootstrap) as admin, Producer(bootstrap, linger_ms=LINGER_MS) as producer:
@@ -95,7 +96,7 @@ async def _filled(bootstrap: Sequence[str] | str, case: Case) -> str:
 
 
 async def _look(clock: Clock, late: list[float]) -> None:
-    """How late it is each time, seconds."""
+    """Measures the loop's delay each time, seconds."""
     while True:
         due = clock.monotonic() + LOOK_EVERY_S
         await clock.sleep(LOOK_EVERY_S)
@@ -103,7 +104,7 @@ async def _look(clock: Clock, late: list[float]) -> None:
 
 
 async def _restore(bootstrap: Sequence[str] | str, topic: str, case: Case) -> Answer:
-    """From empty stores to complete ones, that are closed."""
+    """Restores from empty stores to complete ones, which are then closed."""
     clock = SystemClock()
     with TemporaryDirectory(prefix="stream-restore-") as folder:
         stores = [TaskStore.open(Path(folder) / str(number), topic) for number in range(case.tasks)]

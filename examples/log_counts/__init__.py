@@ -1,1 +1,1 @@
-"""`python -m examples.log_counts`: counts lines of logs, on as many members as you like."""
+"""`python -m examples.log_counts`: counts lines of logs, on any number of members."""

@@ -1,13 +1,13 @@
-"""Counts lines of logs by user and by component, on as many members as you like.
+"""Counts lines of logs by user and by component, on any number of members.
 
 \b
     strandline up
     python -m examples.log_counts feed         writes the lines
     python -m examples.log_counts run &        a member; start more of them, kill some
-    python -m examples.log_counts check        the counts, beside those of a plain loop
+    python -m examples.log_counts check        compares the counts with those of a plain loop
     python -m examples.log_counts scale        one member, three, two, and a kill -9; then the check
 
-Lines are those of `--data FOLDER` (its *.log files), or movie ratings that PySpark carries.
+Lines are those of `--data FOLDER` (its *.log files), or movie ratings from PySpark's wheel.
 """
 
 from __future__ import annotations
@@ -69,31 +69,31 @@ def feed_command(bootstrap: str, data: Path | None) -> None:
     show_default=True, help="Where this member keeps its state.",
 )  # fmt: skip
 def run_command(bootstrap: str, state_dir: Path) -> None:
-    """Be a member, until SIGTERM or Ctrl-C: then hand everything over, and go."""
+    """Run a member until SIGTERM or Ctrl-C; then hand everything over, and end."""
     asyncio.run(member(application(bootstrap, state_dir)))
 
 
 async def member(app: Streams) -> None:
-    """Run it, and print what becomes of its tasks."""
+    """Runs the member, and prints the changes of its tasks."""
     async with asyncio.TaskGroup() as tasks:
-        telling = tasks.create_task(tell_tasks(app))
+        showing = tasks.create_task(show_tasks(app))
         await run(app)
-        telling.cancel()
+        showing.cancel()
     print("Everything is handed over.")
 
 
-async def tell_tasks(app: Streams) -> None:
-    """A line whenever the member begins or ends something."""
+async def show_tasks(app: Streams) -> None:
+    """Prints a line when the member begins or ends a task."""
     clock = SystemClock()
-    told = ""
+    shown = ""
     while True:
         roles: dict[str, list[str]] = {}
         for status in sorted(app.tasks(), key=lambda status: status.task):
             roles.setdefault(status.role, []).append(str(status.task))
         now = "; ".join(f"{role} {', '.join(tasks)}" for role, tasks in sorted(roles.items(), reverse=True))
-        if now != told:
+        if now != shown:
             print(now or "nothing to run", flush=True)
-            told = now
+            shown = now
         await clock.sleep(0.2)
 
 
@@ -110,28 +110,28 @@ def check_command(bootstrap: str, timeout: float) -> None:
 @data_option
 @timeout_option
 def scale_command(bootstrap: str, data: Path | None, timeout: float) -> None:
-    """Start members, kill one, let one go, while lines come; then check."""
+    """Start members, kill one, let one leave, while lines arrive; then check."""
     monotonic = SystemClock().monotonic
     began = monotonic()
 
-    def tell(sentence: str) -> None:
+    def show_line(sentence: str) -> None:
         print(f"{monotonic() - began:5.1f} s  {sentence}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="log-counts-") as folder:
-        alike = asyncio.run(scale(bootstrap, Path(folder), list(lines_in(data)), tell, timeout))
+        alike = asyncio.run(scale(bootstrap, Path(folder), list(lines_in(data)), show_line, timeout))
     conclude(alike, timeout)
 
 
 def conclude(alike: bool, timeout_s: float) -> None:
-    """The last line, and the exit status."""
+    """Prints the last line, and exits with the status."""
     if not alike:
-        print(f"\nThey still differ after {timeout_s:.0f} s: does a member run?")
+        print(f"\nThe counts still differ after {timeout_s:.0f} s: does a member run?")
         sys.exit(FAILED)
     print("\nEvery line was counted exactly once.")
 
 
 def main() -> None:
-    """The command line. Whatever fails is one sentence."""
+    """Runs the command line. An error prints one sentence."""
     try:
         cli()
     except* (StrandlineError, OSError) as failures:

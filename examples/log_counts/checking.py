@@ -1,4 +1,4 @@
-"""Holds the counts that came out against a plain computation over the same lines."""
+"""Compares the counts with a plain computation over the same lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Counts = Mapping[str, Counter[str]]
 
 
 async def check(bootstrap: str, timeout_s: float) -> bool:
-    """Wait until the counts are right, at most so long, and print them. True if they are."""
+    """Waits until the counts are right, up to the timeout, and prints them. Returns True if they are."""
     clock = SystemClock()
     deadline = clock.monotonic() + timeout_s
     wanted = await counted_plainly(bootstrap)
@@ -28,7 +28,7 @@ async def check(bootstrap: str, timeout_s: float) -> bool:
 
 
 async def counted_plainly(bootstrap: str) -> Counts:
-    """By a loop over all lines."""
+    """Counts by a loop over all lines."""
     counts: Counts = {name: Counter() for name in COUNTED}
     async for record in everything(bootstrap, LINES):
         line = (record.value or b"").decode()
@@ -38,7 +38,8 @@ async def counted_plainly(bootstrap: str) -> Counts:
 
 
 async def counted_by_tasks(bootstrap: str) -> Counts:
-    """By the stream tasks. What a killed member told is told again by others: the greatest is the last."""
+    """Reads the counts of the stream tasks. Other members may repeat a killed member's output, so the
+    greatest is the last."""
     counts: Counts = {name: Counter() for name in COUNTED}
     for name in COUNTED:
         async for record in everything(bootstrap, counts_topic(name)):
@@ -61,7 +62,7 @@ async def everything(bootstrap: str, topic: str) -> AsyncIterator[ConsumerRecord
 
 
 def show(name: str, wanted: Counter[str], found: Counter[str]) -> None:
-    """A table of those with most lines, and the sums."""
+    """Prints a table of the keys with most lines, and the sums."""
     print(f"\n{name:<40} {'lines':>9} {'counted':>9}")
     for key, lines in wanted.most_common(ROWS):
         print(f"{key:<40} {lines:>9,} {found[key]:>9,}")

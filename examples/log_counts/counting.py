@@ -1,4 +1,4 @@
-"""What is computed: all of it that has to do with stream tasks."""
+"""Defines the computation: all code about stream tasks is here."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ LINES = "log-lines"
 PARTITIONS = 4
 
 COUNTED: dict[str, Callable[[str], str]] = {"user": user_of, "component": component_of}
-"""What is counted, and how it is found in a line."""
+"""The counted fields, and how to find each in a line."""
 
 
 def counts_topic(name: str) -> str:
-    """Where the counts of one of them come out."""
+    """The topic of one field's counts."""
     return f"{APPLICATION}-per-{name}"
 
 
 def topology() -> Topology:
-    """Lines are sent on by what they are about, so that all of one user come together, and counted there."""
+    """Sends each line to the partition of its key, so that one task gets all lines of a user, and counts
+    there."""
     topology = Topology()
     lines = topology.source(LINES, value=STRING)
     for name, find in COUNTED.items():
@@ -32,14 +33,14 @@ def topology() -> Topology:
 
 
 def keyed_by(find: Callable[[str], str]) -> Callable[[Record[bytes, str]], Record[str, str]]:
-    """Gives a line what it is about as its key."""
+    """Gives a line the found field as its key."""
     return lambda line: line.with_key(find(line.value or ""))
 
 
 def application(bootstrap: str, state_dir: Path) -> Streams:
-    """One member. Start more of them, and they share the work; each has a state folder of its own.
+    """One member. Several members share the work; each needs a state folder of its own.
 
-    One that is killed is missed after three seconds.
+    The group notices a killed member after three seconds.
     """
     return Streams(
         topology(),

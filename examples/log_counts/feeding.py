@@ -16,7 +16,7 @@ PER_TENTH = 50
 
 
 async def create_topics(bootstrap: str) -> None:
-    """The topic of lines and those of counts, unless they are there."""
+    """Creates the topics of lines and counts, unless they exist."""
     async with Admin(bootstrap) as admin:
         for name in (LINES, *map(counts_topic, COUNTED)):
             with suppress(TopicAlreadyExists):
@@ -24,7 +24,7 @@ async def create_topics(bootstrap: str) -> None:
 
 
 async def feed(bootstrap: str, lines: Sequence[str]) -> int:
-    """Write all lines once; returns how many, once all of them are acknowledged."""
+    """Writes all lines once. Returns their number, once all of them are acknowledged."""
     await create_topics(bootstrap)
     async with Producer(bootstrap) as producer:
         written = await producer.send_many(LINES, [line.encode() for line in lines])
@@ -33,14 +33,14 @@ async def feed(bootstrap: str, lines: Sequence[str]) -> int:
 
 
 class Feed:
-    """Lines that are written again and again, a few hundred a second."""
+    """Writes the lines repeatedly, a few hundred a second."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.written = 0
         self._lines = cycle(lines)
 
     async def run(self, bootstrap: str) -> None:
-        """Until it is cancelled."""
+        """Writes until it is cancelled."""
         clock = SystemClock()
         async with Producer(bootstrap) as producer:
             while True:

@@ -1,4 +1,4 @@
-"""Lines of logs, and what each one says: who it is about, and what wrote it."""
+"""Finds in a line of a log the user it is about, and the component that wrote it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 SAMPLE = "data/mllib/sample_movielens_data.txt"
-"""In PySpark's wheel: user::movie::rating."""
+"""The path in PySpark's wheel: user::movie::rating."""
 
 UNKNOWN = "-"
 
@@ -25,7 +25,7 @@ WHAT = re.compile(
 
 
 def user_of(line: str) -> str:
-    """The user, or else the host, that a line is about."""
+    """The user of a line, or otherwise the host."""
     if rating := RATING.match(line):
         return f"user {rating['user']}"
     found = WHO.search(line)
@@ -33,7 +33,7 @@ def user_of(line: str) -> str:
 
 
 def component_of(line: str) -> str:
-    """The component that wrote a line; of a rating, the movie."""
+    """The component that wrote a line; for a rating, the movie."""
     if rating := RATING.match(line):
         return f"movie {rating['movie']}"
     found = WHAT.match(line)
@@ -41,7 +41,7 @@ def component_of(line: str) -> str:
 
 
 def lines_in(folder: Path | None) -> Iterator[str]:
-    """The lines of every `*.log` in a folder; without one, PySpark's sample of movie ratings.
+    """The lines of every `*.log` in a folder; without a folder, PySpark's sample of movie ratings.
 
     Raises FileNotFoundError if there is nothing to read.
     """

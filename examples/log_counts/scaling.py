@@ -1,4 +1,4 @@
-"""From one member to three and to two, with a kill -9 in between, while lines come all the time."""
+"""Scales from one member to three and to two, with a kill -9 in between, while lines arrive."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from strandline.local.process import Process
 
 STEP_S_MAX = 60.0
 TASKS = 3 * PARTITIONS
-"""Lines, lines by user, lines by component."""
+"""Tasks for lines, lines by user, and lines by component."""
 
 
 class Members:
-    """Members as processes of their own, `member-1`, `member-2` and so on; none outlives this one."""
+    """Members as processes `member-1`, `member-2` and so on; none outlives this process."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self.running: dict[str, Process] = {}
@@ -33,7 +33,7 @@ class Members:
         self._started = 0
 
     def start(self) -> str:
-        """One more; returns its name. What it prints is in its log in the folder."""
+        """Starts one more. Returns its name. Its output is in its log in the folder."""
         self._started += 1
         name = f"member-{self._started}"
         self.running[name] = Process.spawn(
@@ -48,21 +48,21 @@ class Members:
         return name
 
     async def end(self, name: str, number: signal.Signals) -> None:
-        """Send a signal and wait until it is gone."""
+        """Sends a signal, and waits until the member has ended."""
         process = self.running.pop(name)
         process.send(number)
         await process.wait(STEP_S_MAX)
 
     def check(self) -> None:
-        """Raises ProcessFailed, with the end of its log, if one has ended that should run."""
+        """Raises ProcessFailed, with the end of its log, if a member has ended that should run."""
         for process in self.running.values():
             if not process.alive:
                 raise process.failure("ended")
 
 
 @asynccontextmanager
-async def members(bootstrap: str, folder: Path) -> AsyncIterator[Members]:
-    """All of them are gone at the end, whatever it was."""
+async def running_members(bootstrap: str, folder: Path) -> AsyncIterator[Members]:
+    """Ends all members at the end of the block, also after an error."""
     started = Members(bootstrap, folder)
     try:
         yield started
@@ -72,46 +72,53 @@ async def members(bootstrap: str, folder: Path) -> AsyncIterator[Members]:
 
 
 async def scale(
-    bootstrap: str, folder: Path, lines: Sequence[str], tell: Callable[[str], None], timeout_s: float
+    bootstrap: str, folder: Path, lines: Sequence[str], show_line: Callable[[str], None], timeout_s: float
 ) -> bool:
-    """Play it, telling what happens, and check. Raises RequestTimedOut, ProcessFailed."""
+    """Runs the steps, shows them, and checks the counts. Raises RequestTimedOut, ProcessFailed."""
     await create_topics(bootstrap)
     feed = Feed(lines)
-    async with members(bootstrap, folder) as crew, Admin(bootstrap) as admin, asyncio.TaskGroup() as tasks:
+    async with (
+        running_members(bootstrap, folder) as members,
+        Admin(bootstrap) as admin,
+        asyncio.TaskGroup() as tasks,
+    ):
         feeding = tasks.create_task(feed.run(bootstrap))
 
         async def shared() -> None:
-            shares = await all_run(admin, crew)
-            told = ", ".join(f"{name} runs {count}" for name, count in sorted(shares.items()))
-            tell(f"{told} of {TASKS} tasks; {feed.written:,} lines are written.")
+            shares = await all_run(admin, members)
+            now = ", ".join(f"{name} runs {count}" for name, count in sorted(shares.items()))
+            show_line(f"{now} of {TASKS} tasks; {feed.written:,} lines are written.")
 
-        tell(f"Lines come all the time. {crew.start()} starts; its state and its log are in {folder}.")
-        await shared()
-        tell(
-            f"{crew.start()} and {crew.start()} start. Each learns what it will run, and takes it over then."
+        show_line(
+            f"Lines arrive all the time. {members.start()} starts; its state and its log are in {folder}."
         )
         await shared()
-        tell(
-            "kill -9 of member-2. It is missed after three seconds; what it had not committed is done again."
+        show_line(
+            f"{members.start()} and {members.start()} start. "
+            "Each first learns the state of its tasks, then takes them over."
         )
-        await crew.end("member-2", signal.SIGKILL)
         await shared()
-        tell(f"{crew.start()} starts in its place.")
+        show_line(
+            "kill -9 of member-2. The group notices after three seconds; its uncommitted work is done again."
+        )
+        await members.end("member-2", signal.SIGKILL)
         await shared()
-        tell("SIGTERM to member-1: it hands over all that it runs, and goes when it has nothing left.")
-        await crew.end("member-1", signal.SIGTERM)
+        show_line(f"{members.start()} starts in its place.")
+        await shared()
+        show_line("SIGTERM to member-1: it hands over all of its tasks, and ends when it has none left.")
+        await members.end("member-1", signal.SIGTERM)
         await shared()
         feeding.cancel()
         return await check(bootstrap, timeout_s)
 
 
-async def all_run(admin: Admin, crew: Members) -> Mapping[str, int]:
-    """How many partitions each member has, once all are had and shared evenly."""
+async def all_run(admin: Admin, members: Members) -> Mapping[str, int]:
+    """The number of partitions of each member, once all are assigned and shared evenly."""
     clock = SystemClock()
     deadline = clock.monotonic() + STEP_S_MAX
     shares: Mapping[str, int] = {}
     while clock.monotonic() < deadline:
-        crew.check()
+        members.check()
         try:
             group = (await admin.describe_group(APPLICATION)).group
         except GroupIdNotFound:
@@ -119,7 +126,7 @@ async def all_run(admin: Admin, crew: Members) -> Mapping[str, int]:
         if group is not None:
             shares = {member.client_id: len(member.owned) for member in group.members}
             even = shares and max(shares.values()) - min(shares.values()) <= 1
-            if shares.keys() == crew.running.keys() and sum(shares.values()) == TASKS and even:
+            if shares.keys() == members.running.keys() and sum(shares.values()) == TASKS and even:
                 return shares
         await clock.sleep(0.1)
     raise RequestTimedOut(f"after {STEP_S_MAX:.0f} s {TASKS} tasks are not shared evenly: {shares}")
