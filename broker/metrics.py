@@ -43,7 +43,7 @@ AT_MIN_ISR: Final = gauge(
 )
 OFFLINE_REPLICAS: Final = gauge(
     "kafka_server_replicamanager_offlinereplicacount",
-    "Replicas here whose log failed or is damaged: they neither lead nor follow until that is mended.",
+    "Replicas here whose log failed or is damaged: they neither lead nor follow until it is repaired.",
 )
 REASSIGNING: Final = gauge(
     "kafka_server_replicamanager_reassigningpartitions", "Partitions led here that are being reassigned."

@@ -224,7 +224,7 @@ class BrokerSession:
     def _refused(self, replica: Replica, error: StrandlineError) -> None:
         """Handles a refusal by a broker that this one took for the leader: finds out which broker leads."""
         logger.info(
-            "not the leader any more",
+            "no longer the leader",
             partition=str(replica.name),
             leader=replica.leader,
             reason=error.message,

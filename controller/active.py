@@ -126,7 +126,7 @@ class ActiveController:
         """Returns the result of `work`, which continues if the caller is cancelled."""
         if self._tasks is None:
             work.close()
-            raise NotController("this controller is not active any more")
+            raise NotController("this controller is no longer active")
         task = self._tasks.create_task(_caught(work))
         await asyncio.wait((task,))
         if task.cancelled():

@@ -26,7 +26,7 @@ EPOCH: Final = gauge("strandline_controller_epoch", "The epoch of the active con
 TOPICS: Final = gauge(f"{_KAFKA}globaltopiccount", "Topics.")
 PARTITIONS: Final = gauge(f"{_KAFKA}globalpartitioncount", "Partitions.")
 OFFLINE: Final = gauge(
-    f"{_KAFKA}offlinepartitionscount", "Partitions that nobody who is alive leads: no reads, no writes."
+    f"{_KAFKA}offlinepartitionscount", "Partitions without a live leader: no reads, no writes."
 )
 NOT_PREFERRED: Final = gauge(
     f"{_KAFKA}preferredreplicaimbalancecount", "Partitions that are led, but not by their first replica."

@@ -253,7 +253,7 @@ class Elector:
             state = znodes.load_isr(name.topic, name.partition, node.data)
         except znodes.UnreadableZnode as error:  # no election is decided by an unreadable znode
             if self._waiting.get(replica.key) != error.message:
-                logger.error("no election until a znode is mended", reason=error.message)
+                logger.error("no election until a znode is repaired", reason=error.message)
             self._waiting[replica.key] = error.message
             self._later([vacancy])
             return None

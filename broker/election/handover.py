@@ -111,7 +111,7 @@ class Handover:
                     await news.wait()
                     news.clear()
         except TimeoutError:
-            logger.debug("nobody was seen to take over", partition=str(replica.name))
+            logger.debug("no successor was seen to take over", partition=str(replica.name))
         finally:
             replica.unlisten(news.set)
 

@@ -75,7 +75,7 @@ def _above(found: EpochNode, known: LeaderEpoch) -> znodes.Epochs:
     if known <= found.latest:
         return found.epochs
     logger.error(
-        "ZooKeeper was set back: epochs go on above those that are known here",
+        "ZooKeeper was set back: epochs continue above those that are known here",
         epoch=found.latest,
         known=known,
     )

@@ -292,7 +292,7 @@ class Leadership:
                 case CutOff():
                     self._cut_off(effect)
                 case StepDown():
-                    raise AssertionError("a turn never steps down by itself")
+                    raise AssertionError("a turn never steps down")
         # The log's own end: records that wait for a sync are accepted too, and count for `core` only later.
         if self.draining and not core.queue and core.high_watermark == self.replica.log.log_end_offset:
             self._drained.set()
@@ -301,7 +301,7 @@ class Leadership:
     def _cut_off(self, effect: CutOff) -> None:
         """Stops waiting for a replica that does not close, so that its reassignment continues."""
         logger.error(
-            "a replica did not close: the reassignment goes on without it",
+            "a replica did not close: the reassignment continues without it",
             partition=str(self.replica.name),
             epoch=self.epoch,
             brokers=list(effect.brokers),

@@ -103,7 +103,7 @@ class Reassigning:
                 self._operations(move, state, requests)
             )
         except (MultiFailed, ConnectionLost) as error:
-            logger.info("not reassigned, or nobody knows yet", partition=str(name), reason=str(error))
+            logger.info("not reassigned, or the outcome is unknown", partition=str(name), reason=str(error))
             await self._look_again()
             found, version = await read_isr(self._session, self._clock, name)
             if found is not None and found.leader_epoch == epoch:

@@ -36,7 +36,7 @@ class ReplicationService:
         if first is None:
             return
         if first.hello is None:
-            raise InvalidRequest("the first message of a replication stream says who follows")
+            raise InvalidRequest("the first message of a replication stream must name the follower")
         stream = await self._followers.open(first.hello)
         try:
             async with asyncio.TaskGroup() as tasks:

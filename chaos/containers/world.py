@@ -171,7 +171,7 @@ class ContainerWorld:
     async def wait_serving(self) -> None:
         """Waits until a client on the host sees all brokers registered and a controller active."""
         deadline = _CLOCK.monotonic() + SERVING_S_MAX
-        seen = "nobody answered"
+        seen = "no broker answered"
         while _CLOCK.monotonic() < deadline:
             try:
                 async with Admin(BOOTSTRAP) as admin:

@@ -287,7 +287,7 @@ def _partition_legend(axes: Axes, brokers: Iterable[int], unclean: bool) -> None
     handles: list[Any] = [
         *(Patch(color=_colour(broker), label=f"broker {broker}") for broker in brokers),
         Patch(facecolor="white", edgecolor=_RED, hatch="/////", label="no leader"),
-        Patch(facecolor="white", edgecolor=_GREY, linewidth=0.5, label="nobody answered"),
+        Patch(facecolor="white", edgecolor=_GREY, linewidth=0.5, label="no broker answered"),
         Patch(color=_RED, label=f"no acknowledged\nwrite for > {GAP_SHOWN_MS / 1000:g} s"),
     ]
     if unclean:

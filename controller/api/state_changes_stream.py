@@ -88,7 +88,7 @@ class StateChangeStreams:
             if addresses:
                 return addresses
             if not query.follow:
-                raise BrokerNotAvailable("no broker is alive: nobody has the records of state changes")
+                raise BrokerNotAvailable("no broker is alive to read the records of state changes from")
             await self._clock.sleep(LOOK_S)
 
     async def _read(

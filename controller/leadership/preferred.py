@@ -113,7 +113,7 @@ async def _have_elected(
 def _outcome(each: _There, leader: BrokerId) -> PartitionResult:
     if leader == each.preferred:
         return PartitionResult(each.name)
-    leads = "nobody leads" if leader == NO_BROKER else f"broker {leader} leads"
+    leads = "no broker leads" if leader == NO_BROKER else f"broker {leader} leads"
     error = RequestTimedOut(
         f"{each.name}: {leads}, broker {each.preferred} does not after {WAIT_S_MAX:.0f} s; it may yet"
     )

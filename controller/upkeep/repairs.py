@@ -59,7 +59,7 @@ class Mending:
     async def _call_elections(self, mends: Sequence[CallElection]) -> None:
         for mend in mends:
             logger.warning(
-                "mending: nobody leads, though a replica could",
+                "repair: no broker leads, though a replica could",
                 partition=str(mend.partition),
                 broker=mend.broker,
                 epoch=mend.partition.state.leader_epoch,
@@ -75,7 +75,7 @@ class Mending:
         partitions = {mend.partition.key: mend.partition for mend in mends}
         for mend in mends:
             logger.warning(
-                "mending: an assigned replica is not in sync, and nothing was asked of it",
+                "repair: an assigned replica is not in sync, and has no request",
                 partition=str(mend.partition),
                 broker=mend.broker,
             )
@@ -99,12 +99,12 @@ class Mending:
                 if await self._remove([Delete(path, standing.version)]):
                     await self._remove([Delete(znodes.reassigned_topic(standing.topic))])
                     logger.warning(
-                        "mending: a reassignment of a topic that is gone",
+                        "repair: a reassignment of a topic that is gone",
                         partition=f"{standing.topic}-{standing.partition}",
                         topic_id=standing.topic_id,
                     )
             case DropNotices(broker, count):
-                logger.info("mending: election notices of a dead broker", broker=broker, znodes=count)
+                logger.info("repair: election notices of a dead broker", broker=broker, znodes=count)
                 await self._drop_notices(broker)
             case _:
                 return

@@ -84,7 +84,7 @@ def not_elected(epochs: Epochs) -> Iterator[Finding]:
         for epoch, leader_epoch in of_partition.items():
             winners = [event.broker for event in leader_epoch.elections]
             if len(winners) != 1:
-                who = " and ".join(map(str, winners)) or "nobody"
+                who = " and ".join(map(str, winners)) or "no broker"
                 yield _finding(leader_epoch.all[0], f"in epoch {epoch} {who} was elected")
             for event in (*leader_epoch.changes, *leader_epoch.resignations):
                 if event.broker not in winners:

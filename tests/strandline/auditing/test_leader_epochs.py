@@ -53,7 +53,7 @@ def _set(at: int, **facts: object) -> Callable[[Story], None]:
     [
         (_set(3, broker=BrokerId(3), isr=brokers(3)), "and epoch 4 began with broker 3 of (3,)"),
         (_set(3, isr=brokers(2, 3)), "[1, 2] were in sync, and epoch 4 began with broker 2 of (2, 3)"),
-        (lambda story: story.pop(3), "in epoch 4 nobody was elected"),
+        (lambda story: story.pop(3), "in epoch 4 no broker was elected"),
         (lambda story: story.append(replace(story[3], broker=BrokerId(1))), "in epoch 4 2 and 1 was elected"),
         (_set(1, broker=BrokerId(2)), "broker 2 did isr-1-7 in epoch 1, which it did not win"),
         (lambda story: story.append(story[2]), "epoch 1 was given up more than once: resign-1, resign-1"),
