@@ -1,4 +1,4 @@
-"""What a broker counts while it works, and what a scrape reads off its live objects."""
+"""The counters of a working broker, and a scrape's readings of its live objects."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def has(leader: Led, broker: BrokerId, end: int) -> None:
 
 
 async def test_a_leader_counts_records_and_bytes_once_however_often_a_batch_comes() -> None:
-    """BrokerTopicMetrics' MessagesIn and BytesIn: a repetition that the producer's sequence tells is a
+    """BrokerTopicMetrics' MessagesIn and BytesIn: a repetition that the producer's sequence reveals is a
     request, and no message."""
     async with leading(open_replica(), 5) as leader:
         records = batch("a", "b", "c", producer=(7, 0))
@@ -136,7 +136,7 @@ def test_a_cut_tells_how_much_of_it_had_been_committed() -> None:
 
 
 async def test_an_election_counts_at_the_broker_that_won_it(tmp_path: Path) -> None:
-    """There is no controller that elects; an unclean one is told apart (CORRECTNESS T11, seed 003)."""
+    """No controller elects; an unclean election is counted separately (CORRECTNESS T11, seed 003)."""
     async with seated(tmp_path) as seat:
         await _elect(seat, led_by(1, 1, 2, 3, epoch=5))
         total = seat.manager.counts.broker
@@ -269,8 +269,8 @@ async def test_a_leader_tells_what_its_isr_lacks(manager: ReplicaManager) -> Non
     assert told == {(1, 2, 3): (0, 0, 0), (1, 2): (1, 1, 0), (1,): (1, 0, 1)}
 
 
-async def test_replicas_that_a_reassignment_adds_are_not_missed(manager: ReplicaManager) -> None:
-    """As in Kafka since KIP-455: it is the move's business, and told as such."""
+async def test_replicas_that_a_reassignment_adds_are_not_counted_as_missing(manager: ReplicaManager) -> None:
+    """As in Kafka since KIP-455: the move is under way, and has its own metric."""
     metrics = metrics_of(manager)
     replica = manager.create(NAME, KEY, TopicConfig())
     moving = Reassignment(KEY.topic_id, (BrokerId(3), BrokerId(4)), (BrokerId(1), BrokerId(2)))
@@ -313,7 +313,7 @@ async def test_what_is_told_grows_with_topics_and_not_with_partitions(manager: R
 
 
 async def test_a_topic_without_traffic_has_no_series(manager: ReplicaManager) -> None:
-    """As in Kafka: of a thousand topics that a broker only follows it tells one number each."""
+    """As in Kafka: a thousand topics that a broker only follows add one number each."""
     metrics = metrics_of(manager)
     replica = manager.create(NAME, KEY, TopicConfig())
     replica.counts.replication_bytes_in += 7

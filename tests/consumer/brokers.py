@@ -102,7 +102,7 @@ class SlowClock(FastClock):
 
 
 class Parts:
-    """What a consumer is made of, without a membership: partitions are assigned and filled by the test."""
+    """The parts of a consumer, without a membership: the test assigns and fills the partitions."""
 
     def __init__(self, clock: FastClock | None = None, **settings: Any) -> None:
         self.brokers = Brokers()
@@ -138,7 +138,7 @@ class Parts:
         await self.scope.stop()
 
     def assign(self, *names: TopicPartition, offset: int = 0) -> None:
-        """With a position, and led by nobody, so that nothing is fetched."""
+        """Assign with a position and without a leader, so that nothing is fetched."""
         self.reader.positions.add(names)
         for name in names:
             self.reader.positions.seek(name, offset)

@@ -1,5 +1,5 @@
-"""What an application hands over is refused at the call, by name and value: never a bare TypeError, and never
-an error of the coordinator about something else."""
+"""An application's arguments are checked at the call, by name and value: never a bare TypeError, and never an
+error of the coordinator about something else."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_what_are_no_changes_of_tasks(given: object) -> None:
 
 
 def test_changes_of_tasks() -> None:
-    """A rate may be what a division gave: what is no number is not told."""
+    """A rate may be the result of a division: a value that is no finite number is left out."""
     changes = [RUNS, replace(RUNS, lag=-5, records_per_s=float("nan"), remaining_ms=10**30)]
     assert arguments.task_changes(iter(changes)) == changes
     assert arguments.task_changes([]) == []

@@ -1,4 +1,5 @@
-"""A close in peace commits all that was handed out and is done with, whichever task ran the get calls."""
+"""A regular close commits all records that were handed out and processed, in any task that ran the get
+calls."""
 
 from __future__ import annotations
 

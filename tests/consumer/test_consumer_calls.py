@@ -1,4 +1,4 @@
-"""What a consumer says of its own end, and how it refuses to ask for a rebalance that there cannot be."""
+"""A consumer's report of its own end, and its refusal of impossible requests for a rebalance."""
 
 from __future__ import annotations
 

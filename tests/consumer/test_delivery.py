@@ -1,4 +1,4 @@
-"""What was handed out is in hand until the application says that it is done: by a get call, or a commit."""
+"""Handed-out records are in hand until the application is done with them: by a get call, or a commit."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ async def test_an_application_that_asks_again_at_once_does_not_starve_the_loop(k
         await asking
 
 
-async def test_records_of_others_come_at_once_though_an_error_stands() -> None:
-    """What is wrong with one partition is raised again and again, and keeps no other one waiting."""
+async def test_records_of_other_partitions_come_at_once_while_an_error_stands() -> None:
+    """The error of one partition is raised repeatedly, and delays no other partition."""
     async with Parts(retry_backoff_ms=60_000, retry_backoff_ms_max=60_000) as parts:
         parts.assign(A, B)
         parts.wakeups.note(A, CoordinatorNotAvailable("no position can be had"))
@@ -206,9 +206,9 @@ async def test_a_fatal_error_is_raised_for_ever() -> None:
                 _ = await call()
 
 
-async def test_offsets_that_compaction_left_without_records_are_passed_over() -> None:
-    """The position moves on, and nobody has them in hand; behind a record they wait with it until it is
-    done."""
+async def test_offsets_without_records_after_compaction_are_skipped() -> None:
+    """The position moves past them, and they are never in hand; behind a record they wait with it until it is
+    processed."""
     async with Parts() as parts:
         parts.assign(A)
         state = parts.reader.positions[A]

@@ -1,4 +1,4 @@
-"""How positions are found: each for itself, whatever becomes of the others."""
+"""Finds each partition's position independently of the others."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Log(Parts):
         return plan is not None and name in [wanted.name for wanted in plan.wanted]
 
     async def all(self) -> list[tuple[int, int]]:
-        """What one get call hands out."""
+        """The result of one get call."""
         found = await self.delivery.getmany((), 0, None)
         return [(record.partition, record.offset) for records in found.values() for record in records]
 
@@ -104,7 +104,7 @@ async def test_it_is_raised_with_all_that_there_is_to_say(bad: Callable[[int], b
 
 
 async def test_it_is_raised_again_where_a_get_call_would_wait_for_nothing_else() -> None:
-    """An application that passes over the error is not left to wait for ever."""
+    """An application that ignores the error is not left waiting forever."""
     async with Log() as log:
         log.fetched(A, BAD["noise"](0))
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""What a controller tells Prometheus: the cluster by the active one alone, and each one's own state."""
+"""A controller's metrics: only the active one reports the cluster, each one its own state."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def read(controller: Running) -> Read:
     )
 
 
-async def test_the_active_one_tells_of_the_cluster_and_of_every_brokers_queue(
+async def test_the_active_one_reports_the_cluster_and_every_brokers_queue(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """Brokers that are registered and do nothing: nobody leads, and the requests for them grow old. One of
-    them is gone: its queue is told all the same (docs/run/operations.md, "What to alarm on")."""
+    """Brokers that are registered and do nothing: there is no leader, and the requests for them grow old. One
+    of them is gone: its queue is reported nevertheless (docs/run/operations.md, "What to alarm on")."""
     session, dying = await open_session(), await open_session()
     await register(session, [1, 2])
     await register(dying, [3])
@@ -87,8 +87,8 @@ async def test_the_active_one_tells_of_the_cluster_and_of_every_brokers_queue(
         assert found("strandline_zookeeper_watches") == 0  # docs/design.md: it sets none
 
 
-async def test_a_standby_tells_of_itself_only(zookeeper: str) -> None:
-    """Two that told of the cluster would double its sums."""
+async def test_a_standby_reports_only_itself(zookeeper: str) -> None:
+    """Two reports of the cluster would double its sums."""
     async with running(zookeeper, 1) as active:
         await active.wait_active()
         async with running(zookeeper, 2) as standby:

@@ -65,10 +65,10 @@ async def test_on_sigterm_it_stops_cleanly_and_gives_its_role_up_at_once(
         assert await session.exists(znodes.CONTROLLER) is None
 
 
-async def test_it_waits_for_zookeeper_and_goes_on_after_zookeeper_was_away(
+async def test_it_waits_for_zookeeper_and_continues_after_an_outage(
     own_zookeeper: ZooKeeperProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §9: it answers health from the start, and SERVING once it knows who is active."""
+    """DESIGN §9: it answers health checks from the start, and SERVING once it knows the active controller."""
     address = own_zookeeper.address
     await own_zookeeper.kill()
     controller = ControllerProcess(1, address, tmp_path)

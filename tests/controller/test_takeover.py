@@ -205,10 +205,10 @@ async def every_start_was_taken_back(session: Coordination, broker: int) -> bool
 
 
 @pytest.mark.parametrize(("step", "partitions"), DELETION_STEPS)
-async def test_a_deletion_goes_on_under_the_next_controller_wherever_it_was_interrupted(
+async def test_the_next_controller_continues_a_deletion_from_any_interruption(
     zookeeper: str, open_session: SessionFactory, tmp_path: Path, step: str, partitions: int
 ) -> None:
-    """CORRECTNESS E7; each replica is told exactly once, under the topic's id (Q1)."""
+    """CORRECTNESS E7; each replica gets exactly one request, under the topic's id (Q1)."""
     session = await open_session()
     await register(session, [1, 2])
     async with process(1, zookeeper, tmp_path, crash_points=step) as one:

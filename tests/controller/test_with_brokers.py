@@ -17,7 +17,7 @@ TOPICS = 80
 
 
 async def keeps(cluster: LocalCluster, broker: int, topic_id: str, partitions: int) -> None:
-    """Return once a broker's folder holds so many partitions of this incarnation of a topic."""
+    """Return once a broker's folder holds this number of partitions of this incarnation of a topic."""
 
     def kept() -> bool:
         names = [path.name for path in cluster.data_dir(broker).iterdir()]

@@ -33,8 +33,8 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
 
 
 async def test_a_leader_that_was_deposed_unnoticed_learns_it_from_its_successor(seat: Seat) -> None:
-    """CORRECTNESS E1, E6: on a partition without traffic nothing else would ever tell it, and it would
-    answer reads with an old end of the log for ever."""
+    """CORRECTNESS E1, E6: on a partition without traffic it has no other way to learn of it, and it would
+    answer reads with an old end of the log forever."""
     seat.lead(5)
     seat.write(led_by(3, 1, 3, epoch=6))
     await seat.coordination.create(
@@ -50,7 +50,7 @@ async def test_a_leader_that_was_deposed_unnoticed_learns_it_from_its_successor(
 
 
 async def test_a_deposed_leader_stops_even_if_its_successor_is_gone_already(seat: Seat) -> None:
-    """CORRECTNESS E1: it is no member of the ISR any more, so it waits, and does not lead meanwhile."""
+    """CORRECTNESS E1: it is no longer a member of the ISR, so it waits, and does not lead meanwhile."""
     seat.lead(5)
     seat.write(led_by(3, 3, epoch=6))
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 3}
@@ -59,8 +59,8 @@ async def test_a_deposed_leader_stops_even_if_its_successor_is_gone_already(seat
     assert seat.record == led_by(3, 3, epoch=6)
 
 
-async def test_a_notice_that_comes_while_the_claim_is_made_deposes_nobody(seat: Seat) -> None:
-    """DESIGN §4: who leads by record and in fact leads on."""
+async def test_a_notice_that_comes_during_the_claim_deposes_no_leader(seat: Seat) -> None:
+    """DESIGN §4: the leader of record that exercises its leadership continues."""
     taken, go_on = seat.coordination.hold()
     seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     seat.elector.vacant(seat.replica)
@@ -75,8 +75,8 @@ async def test_a_notice_that_comes_while_the_claim_is_made_deposes_nobody(seat: 
 # --- suspicion ----------------------------------------------------------------------------------------
 
 
-async def test_who_waits_because_of_a_suspicion_follows_once_it_is_cleared(seat: Seat) -> None:
-    """CORRECTNESS H10, T5: outside the ISR a suspect's follower may not stand; it must not wait for ever."""
+async def test_a_replica_that_waits_because_of_a_suspicion_follows_once_it_is_cleared(seat: Seat) -> None:
+    """CORRECTNESS H10, T5: outside the ISR a suspect's follower may not stand; it must not wait forever."""
     seat.write(led_by(1, 1, 3, epoch=6))
     seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     seat.elector.vacant(seat.replica)
@@ -96,9 +96,9 @@ async def test_a_suspect_is_deposed_and_leaves_the_isr(seat: Seat) -> None:
     assert seat.replica.log.epochs.latest == 6  # T4: written before anything is appended
 
 
-async def test_who_is_cut_off_from_its_peers_takes_nothing(seat: Seat) -> None:
-    """CORRECTNESS H5, E1: it reaches ZooKeeper, and nobody else. It led every partition with an ISR of itself
-    alone, and refused every record, while the others were well."""
+async def test_a_broker_that_is_cut_off_from_its_peers_takes_no_partition(seat: Seat) -> None:
+    """CORRECTNESS H5, E1: it reaches ZooKeeper, and no other broker. It led every partition with an ISR of
+    itself alone, and refused every record, while the others were well."""
     seat.silent.add(BrokerId(3))
     seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     await seat.looked(times=3)
@@ -146,7 +146,7 @@ async def test_nobody_stands_while_the_leader_may_count_on_what_it_was_told_last
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
 async def test_a_claim_whose_reply_is_lost_is_made_again_in_another_epoch(seat: Seat, applied: bool) -> None:
-    """CORRECTNESS I4, E7, E9: nobody leads in an epoch that it may or may not have won."""
+    """CORRECTNESS I4, E7, E9: no broker leads in an epoch that it may or may not have won."""
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.coordination.lose(applied=applied)
     seat.elector.vacant(seat.replica)
@@ -202,9 +202,9 @@ def _queued(seat: Seat, broker: int) -> list[StateChange]:
     ]
 
 
-async def test_nobody_leads_by_an_assignment_that_is_over(seat: Seat) -> None:
-    """CORRECTNESS E16: AR became another one, unheard of: the claim is refused, AR is read again, and the
-    claim that follows is made by it. Broker 3 is no replica any more, and no member of the ISR."""
+async def test_no_broker_leads_by_an_outdated_assignment(seat: Seat) -> None:
+    """CORRECTNESS E16: AR changed unnoticed: the claim is refused, AR is read again, and the next claim uses
+    it. Broker 3 is no longer a replica, nor a member of the ISR."""
     path = znodes.replicas(*NAME)
     seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED, 0), TopicConfig())
     seat.tree.apply(SetData(path, znodes.dump_replicas(ASSIGNED[:2]), -1), owner=0)
@@ -229,8 +229,8 @@ async def test_whoever_is_elected_goes_on_with_the_reassignment_that_stands(seat
     assert seat.replica.assigned == wanted.grown
 
 
-async def test_outside_the_isr_nobody_stands(seat: Seat) -> None:
-    """DESIGN §4, CORRECTNESS E2: unless unclean election is allowed, and its loss is told exactly."""
+async def test_outside_the_isr_no_replica_stands(seat: Seat) -> None:
+    """DESIGN §4, CORRECTNESS E2: unless unclean election is allowed, and its exact loss is reported."""
     seat.write(led_by(NO_BROKER, 1, epoch=5))
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
@@ -255,7 +255,8 @@ async def test_a_life_that_lost_its_tail_does_not_stand(seat: Seat) -> None:
 
 
 async def test_a_log_that_fails_as_it_is_elected_resigns(seat: Seat) -> None:
-    """CORRECTNESS E14, T4: one bad disk costs one leadership; the broker and its other partitions go on."""
+    """CORRECTNESS E14, T4: one bad disk costs one leadership; the broker and its other partitions
+    continue."""
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.followed)
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
@@ -268,11 +269,11 @@ async def test_a_log_that_fails_as_it_is_elected_resigns(seat: Seat) -> None:
     assert seat.replica.log.failed is not None
 
 
-async def test_a_follower_whose_port_is_closed_leaves_at_once_and_returns_when_it_is_heard_of(
+async def test_a_follower_whose_port_is_closed_leaves_at_once_and_returns_when_it_fetches(
     seat: Seat,
 ) -> None:
-    """CORRECTNESS I6: its registration stays until its session ends, which nobody has to wait for. If it was
-    not gone after all, it comes back as whoever has caught up does."""
+    """CORRECTNESS I6: its registration stays until its session ends, and commits do not wait for that. If it
+    was alive after all, it comes back like any replica that has caught up."""
     seat.lead(5)
     life = seat.registration.live[BrokerId(3)].epoch
 

@@ -53,7 +53,7 @@ class Desk:
     # --- what broker 2 does ----------------------------------------------------------------------
 
     def lead(self, number: int = 0, *, epoch: int = 5) -> Leadership:
-        """Lead this partition of the topic; nobody is behind."""
+        """Lead this partition of the topic; no follower is behind."""
         seat, manager = self.seat, self.seat.manager
         key = PartitionKey(KEY.topic_id, PartitionId(number))
         replica = manager.create(TopicPartition(NAME.topic, number), key, TopicConfig())
@@ -83,7 +83,7 @@ class Desk:
 
     @property
     def multis(self) -> list[Sequence[Operation]]:
-        """That it wrote, or tried to, to give leaderships away."""
+        """The writes, or tries, that give leaderships away."""
         return [m for m in self.seat.coordination.multis if any(isinstance(o, Delete) for o in m)]
 
     # --- what ZooKeeper has ----------------------------------------------------------------------
@@ -107,12 +107,12 @@ class Desk:
         self.seat.tree.apply(SetData(znodes.drain(broker), znodes.dump_drain(drain)), owner=0)
 
     def leader(self, number: int = 0) -> BrokerId:
-        """Of record."""
+        """The leader of record."""
         node = self.seat.tree.nodes[znodes.isr(NAME.topic, number)]
         return znodes.load_isr(NAME.topic, number, node.data).leader
 
     def notices(self, broker: BrokerId) -> list[list[ElectionNotice]]:
-        """What was left for this broker, by znode."""
+        """The notices to this broker, by znode."""
         path = znodes.elections(broker)
         return [
             queue_znodes.load_notices(self.seat.tree.nodes[f"{path}/{child}"].data)
@@ -120,7 +120,7 @@ class Desk:
         ]
 
     def named(self, broker: BrokerId) -> set[int]:
-        """The partitions that this broker was told to lead."""
+        """The partitions that the notices name for this broker."""
         return {notice.key.partition for notices in self.notices(broker) for notice in notices}
 
 
@@ -151,11 +151,11 @@ async def test_a_thousand_leaderships_are_given_up_in_few_writes(desk: Desk) -> 
 
 
 @pytest.mark.parametrize(("min_insync", "isr"), [(1, (1, 3)), (2, (1, 3)), (3, (1, 2, 3))])
-async def test_who_shuts_down_leaves_the_isr_if_enough_others_are_in_it(
+async def test_a_broker_that_shuts_down_leaves_the_isr_if_enough_others_are_in_it(
     desk: Desk, min_insync: int, isr: tuple[int, ...]
 ) -> None:
-    """CORRECTNESS H5: nobody's commit waits for one that is about to go; below min.insync.replicas there
-    would be none at all."""
+    """CORRECTNESS H5: no commit waits for a broker that is about to end; below min.insync.replicas there
+    would be no commits at all."""
     replica = desk.lead(1).replica
     replica.config = TopicConfig(min_insync_replicas=min_insync)
     await desk.handover.leave_all()
@@ -163,8 +163,9 @@ async def test_who_shuts_down_leaves_the_isr_if_enough_others_are_in_it(
     assert set(znodes.load_isr(NAME.topic, 1, node.data).isr_ids) == set(isr)
 
 
-async def test_one_that_another_leads_by_now_is_in_nobodys_way(desk: Desk) -> None:
-    """CORRECTNESS E7: its compare-and-set fails, and with it the multi of all; then each goes by itself."""
+async def test_a_partition_with_another_leader_does_not_block_the_others(desk: Desk) -> None:
+    """CORRECTNESS E7: its compare-and-set fails, and with it the multi of all; then each is written
+    separately."""
     led = [desk.lead(number) for number in range(1, 6)]
     disturbed = znodes.isr(NAME.topic, 3)
     tree = desk.seat.tree
@@ -259,7 +260,7 @@ async def test_a_leadership_that_is_yielded_is_drained_first_and_says_why(desk: 
 
 
 async def test_one_that_is_not_drained_in_time_is_led_on_and_loses_nothing(desk: Desk) -> None:
-    """A follower is slow: producers wait for a moment, and then this leader goes on."""
+    """A follower is slow: producers wait for a moment, and then this leader continues."""
     leadership = desk.lead(1)
     desk.produce(leadership)
     began = CLOCK.monotonic()
@@ -293,8 +294,8 @@ async def test_nothing_is_given_to_one_that_cannot_lead_by_the_latest_word(desk:
 
 
 @pytest.mark.parametrize("applied", [True, False])
-async def test_nothing_is_accepted_until_it_is_known_what_was_written(desk: Desk, applied: bool) -> None:
-    """CORRECTNESS E1: with acks=1 it would be acknowledged by one who leads no longer."""
+async def test_nothing_is_accepted_until_the_outcome_of_the_write_is_known(desk: Desk, applied: bool) -> None:
+    """CORRECTNESS E1: with acks=1 a former leader would acknowledge it."""
     leadership = desk.lead(1)
     desk.seat.coordination.lose(applied=applied)
     async with asyncio.TaskGroup() as tasks:
@@ -341,7 +342,7 @@ async def test_who_gave_it_away_is_the_last_to_take_it_back(desk: Desk) -> None:
 
 
 async def test_a_shutdown_takes_over_what_is_being_yielded(desk: Desk) -> None:
-    """It is not accepted again for a yield that failed, once everything is to be left."""
+    """After a yield that failed, the leader accepts no request again if the broker is shutting down."""
     leadership = desk.lead(1)
     desk.produce(leadership)
     async with asyncio.TaskGroup() as tasks:
@@ -355,7 +356,7 @@ async def test_a_shutdown_takes_over_what_is_being_yielded(desk: Desk) -> None:
 
 
 async def test_a_session_that_ends_ends_every_handover_with_it(desk: Desk) -> None:
-    """CORRECTNESS E13: whoever waits for a write that another one leads learns it as that one does."""
+    """CORRECTNESS E13: a handover that waits for the write of another one ends like that one."""
     led = [desk.lead(number) for number in range(1, 31)]
     told: list[Leadership] = []
     reached, go_on = desk.seat.coordination.hold()
@@ -375,7 +376,7 @@ async def test_a_session_that_ends_ends_every_handover_with_it(desk: Desk) -> No
     assert len(told) == len(led)
 
 
-# --- who asks -----------------------------------------------------------------------------------------
+# --- requested handovers ------------------------------------------------------------------------------
 
 
 def of(replica: Replica, *, give_to: int = NO_BROKER, epoch: int = 5) -> ElectionNotice:
@@ -407,7 +408,7 @@ async def test_a_notice_has_leadership_given_and_delays_no_other(desk: Desk) -> 
     "late", [{"epoch": 4, "give_to": 1}, {"epoch": 6, "give_to": 1}, {"give_to": 2}, {"give_to": 7}]
 )
 async def test_a_notice_that_does_not_fit_changes_nothing(desk: Desk, late: dict[str, int]) -> None:
-    """CORRECTNESS E6: of another epoch, for itself, for one that nobody knows."""
+    """CORRECTNESS E6: a notice for another epoch, for the broker itself, or for an unknown broker."""
     leadership = desk.lead(1)
     running = desk.seat.tasks.create_task(desk.balancing.run())
     desk.balancing.asked(of(leadership.replica, **late))
@@ -431,7 +432,7 @@ async def test_the_preferred_replica_gets_what_it_may_have(desk: Desk) -> None:
     desk.seat.tree.apply(Delete(znodes.drain(FIRST)), owner=0)
     checking = desk.seat.tasks.create_task(desk.balancing.check())
     taken: set[int] = set()
-    while not checking.done():  # broker 1 takes over as it is told
+    while not checking.done():  # broker 1 takes over, as the notice asks
         for number in desk.named(FIRST) - taken:
             taken.add(number)
             replica = led[number - 1].replica

@@ -27,7 +27,7 @@ from tests.waiting import eventually
 BEFORE = BrokerEpoch(15)
 """The life of broker 2 that power ended."""
 RECORDS, COMMITTED = 3, 5
-"""What is left of its log, and where its checkpoint had the HW."""
+"""The remains of its log, and the HW in its checkpoint."""
 
 
 @pytest.fixture
@@ -96,10 +96,10 @@ async def test_it_says_what_it_has_and_waits_for_the_other_member(seat: Seat) ->
 
 
 @pytest.mark.parametrize(("end", "leads"), [(RECORDS + 1, False), (RECORDS - 1, True)])
-async def test_the_last_to_say_what_it_has_leads_or_notifies_the_one_that_will(
+async def test_the_last_statement_leads_or_notifies_the_one_that_will(
     seat: Seat, end: int, leads: bool
 ) -> None:
-    """DESIGN §4: the `isr` znode is not watched; the notice is what tells the other one at once."""
+    """DESIGN §4: the `isr` znode is not watched; only the notice reaches the other one at once."""
     await seat.coordination.ensure_path(znodes.elections(1))
     seat.registration.live = {b: LIVE[b] for b in (BrokerId(1), ME)}
     seat.write(replace(led_by(NO_BROKER, epoch=5), isr=in_sync(1), statements=(statement(1, end),)))

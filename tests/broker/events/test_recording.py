@@ -1,4 +1,5 @@
-"""Elections, resignations and ISR changes are told with their reasons, and none is lost with its writer."""
+"""Elections, resignations and ISR changes are recorded with their reasons, and none is lost with its
+writer."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ from tests.waiting import eventually
 
 FIRST, SECOND, THIRD = ASSIGNED
 LONG_MS = 600_000
-"""Nobody is late because the machine is busy."""
+"""Long enough that no follower is late because the machine is busy."""
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ async def test_a_leader_that_came_back_in_another_life(seat: Seat) -> None:
 
 
 async def test_a_claim_that_was_never_exercised(seat: Seat) -> None:
-    """CORRECTNESS E7: by record broker 2 leads, and nobody told it."""
+    """CORRECTNESS E7: by record broker 2 leads, and it does not know."""
     seat.write(led_by(2, 1, 2, 3, epoch=5))
     seat.elector.vacant(seat.replica)
     assert (await won(seat)).reason == "its own claim was never exercised"
@@ -120,7 +121,8 @@ async def test_a_leadership_of_an_earlier_life(seat: Seat) -> None:
 
 @pytest.mark.parametrize("reason", ["shutting down", "its log failed", "preferred leader", "drain"])
 async def test_a_leadership_that_was_handed_over(seat: Seat, reason: str) -> None:
-    """USERS 21: the one who resigned says why, in the znode, so it needs nobody's memory."""
+    """USERS 21: the resigning leader writes the reason into the znode, so it does not depend on a process's
+    memory."""
     nobody = led_by(NO_BROKER, 1, 2, 3, epoch=5)
     given = resigned(NAME.topic, KEY, FIRST, nobody, at_ms=1, reason=reason)
     seat.write(replace(nobody, trail=(given,)))
@@ -209,7 +211,7 @@ def changed(leader: Led, *gone: BrokerId) -> None:
 
 
 def at_rest(leader: Led, *brokers: BrokerId) -> None:
-    """These followers have told that they have everything."""
+    """These followers have reported that they have everything."""
     for broker in brokers:
         leader.leadership.fetched(broker, LIVE[broker].epoch, 0, subscription=1)
     leader.leadership.turn()
@@ -223,8 +225,8 @@ async def isr_has(tree: ZnodeTree, members: int) -> None:
     await eventually(lambda: len(written(tree).isr) == members)
 
 
-async def test_changes_of_the_isr_are_told_with_who_and_why() -> None:
-    """USERS 21: who left, who came, and what each of them did."""
+async def test_changes_of_the_isr_are_recorded_with_members_and_reasons() -> None:
+    """USERS 21: the members that left and joined, with a reason for each."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree, keep_in_sync_ms=LONG_MS) as leader:
         changed(leader, THIRD)
@@ -267,8 +269,8 @@ async def test_what_is_recorded_leaves_with_the_next_write() -> None:
         assert [event.joined for event in written(tree).trail] == [(2,)]
 
 
-async def test_what_is_being_told_is_not_told_again_with_each_write() -> None:
-    """While the topic is away each change is told once, however often the znode is written."""
+async def test_an_event_that_is_being_recorded_is_not_sent_again_with_each_write() -> None:
+    """While the topic is away each change is sent once, however often the znode is written."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree, keep_in_sync_ms=LONG_MS) as leader:
         leader.recorded.silent = True
@@ -293,8 +295,8 @@ async def test_what_could_not_be_recorded_is_told_again_until_it_is() -> None:
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
-async def test_a_change_whose_reply_is_lost_is_told_if_it_took_place(applied: bool) -> None:
-    """CORRECTNESS I4, E9: told once, or not at all until it is made."""
+async def test_a_change_whose_reply_is_lost_is_recorded_if_it_took_place(applied: bool) -> None:
+    """CORRECTNESS I4, E9: it is recorded once, or not at all until it is made."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree, keep_in_sync_ms=LONG_MS) as leader:
         leader.session.lose(applied=applied)
@@ -308,7 +310,7 @@ async def test_a_change_whose_reply_is_lost_is_told_if_it_took_place(applied: bo
 
 
 async def test_a_change_that_outlived_its_leadership_is_left_to_the_next_leader() -> None:
-    """CORRECTNESS I5, E13: it is in the znode, and an ended leadership tells nothing in another's name."""
+    """CORRECTNESS I5, E13: it is in the znode, and an ended leadership records nothing in another's name."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree, keep_in_sync_ms=LONG_MS) as leader:
         taken, go_on = leader.session.hold()
@@ -325,7 +327,7 @@ async def test_a_change_that_outlived_its_leadership_is_left_to_the_next_leader(
 
 
 async def _asked(followed: Followed) -> Subscribe:
-    """What the follower asks first."""
+    """The first request of the follower."""
     await eventually(lambda: followed.streams)
     (asked,) = (await followed.stream.heard()).subscribe
     return asked
@@ -402,8 +404,8 @@ async def test_where_nothing_is_cut_nothing_is_told() -> None:
         assert followed.recorded.events == []
 
 
-async def test_a_cut_is_told_before_it_is_made() -> None:
-    """CORRECTNESS T11: afterwards nobody could tell."""
+async def test_a_truncation_is_recorded_before_it_is_made() -> None:
+    """CORRECTNESS T11: afterwards its range would be unknown."""
     replica = open_replica()
     write(replica, 1, "a", "b")
     write(replica, 2, "c")
@@ -415,8 +417,9 @@ async def test_a_cut_is_told_before_it_is_made() -> None:
     assert replica.log.log_end_offset == 2
 
 
-async def test_all_cuts_of_a_message_are_one_write() -> None:
-    """Every partition of a leader that died may be cut: a sync for each would stop the broker for so long."""
+async def test_all_truncations_of_a_message_are_one_write() -> None:
+    """Every partition of a dead leader may be truncated: a sync for each would stop the broker for as many
+    syncs."""
     kept: list[int] = []
     replicas = []
     for number in range(3):

@@ -1,4 +1,4 @@
-"""Random lives of the brokers that write one `isr` znode: whatever happened is recorded in the end."""
+"""Random lives of the brokers that write one `isr` znode: every event is recorded in the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BROKERS = (1, 2)
 
 
 class Life:
-    """One life of one broker: its trail of the partition, and what its recorder has under way."""
+    """One life of one broker: its trail of the partition, and the events that its recorder is sending."""
 
     def __init__(self) -> None:
         self.trail = PartitionTrail(NAME, EVENTS_MAX)
@@ -76,7 +76,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule()
     def known(self) -> None:
-        """A write whose outcome is told."""
+        """A write with a known outcome."""
         self.life.trail.written(self.write(applied=True), self.life)
 
     @rule(applied=st.booleans())
@@ -110,7 +110,7 @@ class Walk(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_made_up(self) -> None:
-        """CORRECTNESS E9: a write that was not made is recorded by nobody."""
+        """CORRECTNESS E9: a write that was not made is never recorded."""
         assert {*self.log, *self.znode} <= set(self.happened)
 
     def teardown(self) -> None:

@@ -30,7 +30,7 @@ class Live:
     partition: CoordinatorPartition
     leader: Led
     lease: list[bool]
-    """Whether the broker's session is certainly in force."""
+    """True if the broker's session is certainly in force."""
     failed: list[str] = field(default_factory=list)
     events: list[GroupEvent] = field(default_factory=list)
 
@@ -48,7 +48,7 @@ class Live:
 
 
 async def refusal(awaited: Any) -> StrandlineError | None:
-    """What it raised."""
+    """The exception that it raised."""
     try:
         await awaited
     except StrandlineError as error:

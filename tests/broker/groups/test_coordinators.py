@@ -54,7 +54,7 @@ class LookedAt(MemorySession):
 
 
 class Session:
-    """The ZooKeeper session of a broker that fetches from nobody; fulfils `session_port.Session`."""
+    """The ZooKeeper session of a broker that follows no other; fulfils `session_port.Session`."""
 
     def __init__(self, coordination: LookedAt, tasks: asyncio.TaskGroup) -> None:
         self.coordination = coordination
@@ -155,7 +155,8 @@ async def test_only_leaders_of_the_offsets_topic_coordinate(tmp_path: Path) -> N
 async def test_a_leadership_that_ends_takes_its_groups_along_and_the_next_one_reads_them(
     tmp_path: Path,
 ) -> None:
-    """All is bound to the epoch: the old one serves nobody again, the new one has what was committed."""
+    """A coordinator is bound to the epoch: the old one serves no request again, the new one has what was
+    committed."""
     async with broker(tmp_path) as found:
         replica = found.lead(OFFSETS_TOPIC, 0, 1)
         first = await found.serving(0)
@@ -198,7 +199,7 @@ async def test_a_topic_made_anew_has_groups_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_the_offsets_of_a_topic_go_with_it_and_no_others(tmp_path: Path) -> None:
-    """Of another topic under its name they would point anywhere; a topic that never was loses nothing."""
+    """For another topic of that name they would point anywhere; a topic that never was loses nothing."""
     async with broker(tmp_path) as found:
         found.lead(OFFSETS_TOPIC, 0, 1)
         partition = await found.serving(0)

@@ -34,7 +34,7 @@ async def serving(found: Live) -> None:
 
 
 def told(found: Live, broker: int, end: int) -> None:
-    """A follower has told this position."""
+    """A follower has reported this position."""
     leadership = found.leader.leadership
     registration = LIVE[BrokerId(broker)]
     leadership.fetched(registration.id, registration.epoch, end, subscription=1)
@@ -42,7 +42,7 @@ def told(found: Live, broker: int, end: int) -> None:
 
 
 async def acknowledging(link: FollowerStream) -> None:
-    """A follower that answers each message, for ever."""
+    """A follower that answers each message, forever."""
     while True:
         sequence, _ = await link.next_message()
         link.acknowledge(sequence)
@@ -86,7 +86,8 @@ async def test_until_the_watermark_is_known_everybody_is_told_to_wait() -> None:
 
 
 async def test_what_was_answered_is_there_for_the_next_coordinator() -> None:
-    """CORRECTNESS G12, G13: offsets, generation and assignment are in the log before anybody hears."""
+    """CORRECTNESS G12, G13: offsets, generation and assignment are in the log before any client receives an
+    answer."""
     replica = open_replica(ALONE)
     async with live(replica, group_initial_rebalance_delay_ms=0) as first:
         await serving(first)
@@ -201,8 +202,8 @@ async def test_more_writes_than_may_wait_are_refused_and_the_others_written() ->
 # --- the end ------------------------------------------------------------------------------------
 
 
-async def test_whoever_waits_when_the_leadership_ends_is_sent_on() -> None:
-    """What was under way counts for nothing: a commit, a held heartbeat, and whoever asks after them."""
+async def test_waiting_requests_are_redirected_when_the_leadership_ends() -> None:
+    """Unfinished operations count for nothing: a commit, a held heartbeat, and the requests after them."""
     async with live(isr=(1, 2), group_initial_rebalance_delay_ms=0) as found:
         await serving(found)
         async with asyncio.TaskGroup() as tasks:
@@ -236,7 +237,7 @@ async def test_cut_off_from_zookeeper_it_coordinates_only_while_all_in_sync_repl
             link.subscribe(subscribe(5, 0, -1))
         found.lease[0] = False
         playing = [tasks.create_task(acknowledging(link)) for link in links]
-        # ZooKeeper may be away for all: nobody else is elected then.
+        # ZooKeeper may be away for all: no other broker is elected then.
         assert await found.committed("g") is None
         playing[0].cancel()  # its network is cut, or it leads by now: its stream is open
         assert isinstance(await refusal(found.committed("g")), NotCoordinator)
@@ -282,7 +283,7 @@ async def test_a_member_that_is_not_heard_of_is_out_though_nobody_asks() -> None
 
 
 async def test_a_caller_that_goes_away_leaves_the_group_unharmed() -> None:
-    """Its held call is answered to nobody; the member may call again, and is in the generation."""
+    """Its held call has no answer; the member may call again, and is in the generation."""
     async with live(group_initial_rebalance_delay_ms=50) as found:
         await serving(found)
         joining = asyncio.timeout(None)

@@ -1,4 +1,5 @@
-"""What is read for clients and not written to them is bounded, for each and for all together."""
+"""Data that was read for clients and not yet written to them is bounded, for each client and for all
+together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader answers to clients while it does not know the high watermark, or whether it leads still
+"""A leader's answers to clients while it does not know the high watermark, or whether it still leads
 (CORRECTNESS H1, E1)."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIRST_MS, FUTURE_MS = 0, 1 << 42
 
 @pytest.fixture
 async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
-    """Broker 2 leads, and knows that two of its three records are committed; nobody follows it yet."""
+    """Broker 2 leads, and knows that two of its three records are committed; no broker follows it yet."""
     async with seated(tmp_path) as found:
         write(found.replica, 4, *COMMITTED, *WITHHELD)
         found.replica.raise_watermark(Offset(len(COMMITTED)))
@@ -57,7 +57,7 @@ async def test_the_start_of_the_log_and_what_is_below_the_leaders_own_watermark_
 async def test_what_depends_on_the_watermark_is_refused_until_it_is_known(
     seat: Seat, handlers: Handlers, asked: int
 ) -> None:
-    """CORRECTNESS H1: the predecessor may have told a larger end; no answer is ever a smaller one."""
+    """CORRECTNESS H1: the predecessor may have reported a larger end; no answer is ever a smaller one."""
     (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
     assert isinstance(listed.error, OffsetNotAvailable)
     (fetched,) = await handlers.read([FetchPartition(NAME, 2, 5, 1 << 20)], 1 << 20)
@@ -74,7 +74,7 @@ async def test_what_depends_on_the_watermark_is_refused_until_it_is_known(
 async def test_a_leader_that_was_replaced_unnoticed_acknowledges_nothing_alone(
     seat: Seat, handlers: Handlers
 ) -> None:
-    """CORRECTNESS E1: its session is in force and its followers are silent, so ZooKeeper says who leads. It
+    """CORRECTNESS E1: its session is in force and its followers are silent, so ZooKeeper knows the leader. It
     acknowledged 74 records with acks=1 after its successor had begun to lead; all of them were lost."""
     assert await handlers.unsure([NAME]) == frozenset()
     seat.write(led_by(3, 3, epoch=6))

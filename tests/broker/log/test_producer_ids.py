@@ -20,8 +20,8 @@ async def session() -> MemorySession:
     return found
 
 
-async def test_no_id_is_given_twice_and_none_follows_from_another() -> None:
-    """Who has one id must not know those of others: a sequence could be taken under them."""
+async def test_no_id_is_given_twice_and_none_can_be_guessed() -> None:
+    """A producer with one id must not know those of others: it could take sequences under them."""
     shared = await session()
     brokers = [ProducerIds(lambda: shared, Random(seed)) for seed in (1, 1)]  # unlucky: the same draws
     given = [await broker.new() for _ in range(DRAWN_IDS + 1) for broker in brokers]

@@ -1,4 +1,4 @@
-"""Whether a leader is followed still, asked of followers that the test plays message by message."""
+"""Confirms that a leader is still followed, with followers that the test plays message by message."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_who_says_nothing_is_waited_for_no_longer_than_a_late_follower() -
 @pytest.mark.parametrize("sent", [False, True])
 @pytest.mark.parametrize("how", ["unsubscribe", "close"])
 async def test_a_flow_that_ends_is_an_answer(how: str, *, sent: bool) -> None:
-    """It follows somebody else, or its stream broke: it may have stood for election."""
+    """It follows another leader, or its stream broke: it may have stood for election."""
     async with leading(open_replica(), 5, isr=(1, 2)) as leader, asyncio.TaskGroup() as tasks:
         link = await following(leader, 2)
         question = await asked(leader, tasks)

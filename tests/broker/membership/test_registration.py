@@ -41,8 +41,9 @@ async def registered(tmp_path: Path) -> AsyncIterator[tuple[SessionRegistration,
 async def test_the_lease_is_renewed_by_a_write_that_changes_nothing(
     registered: tuple[SessionRegistration, MemorySession],
 ) -> None:
-    """CORRECTNESS E1: a server that has lost the others answers reads. 131 records were acknowledged by a
-    leader that read, and lost. I7: nobody may take the renewal for a change of the registration."""
+    """CORRECTNESS E1: a server that has lost the others answers reads. A leader that renewed by reading
+    acknowledged 131 records, which were lost. I7: the renewal must not look like a change of the
+    registration."""
     registration, session = registered
     taken, go_on = session.hold()
     async with asyncio.TaskGroup() as tasks:
@@ -61,7 +62,8 @@ async def test_the_lease_is_renewed_by_a_write_that_changes_nothing(
 async def test_there_is_no_lease_while_the_link_is_down(
     registered: tuple[SessionRegistration, MemorySession],
 ) -> None:
-    """CORRECTNESS E1, G1: who has lost ZooKeeper may have lost its port too, and have a successor already."""
+    """CORRECTNESS E1, G1: a broker that has lost ZooKeeper may have lost its port too, and have a successor
+    already."""
     registration, session = registered
     async with asyncio.TaskGroup() as tasks:
         keeping = tasks.create_task(registration.keep_lease())

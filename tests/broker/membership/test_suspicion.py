@@ -27,7 +27,7 @@ LIFE = LIVE[FIRST].epoch
 
 @dataclass
 class Ports:
-    """What is heard at each broker's port, and how often it was asked."""
+    """The answer at each broker's port, and the number of probes."""
 
     heard: dict[BrokerId, Heard] = field(default_factory=lambda: dict.fromkeys(LIVE, Heard.ALIVE))
     asked: Counter[BrokerId] = field(default_factory=Counter)
@@ -55,7 +55,7 @@ async def suspicious() -> AsyncIterator[tuple[Suspicion, Peers, Ports]]:
 
 
 async def test_one_refused_connection_is_forgotten_once_the_port_answers() -> None:
-    """CORRECTNESS H10: nothing but the suspicion itself makes anybody look again."""
+    """CORRECTNESS H10: only the suspicion itself causes another probe."""
     async with suspicious() as (suspicion, peers, ports):
         ports.heard[FIRST] = Heard.GONE
         suspicion.ask(FIRST)
@@ -116,7 +116,7 @@ async def test_what_a_leader_sends_is_a_word_too() -> None:
 
 
 async def test_a_session_that_ends_takes_its_suspicions_with_it(tmp_path: Path) -> None:
-    """CORRECTNESS E13: the next one finds out anew; nobody would clear them."""
+    """CORRECTNESS E13: the next session starts without suspicions; old ones would never be cleared."""
     async with seated(tmp_path) as seat:
         seat.manager.peers.refused(LIFE)
         seat.manager.end_session()

@@ -1,4 +1,4 @@
-"""What a broker tells of leaders."""
+"""A broker's answers about leaders."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ async def test_waits_beyond_the_bound_are_answered_at_once(tmp_path: Path) -> No
             held.cancel()
 
 
-async def test_who_is_named_to_succeed_is_not_told_as_the_leader_of_its_predecessors_epoch(
+async def test_a_named_successor_is_not_reported_as_the_leader_of_its_predecessors_epoch(
     tmp_path: Path,
 ) -> None:
     """A leader that hands over follows the one it named before that one is elected, which may be in any later
-    epoch, or never: a chaos round was told of two leaders in one epoch."""
+    epoch, or never: a chaos round saw two leaders in one epoch."""
     async with seated(tmp_path) as seat:
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
 
@@ -73,8 +73,8 @@ async def test_who_is_named_to_succeed_is_not_told_as_the_leader_of_its_predeces
         assert await told() == (3, 7)
 
 
-async def test_a_partition_whose_leader_is_gone_is_told_to_have_none(tmp_path: Path) -> None:
-    """Clients say "has no leader" then; the leader of record has no address that anybody could reach."""
+async def test_a_partition_whose_leader_is_gone_is_reported_without_one(tmp_path: Path) -> None:
+    """Clients report "has no leader" then; the leader of record has no reachable address."""
     async with seated(tmp_path) as seat:
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
 

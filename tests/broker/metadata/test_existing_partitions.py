@@ -14,7 +14,7 @@ AGE_S = 5.0
 
 
 class Played:
-    """ZooKeeper and the clock. What is made is seen by reads only after a `sync`."""
+    """ZooKeeper and the clock. Reads see a new topic only after a `sync`."""
 
     def __init__(self) -> None:
         self.now = 100.0

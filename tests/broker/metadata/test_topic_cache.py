@@ -1,4 +1,5 @@
-"""A topic is read once for all who ask, as seldom as it costs, and only where it changed (CORRECTNESS E8)."""
+"""A topic is read once for all requests, as seldom as its cost demands, and only where it changed
+(CORRECTNESS E8)."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class Tree:
         self.gate = asyncio.Event()
         self.gate.set()
         self.registered: dict[BrokerId, BrokerEpoch] = {BrokerId(1): BrokerEpoch(5)}
-        """What ZooKeeper says; the broker hears of it when a test calls `hear`."""
+        """The brokers in ZooKeeper; the broker learns of a change when a test calls `hear`."""
         self.registrations_read: list[BrokerId] = []
         self.live: dict[BrokerId, Registration] = {}
         self.hear()

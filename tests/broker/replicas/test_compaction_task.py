@@ -92,7 +92,7 @@ async def test_a_topic_is_deleted_in_the_middle_of_its_compaction(tmp_path: Path
 
 
 async def test_the_task_ends_in_the_middle_of_a_compaction(tmp_path: Path) -> None:
-    """A clean close leaves a log that needs no recovery, whatever was being written beside it."""
+    """A clean close leaves a log that needs no recovery, at any stage of the compaction."""
     with life(tmp_path, 1, compaction_check_ms=50) as manager:
         replica = overwritten(manager, NAME, KEY, keys=5_000, segment_bytes=8 * MIB)
         end = replica.log.log_end_offset

@@ -19,7 +19,7 @@ from tests.waiting import eventually
 
 
 async def ensemble(version: int) -> tuple[ZnodeTree, Coordination]:
-    """A ZooKeeper whose `/epoch` was written so often, by brokers of any version."""
+    """A ZooKeeper whose `/epoch` was written this number of times, by brokers of any version."""
     tree = ZnodeTree()
     session = tree.open_session()
     await session.ensure_path(znodes.EPOCH)
@@ -28,8 +28,8 @@ async def ensemble(version: int) -> tuple[ZnodeTree, Coordination]:
     return tree, session
 
 
-async def test_the_version_is_the_epoch_as_long_as_nothing_was_set_back() -> None:
-    """What earlier versions of brokers took, and take beside this one, stays what it is."""
+async def test_the_version_is_the_epoch_until_zookeeper_is_set_back() -> None:
+    """Epochs that brokers of earlier versions take, or took, stay unchanged."""
     _, session = await ensemble(5)
     assert await take_epoch(session, LeaderEpoch(5)) == 6
     assert await session.set(znodes.EPOCH, b"") == 7

@@ -1,4 +1,4 @@
-"""A log that fails, whatever was done to it then: its broker leads no longer with it, and does not follow."""
+"""A log that fails during any operation: its broker stops leading with it, and stops following."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def led_with_two_records(seat: Seat) -> Replica:
 
 @pytest.mark.parametrize("read", READS)
 async def test_a_leader_that_cannot_read_steps_down(tmp_path: Path, read: str) -> None:
-    """CORRECTNESS E14: it led on, and consumers read nothing, until somebody wrote."""
+    """CORRECTNESS E14: it continued to lead, and consumers read nothing, until the next write."""
     async with seated(tmp_path) as seat:
         replica = led_with_two_records(seat)
         lose_the_bytes(replica)
@@ -54,7 +54,7 @@ async def test_a_leader_that_cannot_read_steps_down(tmp_path: Path, read: str) -
 
 
 async def test_a_follower_whose_sync_fails_stops_to_follow(tmp_path: Path) -> None:
-    """CORRECTNESS E14: nothing was appended, so nothing else would ever have told."""
+    """CORRECTNESS E14: nothing was appended, so the failure would have stayed unnoticed."""
     async with seated(tmp_path, flush_check_ms=10) as seat:
         replica, manager = seat.replica, seat.manager
         manager.follow(replica, BrokerId(1), LeaderEpoch(7))

@@ -33,7 +33,7 @@ SECOND, THIRD = BrokerId(2), BrokerId(3)
 
 
 def has(leader: Led, broker: BrokerId, end: int) -> None:
-    """A follower has told this position."""
+    """A follower has reported this position."""
     leader.leadership.fetched(broker, LIVE[broker].epoch, end, subscription=1)
     leader.leadership.turn()
 
@@ -50,7 +50,7 @@ def deposed(tree: ZnodeTree) -> PartitionState:
 
 
 def expecting(leader: Led, offset: int, records: str | bytes, *, acks: int = -1) -> None:
-    """Produce a record, or a batch, that is to be appended at this offset."""
+    """Produce a record, or a batch, with this expected offset."""
     leader.leadership.produce(
         batch(records) if isinstance(records, str) else records,
         acks=acks,
@@ -90,7 +90,7 @@ async def test_a_leader_that_ended_takes_nothing_more() -> None:
 
 
 async def test_a_request_that_waited_too_long_is_answered_once() -> None:
-    """CORRECTNESS H6: its outcome is unknown; that it commits later is told to nobody."""
+    """CORRECTNESS H6: its outcome is unknown; a later commit is not reported."""
     async with leading(open_replica(), 5, isr=(1, 2)) as leader:
         leader.produce("a", timeout_ms=1)
         await eventually(lambda: leader.outcomes)
@@ -206,8 +206,9 @@ async def test_a_change_whose_reply_is_lost_is_looked_up(applied: bool) -> None:
 
 
 @pytest.mark.parametrize("stops", [True, False], ids=["shuts-down", "is-gone"])
-async def test_who_began_to_shut_down_a_moment_ago_is_not_taken_back(stops: bool) -> None:
-    """CORRECTNESS I7: nobody is told that a registration changed, so the write that takes it in looks."""
+async def test_a_replica_that_just_began_to_shut_down_does_not_rejoin(stops: bool) -> None:
+    """CORRECTNESS I7: the leader learns of a changed registration only later, so the write that adds the
+    replica checks it."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree) as leader:
         leader.leadership.live_changed({b: r for b, r in LIVE.items() if b != THIRD})
@@ -236,8 +237,8 @@ async def test_a_lost_compare_and_set_deposes() -> None:
         assert written(tree) == state
 
 
-async def test_a_leader_that_resigned_by_record_does_not_lead_on() -> None:
-    """CORRECTNESS I4, I8: the same epoch with nobody as its leader is no leadership of ours."""
+async def test_a_leader_that_resigned_by_record_stops_leading() -> None:
+    """CORRECTNESS I4, I8: the same epoch without a leader is not this broker's leadership."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree) as leader:
         resigned = PartitionState(NO_BROKER, LeaderEpoch(5), written(tree).isr)
@@ -247,7 +248,7 @@ async def test_a_leader_that_resigned_by_record_does_not_lead_on() -> None:
 
 
 async def test_an_answer_that_comes_after_the_end_changes_nothing() -> None:
-    """CORRECTNESS I5: it goes to the leadership that asked, or to nobody."""
+    """CORRECTNESS I5: an answer goes only to the leadership that asked."""
     async with leading(open_replica(), 5) as leader:
         taken, go_on = leader.session.hold()
         leader.produce("a")
@@ -350,7 +351,7 @@ async def test_what_comes_during_a_sync_and_needs_none_does_not_fall_back() -> N
 
 
 async def test_a_failed_sync_ends_the_leadership() -> None:
-    """CORRECTNESS E14, E3: whether the bytes are there nobody knows."""
+    """CORRECTNESS E14, E3: it is unknown whether the bytes are there."""
     files = MemoryFiles()
     replica = open_replica(TopicConfig(flush_messages=1), files=files)
 

@@ -89,7 +89,7 @@ def test_the_watermark_of_a_replica_that_is_not_there_today_is_kept(tmp_path: Pa
 
 
 def test_a_watermark_is_never_beyond_the_log(tmp_path: Path) -> None:
-    """CORRECTNESS H7, E2: what a loss of power took is not committed here any more."""
+    """CORRECTNESS H7, E2: records that a loss of power took are no longer committed here."""
     with life(tmp_path, 1) as manager:
         replica = created(manager)
         directory = replica.log.directory
@@ -128,8 +128,9 @@ def test_what_is_forgotten_while_a_checkpoint_is_written_does_not_harm_it() -> N
     assert (again.get("kept"), again.get("gone")) == (6, None)
 
 
-def test_what_has_the_name_of_something_forgotten_begins_with_nothing() -> None:
-    """CORRECTNESS H7: a replica that went, and is assigned here again, is empty, whatever crashes then."""
+def test_a_replica_that_is_assigned_again_begins_empty() -> None:
+    """CORRECTNESS H7: a replica that was deleted, and is assigned here again, is empty, with a crash at any
+    point."""
     files = MemoryFiles()
     path = Path("/data/watermarks")
     checkpoint = Checkpoint(path, files=files)
@@ -155,7 +156,7 @@ async def test_the_end_of_a_session_ends_every_role(tmp_path: Path) -> None:
 
 
 async def test_a_flush_that_fails_costs_one_replica_not_the_broker(tmp_path: Path) -> None:
-    """CORRECTNESS E14: the task that flushes goes on with the others."""
+    """CORRECTNESS E14: the task that flushes continues with the others."""
     config = TopicConfig(flush_ms=0)
     with life(tmp_path, 1, clean=False, flush_check_ms=10) as manager:
         bad = created(manager, config)
@@ -187,7 +188,7 @@ def test_an_older_epoch_is_never_followed(tmp_path: Path, leader: int) -> None:
 
 
 def test_a_closed_replica_keeps_its_watermark_and_its_log_over_a_life(tmp_path: Path) -> None:
-    """CORRECTNESS H7, E2: it is closed as in a clean shutdown, whatever becomes of the broker then."""
+    """CORRECTNESS H7, E2: it is closed as in a clean shutdown, even if the broker crashes later."""
     with life(tmp_path, 1, clean=False) as manager:
         replica = created(manager)
         manager.close_replica(replica)

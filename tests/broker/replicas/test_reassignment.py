@@ -106,8 +106,9 @@ def without_trail(state: PartitionState) -> PartitionState:
     return replace(state, trail=())
 
 
-async def test_a_leader_that_stays_writes_all_in_one_multi_and_leads_on() -> None:
-    """Seed 003's completePartitionReassignment: ISR, AR, the reassignment; and who has to know of it."""
+async def test_a_leader_that_stays_writes_all_in_one_multi_and_continues() -> None:
+    """Seed 003's completePartitionReassignment: ISR, AR, the reassignment; and the requests to the brokers
+    concerned."""
     async with moving(1, 3) as it:
         it.tell(2, 3)
         await eventually(lambda: it.queued(2) == [Command.CLOSE_REPLICA])
@@ -129,8 +130,9 @@ async def test_a_leader_that_stays_writes_all_in_one_multi_and_leads_on() -> Non
         assert len(it.led.outcomes) == 1
 
 
-async def test_a_leader_that_goes_names_the_preferred_one_and_is_told_to_delete() -> None:
-    """Seed 003, stopCommitThread: in the same `multi` nobody leads, and the next one has a notice."""
+async def test_a_leader_that_leaves_names_the_preferred_one_and_gets_a_request_to_delete() -> None:
+    """Seed 003, stopCommitThread: the same `multi` removes the leader and leaves a notice for the next
+    one."""
     async with moving(3, 2) as it:
         it.tell(2, 3)
         await eventually(lambda: it.led.handed_over == [3])
@@ -144,8 +146,9 @@ async def test_a_leader_that_goes_names_the_preferred_one_and_is_told_to_delete(
         assert it.led.stepped_down == []
 
 
-async def test_a_replica_that_fetches_on_is_left_out_and_its_flow_ends() -> None:
-    """Seed 003: wait until closed, or time out and raise error. It is told of whom, and why."""
+async def test_a_replica_that_continues_to_fetch_is_left_out_and_its_flow_ends() -> None:
+    """Seed 003: wait until closed, or time out and raise error. The error names the replica and the
+    reason."""
     async with moving(1, 3, reassignment_close_ms=50) as it:
         link = it.led.link(2)
         link.subscribe(subscribe(5, 0, -1))
@@ -168,8 +171,8 @@ async def test_a_replica_that_fetches_on_is_left_out_and_its_flow_ends() -> None
         assert len(it.led.outcomes) == 1
 
 
-async def test_what_happened_stands_in_the_znode_that_it_happened_to() -> None:
-    """The trail of that very write tells the reassignment's whole life, and why the leader went."""
+async def test_the_events_are_in_the_znode_of_the_change() -> None:
+    """The trail of that very write has the reassignment's whole life, and the reason for the resignation."""
     async with moving(3, 2) as it:
         it.tell(2, 3)
         await eventually(lambda: it.led.handed_over == [3])
@@ -188,7 +191,7 @@ async def test_what_happened_stands_in_the_znode_that_it_happened_to() -> None:
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
 async def test_a_completion_whose_reply_is_lost_is_found_or_made_again(applied: bool) -> None:
-    """CORRECTNESS I4, E7: once, whatever became of it."""
+    """CORRECTNESS I4, E7: it takes effect once, with either outcome."""
     async with moving(3, 2) as it:
         it.led.session.lose(applied=applied)
         it.tell(2, 3)
@@ -209,8 +212,8 @@ async def test_a_completion_of_a_leader_that_stays_and_does_not_know(applied: bo
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
-async def test_an_asking_to_close_whose_reply_is_lost_is_asked_again(applied: bool) -> None:
-    """Twice does no harm; not at all would wait for ever."""
+async def test_a_request_to_close_whose_reply_is_lost_is_sent_again(applied: bool) -> None:
+    """A repetition does no harm; a missing request would wait forever."""
     async with moving(1, 3) as it:
         it.led.session.lose(applied=applied)
         it.tell(2, 3)
@@ -265,8 +268,8 @@ async def test_a_deposed_leader_completes_nothing() -> None:
         assert it.queued(1) == []
 
 
-async def test_a_leadership_that_is_being_given_up_takes_nothing() -> None:
-    """DESIGN §4: who asks is told to look for the next leader; nothing is appended that might be lost."""
+async def test_a_leadership_that_is_being_resigned_accepts_nothing() -> None:
+    """DESIGN §4: clients are redirected to the next leader; nothing is appended that might be lost."""
     async with moving(3, 2) as it:
         taken, go_on = it.led.session.hold(None)
         it.tell(2, 3)
@@ -292,8 +295,8 @@ async def test_another_partition_of_the_topic_keeps_its_reassignment() -> None:
         it.tree.apply(Delete(other), owner=0)
 
 
-async def test_a_cancelled_one_ends_as_superseded() -> None:
-    """Its events tell that it was taken back, and where the replicas are."""
+async def test_a_cancelled_reassignment_ends_as_superseded() -> None:
+    """Its events say that it was cancelled, and where the replicas are."""
     async with moving(1, 3) as it:
         back = Reassignment(KEY.topic_id, ids(1, 3), ASSIGNED, 0, reverting=True, request_id="moves")
         it.ask_for(back)

@@ -56,8 +56,8 @@ def test_what_a_lossy_leader_lacks_is_cut_and_nothing_else_below_the_watermark()
     assert replica.counts.lost_records == 2
 
 
-def test_a_member_of_whom_nothing_is_known_holds_the_watermark_back() -> None:
-    """CORRECTNESS H4: the least LEO over nobody is not the leader's own."""
+def test_a_member_without_a_known_position_holds_the_watermark_back() -> None:
+    """CORRECTNESS H4: the least LEO over an empty set is not the leader's own."""
     partition: LeaderPartition[str] = LeaderPartition(
         me=ASSIGNED[0],
         epoch=LeaderEpoch(1),
@@ -80,8 +80,8 @@ def test_a_member_of_whom_nothing_is_known_holds_the_watermark_back() -> None:
     assert partition.high_watermark == 0
 
 
-async def test_a_picture_of_the_living_is_replaced_never_changed(tmp_path: Path) -> None:
-    """CORRECTNESS H4: whoever decides on one sees it whole."""
+async def test_a_snapshot_of_live_brokers_is_replaced_never_changed(tmp_path: Path) -> None:
+    """CORRECTNESS H4: a decision sees one snapshot, whole."""
     tree = ZnodeTree()
     session = tree.open_session()
     await session.ensure_path(znodes.BROKER_IDS)

@@ -18,7 +18,7 @@ DAY_MS = 86_400_000
 
 
 class JumpingClock(SystemClock):
-    """The system's, with a wall clock that is put wrong, and which counts who looked."""
+    """The system's clock, with a wall clock that can be set wrong, and a count of its reads."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0

@@ -33,7 +33,7 @@ async def _subscription(followed: Followed) -> int:
 
 
 async def _position(followed: Followed) -> int:
-    """The LEO that the follower tells next."""
+    """The LEO that the follower reports next."""
     while True:
         said = await followed.stream.heard()
         if said.progress:
@@ -52,8 +52,8 @@ async def test_a_follower_asks_with_its_epoch_and_that_of_its_last_record() -> N
         assert (asked.leader_epoch, asked.fetch_offset, asked.last_fetched_epoch) == (5, 2, 3)
 
 
-async def test_what_is_appended_is_told_and_messages_are_acknowledged() -> None:
-    """DESIGN §4: append, take the HW, tell the position."""
+async def test_appended_records_are_reported_and_messages_acknowledged() -> None:
+    """DESIGN §4: append, take the HW, report the position."""
     replica = open_replica()
     async with following(replica, 1) as followed:
         (asked,) = (await _first_message(followed)).subscribe
@@ -151,7 +151,8 @@ async def test_what_an_unclean_election_lost_is_told_as_an_exact_range() -> None
 
 
 async def test_a_follower_that_fell_behind_retention_begins_at_the_leaders_start() -> None:
-    """CORRECTNESS H7, H9: what it lacks is nowhere any more, and its HW moves with the log's start."""
+    """CORRECTNESS H7, H9: the records that it lacks exist nowhere any longer, and its HW moves with the log's
+    start."""
     replica = open_replica()
     write(replica, 1, "a")
     async with following(replica, 1) as followed:
@@ -164,8 +165,8 @@ async def test_a_follower_that_fell_behind_retention_begins_at_the_leaders_start
 
 
 async def test_the_log_start_travels_with_every_push_and_takes_the_watermark_along() -> None:
-    """CORRECTNESS H9: a new leader deletes what it knows to be committed before it may tell its HW; the
-    follower's HW never lies below its log's start."""
+    """CORRECTNESS H9: a new leader deletes what it knows to be committed before it may report its HW; the
+    follower's HW is never below its log's start."""
     replica = open_replica(TopicConfig(segment_bytes=1024))
     async with following(replica, 1) as followed:
         (asked,) = (await _first_message(followed)).subscribe
@@ -252,7 +253,7 @@ async def test_a_leader_that_does_not_know_of_its_election_yet_is_asked_again() 
 
 
 async def test_a_leader_of_another_epoch_is_reported() -> None:
-    """DESIGN §4: a typed error; who leads is found out from ZooKeeper."""
+    """DESIGN §4: a typed error; ZooKeeper has the present leader."""
     replica = open_replica()
     async with following(replica, 1) as followed:
         (asked,) = (await _first_message(followed)).subscribe
@@ -274,8 +275,8 @@ async def test_a_flow_of_an_older_epoch_does_not_keep_the_new_one_from_being_ask
         assert [again.leader_epoch for again in said.subscribe] == [2]
 
 
-async def test_a_broken_stream_is_opened_again_and_everything_asked_anew() -> None:
-    """DESIGN §4: what was under way is lost; the position says where to go on."""
+async def test_a_broken_stream_is_opened_again_with_new_subscriptions() -> None:
+    """DESIGN §4: messages in flight are lost; the position says where to continue."""
     replica = open_replica()
     async with following(replica, 1) as followed:
         (asked,) = (await _first_message(followed)).subscribe
@@ -307,8 +308,8 @@ async def test_a_position_is_told_only_once_it_is_synced_on_a_new_stream_too() -
 
 @pytest.mark.parametrize("turns", range(5))
 async def test_a_stream_that_breaks_as_the_session_ends_does_not_keep_the_link_running(turns: int) -> None:
-    """CORRECTNESS E12: whoever wakes from a long pause meets both in one turn of the event loop; a
-    cancellation that is lost there keeps the session's end, and the next session, waiting for ever."""
+    """CORRECTNESS E12: a process that wakes from a long pause sees both in one turn of the event loop; a
+    cancellation that is lost there keeps the session's end, and the next session, waiting forever."""
     async with asyncio.timeout(5), following(open_replica(), 1) as followed:
         await _first_message(followed)
         followed.stream.break_off("reset")

@@ -56,14 +56,14 @@ async def _nothing_to_say(link: FollowerStream) -> bool:
     return silent
 
 
-# --- who is let in ------------------------------------------------------------------------------------
+# --- accepted streams ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("epoch", "refusal"), [(4, FencedLeaderEpoch), (6, UnknownLeaderEpoch)])
 async def test_another_epoch_is_refused_and_counts_for_nothing(
     epoch: int, refusal: type[StrandlineError]
 ) -> None:
-    """CORRECTNESS T6, T7, H2: only who fetches in the leader's own epoch counts."""
+    """CORRECTNESS T6, T7, H2: only a follower that fetches in the leader's own epoch counts."""
     replica = open_replica()
     write(replica, 4, "a")
     async with leading(replica, 5) as leader:
@@ -83,7 +83,7 @@ async def test_a_diverging_log_is_told_where_and_counts_for_nothing() -> None:
         link.subscribe(subscribe(5, 3, 2))
         push = await _push(link)
         assert push.diverging == (1, 2)
-        assert push.high_watermark == -1  # T10: nothing is told that could be taken before the cut
+        assert push.high_watermark == -1  # T10: no HW is sent that could be taken before the truncation
         assert leader.follows(2, -1)
 
 
@@ -120,8 +120,8 @@ async def test_a_follower_below_the_log_start_is_told_where_it_begins() -> None:
         assert error.limit == 7
 
 
-async def test_who_does_not_lead_says_so() -> None:
-    """CORRECTNESS H2: a broker that stepped down in the epoch counts nobody."""
+async def test_a_broker_that_does_not_lead_refuses() -> None:
+    """CORRECTNESS H2: a broker that stepped down in the epoch counts no follower."""
     replica = open_replica()
     async with leading(replica, 5) as leader:
         leader.leadership.end()
@@ -158,14 +158,15 @@ async def test_a_position_that_was_never_sent_is_refused() -> None:
 
 
 async def test_a_message_that_was_never_sent_is_not_acknowledged() -> None:
-    """CONTRIBUTING 6: a broken peer is told so."""
+    """CONTRIBUTING 6: a faulty peer receives a typed error."""
     async with leading(open_replica(), 5) as leader:
         with pytest.raises(InvalidRequest, match="1 was acknowledged, 0 were sent"):
             leader.link().acknowledge(1)
 
 
 async def test_positions_of_an_ended_leadership_count_for_nothing() -> None:
-    """CORRECTNESS H2, H6: its stream goes on, and may carry the flow of a later epoch of the same leader."""
+    """CORRECTNESS H2, H6: its stream continues, and may carry the flow of a later epoch of the same
+    leader."""
     replica = open_replica()
     async with leading(replica, 5, isr=(1, 2)) as leader:
         link = leader.link()
@@ -193,8 +194,8 @@ async def test_the_end_of_a_leadership_is_told() -> None:
         assert leader.leadership.followers == {}
 
 
-async def test_a_stream_that_broke_stops_nothing_that_a_younger_one_began() -> None:
-    """CORRECTNESS I2, H10: the leader notices late; the follower has everything and tells nothing more."""
+async def test_a_broken_stream_does_not_end_the_flows_of_a_newer_one() -> None:
+    """CORRECTNESS I2, H10: the leader notices late; the follower has every record and reports no more."""
     async with leading(open_replica(), 5, isr=(1,)) as leader:
         broken, younger = leader.link(), leader.link()
         broken.subscribe(subscribe(5, 0, -1, sub_id=1))

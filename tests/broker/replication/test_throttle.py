@@ -1,4 +1,4 @@
-"""What a replica that a reassignment adds is sent, and when: real logs, a follower that the test plays."""
+"""The throttle of replicas that a reassignment adds: real logs, a follower that the test plays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def copying(assignment: Assignment, **given: Any) -> AsyncIterator[tuple[L
 
 
 async def take(link: FollowerStream, pushes: list[tuple[float, Push]]) -> None:
-    """Read, and tell at once that it is written. Runs until cancelled."""
+    """Read, and report at once that it is written. Runs until cancelled."""
     while True:
         sequence, news = await link.next_message()
         pushes += ((CLOCK.monotonic(), push) for push in news)
@@ -78,7 +78,7 @@ async def test_a_new_replica_gets_no_more_than_the_partitions_bound() -> None:
 
 
 async def test_a_new_replica_gets_no_more_than_the_brokers_bound() -> None:
-    """CORRECTNESS I10: over all partitions, whatever each asks for itself."""
+    """CORRECTNESS I10: over all partitions, for any throttle of their own."""
     async with copying(moving(rate=1_000_000), reassignment_bytes_per_s=RATE) as (leader, link):
         seconds, _ = await copied(leader, link)
         assert seconds >= leader.replica.log.size_bytes / RATE - BURST_S - 0.2
@@ -113,8 +113,8 @@ async def test_near_the_end_nobody_is_held_back() -> None:
         assert wanted < near
 
 
-async def test_other_flows_of_the_same_stream_go_on_meanwhile() -> None:
-    """CORRECTNESS I10: a stream carries many partitions; one that waits for a minute is in nobody's way."""
+async def test_other_flows_of_the_same_stream_continue_meanwhile() -> None:
+    """CORRECTNESS I10: a stream carries many partitions; one that waits for a minute delays no other."""
     other = open_replica()
     other.key = PartitionKey(KEY.topic_id, PartitionId(1))
     async with copying(moving(rate=10)) as (leader, link), leading(other, 5) as second:
@@ -148,7 +148,7 @@ async def test_the_end_of_the_reassignment_frees_at_once() -> None:
 
 
 async def test_a_bound_that_is_raised_or_lifted_is_not_waited_out() -> None:
-    """What waits by the old one goes by the new one at once."""
+    """Data that waits under the old bound is sent under the new one at once."""
     async with copying(moving(rate=10)) as (leader, link):
         pushes: list[tuple[float, Push]] = []
         async with asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""Requests from a queue in memory, carried out on real logs. What ZooKeeper says decides."""
+"""Requests from a queue in memory, executed on real logs. The state in ZooKeeper decides."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ async def test_of_another_incarnation_nothing_is_executed(desk: Desk, command: C
     assert desk.seat.manager.get(OTHER) is None
 
 
-async def test_an_epoch_that_is_over_asks_for_nothing(desk: Desk) -> None:
-    """CORRECTNESS E6: also where only a request told of the later one."""
+async def test_a_request_of_an_old_epoch_is_superseded(desk: Desk) -> None:
+    """CORRECTNESS E6: also if only another request showed the later epoch."""
     assert (await desk.asked(START, epoch=9)).state is COMPLETED
     end = await desk.asked(CLOSE, epoch=8)
     assert (end.state, end.reason) == (SUPERSEDED, "epoch 9 is known here, and 8 is over")
@@ -219,7 +219,7 @@ async def test_a_request_ends_though_a_connection_was_lost_under_a_write(
 
 
 async def test_an_entry_waits_in_the_queue_until_it_is_recorded(desk: Desk) -> None:
-    """Decided and not told: the znode keeps both, and execution waits for neither."""
+    """The request is decided and not recorded: the znode keeps both, and execution waits for neither."""
     desk.seat.recorder.silent = True
     change = request(START)
     await desk.queue(change)
@@ -246,11 +246,11 @@ async def test_what_nobody_can_read_is_removed_and_holds_up_nothing(desk: Desk, 
     assert (await desk.asked(START)).state is COMPLETED
 
 
-# --- who closes while it stands -----------------------------------------------------------------------
+# --- replicas that close while they stand -------------------------------------------------------------
 
 
-async def test_who_is_elected_after_it_was_closed_gives_the_epoch_up(desk: Desk) -> None:
-    """CORRECTNESS E7: the claim was under way; nobody leads by record for ever who does not in fact."""
+async def test_a_replica_that_is_elected_after_it_was_closed_resigns_the_epoch(desk: Desk) -> None:
+    """CORRECTNESS E7: the claim was in flight; no broker may stay the leader of record without leading."""
     taken, go_on = desk.seat.coordination.hold()
     desk.seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     desk.seat.elector.vacant(desk.seat.replica)

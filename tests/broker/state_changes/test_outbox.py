@@ -1,4 +1,4 @@
-"""What happened on one broker alone is on its disk until it is recorded: over crashes, losses and garbage."""
+"""Events of one broker alone are on its disk until they are recorded: over crashes, losses and garbage."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Desk:
 
     @property
     def firsts(self) -> list[int | None]:
-        """Of the events that are being told, in order."""
+        """The first offsets of the events that are being sent, in order."""
         return [event.first for events, _ in self.asked for event in events]
 
 
@@ -70,7 +70,7 @@ class Box:
 
     @property
     def lines(self) -> list[int | None]:
-        """What the file holds."""
+        """The content of the file."""
         descriptor = self.files.open(PATH)
         try:
             data = self.files.read(descriptor, 1 << 20, 0)
@@ -93,8 +93,8 @@ def box() -> Box:
 @settings(deadline=None)
 @given(data=st.data())
 def test_what_is_kept_survives_a_loss_of_power(data: st.DataObject) -> None:
-    """CORRECTNESS T11, E7: the cut comes after `keep`, so what is not known to be recorded is told by the
-    next life, whatever the disk did with what was not synced."""
+    """CORRECTNESS T11, E7: the truncation comes after `keep`, so the next life records every event that may
+    not be recorded, after any loss of unsynced data."""
     box, first = Box(MemoryFiles()), 0
     owed: list[int] = []
     for _ in range(data.draw(st.integers(1, 12))):
@@ -127,7 +127,7 @@ async def test_a_line_leaves_once_it_is_recorded(box: Box) -> None:
     box.outbox.record_durably([cut(2)])
     box.desk.answer(recorded=True)
     box.live()
-    assert box.desk.firsts in ([2], [1, 2])  # a line more is told twice, which changes nothing
+    assert box.desk.firsts in ([2], [1, 2])  # an extra line is recorded twice, which changes nothing
     while box.desk.asked:
         box.desk.answer(recorded=True)
     assert box.lines == []
@@ -146,7 +146,8 @@ async def test_what_could_not_be_recorded_is_told_again(box: Box) -> None:
 
 
 async def test_a_torn_or_foreign_line_costs_only_itself(box: Box) -> None:
-    """CORRECTNESS E7: what was not written whole was not done; a broker starts whatever is in there."""
+    """CORRECTNESS E7: an event that was not written whole did not happen; a broker starts with any content of
+    the file."""
     box.outbox.record_durably([cut(1)])
     box.spoil(b'{"id":"half\n\xff\x00\n[]\nnull\n' + event_value(cut(2))[:-5])
     box.live()

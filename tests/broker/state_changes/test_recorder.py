@@ -1,4 +1,4 @@
-"""The broker's recorder: what is told together ends together, and what is kept waits on the disk."""
+"""The broker's recorder: events that are sent together end together, and kept ones wait on the disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Open = Callable[[], StateChangeRecorder]
 
 @pytest.fixture
 def open_recorder(tmp_path: Path) -> Iterator[Open]:
-    """Recorders of one broker, a life each, with room for two events and a topic that nobody can reach."""
+    """Recorders of one broker, a life each, with room for two events and a topic that cannot be reached."""
     boot = tmp_path / "boot"
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", BrokerId(1), boot, SYSTEM_FILES)

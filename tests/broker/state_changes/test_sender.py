@@ -1,4 +1,4 @@
-"""Requests as they are queued for other brokers: told at once, packed, bounded."""
+"""Requests queued for other brokers: recorded at once, packed, bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas that nobody assigns to the broker on which they are: they go, and nothing else does."""
+"""Replicas that are not assigned to their broker: they are removed, and no others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLUSTER = "this cluster"
 
 
 async def compared(desk: Desk, *, cluster_id: str = CLUSTER) -> list[StateChangeEvent]:
-    """What was told of strays."""
+    """The recorded events of strays."""
     seat = desk.seat
     await seat.coordination.ensure_path(znodes.CLUSTER_ID)
     desk.set(znodes.CLUSTER_ID, CLUSTER.encode())
@@ -55,8 +55,8 @@ async def test_what_is_assigned_is_no_stray(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("how", ["gone", "another", "unassigned", "unassigned and closed"])
-async def test_what_zookeeper_denies_is_a_stray(desk: Desk, how: str) -> None:
-    """CORRECTNESS Q7: told, and gone from the disk."""
+async def test_a_replica_that_zookeeper_does_not_assign_is_a_stray(desk: Desk, how: str) -> None:
+    """CORRECTNESS Q7: it is recorded, and removed from the disk."""
     folder = desk.seat.replica.log.directory
     if "closed" in how:
         await desk.moves_away()

@@ -1,4 +1,5 @@
-"""What a leader can tell of a batch without decompressing it, it refuses before it takes offsets."""
+"""A leader refuses a batch that it can recognize as invalid without decompressing it, before it takes
+offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 
 
 def claiming(count: int, data: bytes) -> bytes:
-    """The same body under a header that claims so many records, with the right CRC."""
+    """The same body under a header that claims this number of records, with the right CRC."""
     header = BatchHeader.parse(data)
     changed = header._replace(record_count=count, last_offset_delta=count - 1)
     return assemble(changed, data[HEADER_BYTES:])
@@ -43,7 +44,7 @@ def test_a_compressed_batch_is_believed_up_to_a_ratio(codec: Codec) -> None:
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("count", [1, 2, 100, 10_000])
 def test_the_smallest_records_there_are_pass_in_every_codec(codec: Codec, count: int) -> None:
-    """Nothing that a client encodes as it should is refused."""
+    """A correctly encoded batch is never refused."""
     header = admission.from_producer(encode_values([b""] * count, 0, codec=codec), bytes_max=BYTES_MAX)
     assert header.record_count == count
 

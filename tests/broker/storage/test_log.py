@@ -102,7 +102,8 @@ def test_a_leader_writes_its_epoch_before_its_first_record() -> None:
 
 
 def test_a_follower_is_byte_for_byte_its_leader() -> None:
-    """DESIGN §4: whatever the leader's batches were cut into, logs and epochs come out the same."""
+    """DESIGN §4: for any division of the leader's batches into messages, logs and epochs come out the
+    same."""
     leader, _ = new_log()
     fill(leader, 7)
     leader.begin_epoch(5)
@@ -142,7 +143,7 @@ def test_a_follower_refuses_what_does_not_fit() -> None:
 
 
 def test_an_epoch_that_wrote_nothing_does_not_stop_a_follower() -> None:
-    """T8: it led in epoch 9 without a write; the log of the next leader goes on in epoch 8."""
+    """T8: it led in epoch 9 without a write; the log of the next leader continues in epoch 8."""
     leader, _ = new_log(epoch=2)
     fill(leader, 2)
     follower = open_log(MemoryFiles())

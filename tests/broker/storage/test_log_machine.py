@@ -132,7 +132,7 @@ class LogAndModel(RuleBasedStateMachine):
 
     @rule(clean=st.booleans())
     def kill(self, clean: bool) -> None:
-        """The page cache survives: nothing is lost, whatever the broker believes of its last life."""
+        """The page cache survives: nothing is lost, even if the broker takes its last life for lost."""
         self.files = self.files.after_crash()
         self.reopen(clean=clean)
 

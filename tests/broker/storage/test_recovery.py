@@ -26,7 +26,7 @@ from tests.broker.storage.support.disk import (
 
 NOTHING = 0
 BATCH_BYTES = 279
-"""Of what `fill` appends."""
+"""The size of a batch that `fill` appends."""
 
 
 def all_of_it(n: int) -> int:
@@ -105,7 +105,8 @@ def test_what_was_flushed_survives_a_loss_of_power() -> None:
 
 @pytest.mark.parametrize("batches", [2, 9])
 def test_what_a_killed_process_left_is_synced_by_the_next_one(batches: int) -> None:
-    """E3: a flush vouches for all that is there, the files' names too, whoever wrote it."""
+    """E3: a flush vouches for all that is there, the files' names too, including what an earlier process
+    wrote."""
     log, files = new_log()
     fill(log, batches)
     expected = contents(log)
@@ -126,8 +127,8 @@ def test_what_was_cut_stays_cut_after_a_loss_of_power() -> None:
     assert open_log(after, clean=False).log_end_offset == 8
 
 
-def test_a_segment_of_an_older_epoch_does_not_follow() -> None:
-    """T1, E15: whatever brought it back."""
+def test_a_segment_of_an_older_epoch_is_not_accepted() -> None:
+    """T1, E15: for any cause of its return."""
     log, files = new_log(epoch=5)
     fill(log, 3)
     other, old_files = new_log(epoch=4)
@@ -191,7 +192,7 @@ def test_a_bit_flip_in_every_byte_of_the_last_batch_is_cut() -> None:
 
 
 def test_a_bit_flip_anywhere_before_good_batches_makes_the_replica_unclean() -> None:
-    """E15: it must not lead, whatever byte it is; the length of a batch among them."""
+    """E15: it must not lead, for a flip in any byte, the length of a batch among them."""
     for position in range(BATCH_BYTES):
         if position in EPOCH_BYTES:
             continue
@@ -234,7 +235,7 @@ def test_an_unclean_replica_keeps_what_it_has_until_a_leader_replaces_it() -> No
 
 @pytest.mark.parametrize("clear", [PartitionLog.truncate_to, PartitionLog.reset_to])
 def test_truncation_and_reset_clear_damaged_files_away(clear: Callable[[PartitionLog, int], None]) -> None:
-    """E15: nothing damaged can come back behind a log that goes on."""
+    """E15: no damaged file can come back behind a log that continues."""
     leader, files = new_log()
     fill(leader, 12)
     after = files.after_crash()
@@ -287,7 +288,7 @@ def test_a_hole_in_the_log_is_never_read_over(clean: bool) -> None:
 
 
 def test_a_lost_state_file_is_not_guessed() -> None:
-    """H7, E15: with its recovery point gone nobody knows how long the log was promised to be."""
+    """H7, E15: without its recovery point it is unknown how long the log was promised to be."""
     log, files = new_log()
     fill(log, 12)
     log.close(clean=True)
@@ -383,7 +384,7 @@ def test_a_good_batch_is_found_behind_damage_wherever_it_begins() -> None:
 @pytest.mark.parametrize("action", ["close", "roll", "truncate", "reset", "retention", "flush", "epoch"])
 @pytest.mark.parametrize("power_loss", [False, True], ids=["kill", "power"])
 def test_a_crash_at_each_step_of_what_a_log_does(action: str, power_loss: bool) -> None:
-    """T11, T12, E2, H7: whatever was begun is either not done, done, or done in part that is a valid log."""
+    """T11, T12, E2, H7: each operation is either not done, done, or done in part with a valid log."""
 
     class Crash(BaseException):
         pass

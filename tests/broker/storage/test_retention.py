@@ -14,9 +14,9 @@ FUTURE_MS = 2**62
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_timestamp_from_the_future_keeps_a_log_no_longer_than_its_append(restarted: bool) -> None:
-    """A clock that is wrong, or a client that lies, pinned a log for ever.
+    """A wrong clock, or a client that lies, kept a log forever.
 
-    After a restart, what was there counts as appended by then.
+    After a restart, existing records count as appended by then.
     """
     clock = ManualClock()
     log, files = new_log(CONFIG, clock=clock)

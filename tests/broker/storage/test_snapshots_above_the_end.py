@@ -29,7 +29,7 @@ def with_snapshot() -> tuple[PartitionLog, MemoryFiles, int]:
 
 
 def lose_from(files: MemoryFiles, first: int) -> None:
-    """What a loss of power does at worst: all segments but the first are gone, and that one is torn; the
+    """The worst effect of a loss of power: all segments but the first are gone, and that one is torn; the
     snapshots, which were written to other blocks, are whole."""
     for base in names(files, ".log")[1:]:
         files.remove(FOLDER / file_name(base, ".log"))
@@ -40,7 +40,8 @@ def lose_from(files: MemoryFiles, first: int) -> None:
 
 
 def assert_forgotten(log: PartitionLog, files: MemoryFiles, snapshot: int) -> None:
-    """The log grows past the snapshot with records of nobody's sequence, and the process crashes."""
+    """The log grows past the snapshot with records of a producer without sequences, and the process
+    crashes."""
     while log.log_end_offset <= snapshot:
         log.begin_epoch(log.epochs.latest + 1)
         fill(log, 1, size=1)

@@ -20,7 +20,7 @@ START, CLOSE, DELETE = Command.START_REPLICA, Command.CLOSE_REPLICA, Command.DEL
 COMPLETED, SUPERSEDED, FAILED = RequestState.COMPLETED, RequestState.SUPERSEDED, RequestState.FAILED
 QUEUE = znodes.state_queue(ME)
 OTHER = PartitionKey(TopicId("1" * 32), PartitionId(0))
-"""Of another incarnation of the topic."""
+"""The id of another incarnation of the topic."""
 
 _numbers = count()
 
@@ -82,7 +82,7 @@ class Desk:
 
 
 def state(replica: Replica) -> ReplicaState:
-    """As it is now, whatever it was before."""
+    """Its present state, after any earlier one."""
     return replica.state
 
 

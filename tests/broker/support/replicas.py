@@ -44,9 +44,9 @@ from tests.simulation.znode_tree import MemorySession, ZnodeTree
 
 @dataclass
 class Recorded:
-    """Keeps what is told, in order, as if `__state_changes` had it at once. Fulfils `Recorder`.
+    """Keeps the recorded events, in order, as if `__state_changes` had them at once. Fulfils `Recorder`.
 
-    `silent`: nobody hears whether anything is recorded, until the test answers.
+    `silent`: recorded events are not confirmed until the test answers.
     """
 
     events: list[StateChangeEvent] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Recorded:
             self.answer(recorded=True)
 
     def answer(self, *, recorded: bool) -> None:
-        """To all who wait."""
+        """Answer all waiting callers."""
         waiting, self.waiting = self.waiting, []
         for on_recorded in waiting:
             on_recorded(recorded)
@@ -116,14 +116,14 @@ def batch(
 
 
 def write(replica: Replica, epoch: int, *values: str) -> None:
-    """As a leader of this epoch, a batch a value, with nobody told."""
+    """Append as a leader of this epoch, one batch for each value, without notifying followers."""
     replica.log.begin_epoch(epoch)
     for value in values:
         replica.log.append_as_leader(batch(value), epoch, now_ms=CLOCK.wall_ms())
 
 
 def values(replica: Replica) -> list[str]:
-    """What is in the log, committed or not."""
+    """The records in the log, committed or not."""
     log, found = replica.log, list[str]()
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -151,7 +151,8 @@ class Led:
         self.leadership.produce(batch(*values), acks=acks, timeout_ms=timeout_ms, done=self.outcomes.append)
 
     def follows(self, broker: int, end: int) -> bool:
-        """True if this follower told last that its log reaches so far; -1: it told nothing that counts."""
+        """True if this follower last reported that its log reaches this offset; -1: it reported nothing that
+        counts."""
         return self.leadership.core.follower_end(BrokerId(broker)) == end
 
     def find(self, key: PartitionKey, topic: str) -> Replica:

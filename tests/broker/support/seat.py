@@ -54,7 +54,7 @@ class Seat:
     recorder: Recorded = field(default_factory=Recorded)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     silent: set[BrokerId] = field(default_factory=set)
-    """Those that answer nothing to this broker."""
+    """Brokers that do not answer this one."""
     words: list[BrokerEpoch] = field(default_factory=list)
     """Lives that are heard of while others are asked."""
 
@@ -108,7 +108,7 @@ class Seat:
         return znodes.load_isr(NAME.topic, NAME.partition, self.tree.nodes[ISR].data)
 
     def write(self, state: PartitionState) -> int:
-        """Somebody else writes `isr`; the new version."""
+        """Another broker writes `isr`; the new version."""
         written = self.tree.apply(SetData(ISR, znodes.dump_isr(state)), owner=0)
         assert isinstance(written, int)
         return written
@@ -117,11 +117,11 @@ class Seat:
         state = led_by(ME, 1, 2, 3, epoch=epoch)
         self.manager.lead(self.replica, state, self.write(state))
         assert self.replica.leadership is not None
-        for follower in (BrokerId(1), BrokerId(3)):  # they have all there is: nobody is ever late
+        for follower in (BrokerId(1), BrokerId(3)):  # they have every record: none is ever late
             self.replica.leadership.fetched(follower, LIVE[follower].epoch, 0, subscription=1)
 
     async def looked(self, *, times: int) -> None:
-        """The elector has read `isr` so often, and acted on it."""
+        """The elector has read `isr` this number of times, and acted on it."""
         await eventually(lambda: self.coordination.reads[ISR] >= times)
         for _ in range(10):
             await asyncio.sleep(0)

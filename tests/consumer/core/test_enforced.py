@@ -23,7 +23,7 @@ WHY = "somebody is ready"
 
 
 def answered(one: One, effect: Effect, generation: int) -> list[Effect]:
-    """What follows once the coordinator and the driver have done this."""
+    """The effects after the coordinator and the driver have done this."""
     core = one.core
     match effect:
         case FindCoordinator():
@@ -81,7 +81,7 @@ REBALANCING = [
 @pytest.mark.parametrize("state", REBALANCING)
 @pytest.mark.parametrize("times", [1, 3])
 def test_during_a_rebalance_exactly_one_more_follows(state: str, times: int) -> None:
-    """However often it is asked for; what is under way goes on, and is not joined again for that alone."""
+    """For any number of requests; the active rebalance continues, and is not joined again for that alone."""
     one, other = at(state), at(state)
     before = reasons(other, pending(other))
     for _ in range(times):
@@ -90,7 +90,7 @@ def test_during_a_rebalance_exactly_one_more_follows(state: str, times: int) -> 
 
 
 def pending(one: One) -> list[Effect]:
-    """What it waits for: what it was last told to do, or the coordinator, which it asked for before."""
+    """The step that it waits for: its last effect, or the coordinator's answer to its request."""
     return one.effects or [FindCoordinator("")]
 
 

@@ -88,9 +88,10 @@ def test_a_partition_that_moves_is_revoked_and_given_to_nobody_and_all_join_agai
     assert made.report.rejoin
 
 
-def test_what_moved_is_given_when_its_old_owner_has_joined_without_it() -> None:
-    """ "A partition is revoked in previous rebalance by the new versioned member and hence not in any
-    assigned partitions": the second generation ends it."""
+def test_a_moved_partition_is_given_when_its_old_owner_has_joined_without_it() -> None:
+    """ "A partition is revoked in previous rebalance by the new versioned member and hence not in
+    any assigned
+    partitions": the second generation ends it."""
     members = {"a": new("t0", generation=6), "b": new(generation=6), "c": new("t2", generation=6)}
     made = plan(members, {"t": 3}, Fixed({"a": "t0", "b": "t1", "c": "t2"}))
     assert assigned(made) == {"a": "t0", "b": "t1", "c": "t2"}
@@ -99,8 +100,8 @@ def test_what_moved_is_given_when_its_old_owner_has_joined_without_it() -> None:
 
 @pytest.mark.parametrize(("counts", "why"), [({"t": 1}, "topic"), ({"t": 1, "u": 1}, "partition")])
 def test_a_claimed_partition_that_is_unknown_is_given_back(counts: dict[str, int], why: str) -> None:
-    """ "Give them back to whoever claimed to be their owners by encoding them directly as well": a topic
-    that is deleted, or that the leader has not heard of."""
+    """ "Give them back to whoever claimed to be their owners by encoding them directly as well": a topic that
+    is deleted, or that the leader does not know yet."""
     members = {"a": new("t0 u1", topics="tu"), "b": new(topics="tu")}
     made = plan(members, counts, STICKY)
     assert "u1" in assigned(made)["a"].split()
@@ -124,8 +125,8 @@ def test_the_claim_of_the_younger_generation_stands() -> None:
     assert not rejoins(made), "nobody waits for it"
 
 
-def test_of_two_equal_claims_neither_stands() -> None:
-    """CORRECTNESS G2: both let go before anybody gets the partition."""
+def test_two_equal_claims_cancel_each_other() -> None:
+    """CORRECTNESS G2: both members release the partition before another one gets it."""
     made = plan({"a": new("t0"), "b": new("t0")}, {"t": 1}, STICKY)
     assert assigned(made) == {"a": "", "b": ""}
     assert revoked(made) == {"a": "t0", "b": "t0"}
@@ -197,9 +198,9 @@ def test_cooperative_members_of_a_mixed_group_get_back_what_they_own() -> None:
     }
 
 
-def test_what_is_free_in_a_mixed_group_goes_to_cooperative_members_too() -> None:
+def test_free_partitions_of_a_mixed_group_go_to_cooperative_members_too() -> None:
     """ "It is safe to move those partitions to other members immediately based on the assignor's output":
-    what eager members had is revoked, what is new was nobody's."""
+    eager members have revoked theirs, and new partitions had no owner."""
     made = plan({"a": new("t0"), "b": new(), "c": old(), "d": old()}, {"t": 6}, STICKY)
     assert assigned(made) == {"a": "t0 t1", "b": "t2 t3", "c": "t4", "d": "t5"}
     assert not revoked(made)
@@ -214,8 +215,8 @@ def test_a_cooperative_member_that_kept_its_share_gets_no_more_in_a_mixed_group(
     assert assigned(made) == {"a": "t0 t1", "b": "t2 t5", "c": "t3 t4"}
 
 
-def test_what_only_a_member_with_its_share_subscribes_to_is_given_to_it_all_the_same() -> None:
-    """Nobody else could take it, and it would lie unread as long as the group is mixed."""
+def test_a_partition_whose_only_subscriber_has_its_share_is_given_to_it_nevertheless() -> None:
+    """No other member could take it, and it would be unread as long as the group is mixed."""
     members = {"a": new("t0 t1", topics="tu"), "b": old()}
     made = plan(members, {"t": 3, "u": 1}, Fixed({"a": "t2 u0", "b": "t0 t1"}))
     assert assigned(made) == {"a": "t0 t1 u0", "b": "t2"}
@@ -249,8 +250,8 @@ def test_members_of_a_mixed_group_get_only_what_they_subscribe_to() -> None:
     assert not rejoins(made)
 
 
-def test_a_claim_that_does_not_stand_is_revoked_in_a_mixed_group_too() -> None:
-    """CORRECTNESS G2: given to nobody in this generation; all that can join again at once do."""
+def test_an_invalid_claim_is_revoked_in_a_mixed_group_too() -> None:
+    """CORRECTNESS G2: no member gets it in this generation; all that can join again at once do."""
     made = plan({"a": new("t0"), "b": new("t0"), "c": old()}, {"t": 2}, Fixed({"a": "t0", "c": "t1"}))
     assert assigned(made) == {"a": "", "b": "", "c": "t1"}
     assert revoked(made) == {"a": "t0", "b": "t0"}
@@ -258,7 +259,7 @@ def test_a_claim_that_does_not_stand_is_revoked_in_a_mixed_group_too() -> None:
 
 
 def test_unknown_partitions_are_given_back_in_a_mixed_group_too() -> None:
-    """ "Giving back their existing assigned-partitions", whatever the leader knows of them."""
+    """ "Giving back their existing assigned-partitions", even if the leader does not know them."""
     made = plan({"a": new("u7", topics="tu"), "b": old()}, {"t": 1, "u": 1}, STICKY)
     assert assigned(made) == {"a": "u0 u7", "b": "t0"}
 
@@ -290,14 +291,14 @@ def test_an_assignor_that_raises_is_named() -> None:
 
 
 def test_a_partition_that_an_assignor_leaves_out_is_taken_from_its_owner() -> None:
-    """The assignor's word counts; there is nobody to wait for."""
+    """The assignor decides; there is no new owner to wait for."""
     made = plan({"a": new("t0 t1")}, {"t": 2}, Fixed({"a": "t0"}))
     assert assigned(made) == {"a": "t0"}
     assert revoked(made) == {"a": "t1"}
     assert not rejoins(made)
 
 
-# --- whatever they say --------------------------------------------------------------------------
+# --- random groups ------------------------------------------------------------------------------
 
 TOPICS = "tuv"
 
@@ -369,11 +370,11 @@ ONLY_ONE_SUBSCRIBES = (
 
 @example(ONLY_ONE_SUBSCRIBES, BUILT_IN["roundrobin"])
 @given(groups(), st.sampled_from([*BUILT_IN.values()]))
-def test_a_mixed_group_gives_nobody_more_than_its_share_while_another_has_less(
+def test_a_mixed_group_gives_no_member_more_than_its_share_while_another_has_less(
     drawn: tuple[dict[str, ParsedMember], dict[str, int]], assignor: Assignor
 ) -> None:
-    """Of what is free. A member's share is as many as the assignor has for it; others are those that
-    subscribe to the topic."""
+    """This holds for free partitions. A member's share is the number that the assignor gives it; the others
+    are subscribers of the topic."""
     members, counts = drawn
     seen = Noted(assignor)
     made = plan(members, counts, seen)

@@ -99,8 +99,8 @@ def test_a_member_id_that_is_required_is_taken_and_nothing_else_changes() -> Non
     assert one.said(effects) == one.said(first)
 
 
-def test_a_member_id_for_one_that_has_one_is_not_asked_for_without_pause() -> None:
-    """A coordinator that hands out ids for ever must not be asked in a circle without a pause."""
+def test_a_new_member_id_is_not_requested_without_a_pause() -> None:
+    """A coordinator that always answers with another id must not be asked in a tight loop."""
     one = One()
     one.begin()
     one.feed(one.core.joined(one.number, MemberIdGiven("a"), NOW))
@@ -237,7 +237,8 @@ def test_the_group_is_known_in_its_new_generation_before_anything_is_revoked() -
 
 
 def test_an_assignment_of_an_old_leader_is_checked_like_any_other() -> None:
-    """KIP-429: a leader on old code may read V1 and answer V0. What fits is taken, the rest is fatal."""
+    """KIP-429: a leader with old code may read V1 and answer V0. Valid assignments are taken, others are
+    fatal."""
     one = One().stable("t0")
     one.join_again()
     one.sync(Assignment(0, parts("t0 t1")))
@@ -341,8 +342,8 @@ def test_a_member_that_is_expelled_while_it_leaves_has_left(
     assert one.core.state is State.LEFT
 
 
-def test_who_does_not_ask_for_records_leaves_and_comes_back_when_it_does() -> None:
-    """Its partitions are lost: nobody can say when it will be done with what it was handed."""
+def test_a_member_that_does_not_poll_leaves_and_comes_back_when_it_does() -> None:
+    """Its partitions are lost: it is unknown when its handler will end."""
     one = One().stable("t0")
     effects = one.core.poll_overdue(NOW)
     assert effects[0] == LogLine(
@@ -364,7 +365,7 @@ def test_a_member_that_left_may_subscribe_again() -> None:
 
 
 def test_every_change_of_ownership_is_reported_in_its_generation() -> None:
-    """What `__group_events` is made of: assigned, revoked when it is released, lost as who it was."""
+    """The content of `__group_events`: assigned, revoked at the release, lost under the former member id."""
     one = One().stable("t0 t1")
     one.join_again()
     effects = one.sync(Assignment(1, parts("t0 t2"), parts("t1"), AssignmentError.NEEDS_REJOIN))

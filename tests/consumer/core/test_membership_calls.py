@@ -65,7 +65,7 @@ def test_a_refusal_of_what_the_member_no_longer_is_counts_for_nothing(member: st
 
 @pytest.mark.parametrize("what", ["heartbeat", "commit"])
 def test_the_generation_that_a_member_is_leaving_may_be_illegal_already(what: str) -> None:
-    """CORRECTNESS G4, G8: it goes on with heartbeats while it joins, and the next generation may begin
+    """CORRECTNESS G4, G8: it continues its heartbeats while it joins, and the next generation may begin
     before the join's answer is here. It owns what it claimed in that join: nothing is lost."""
     one = One().stable("t0")
     effects = one.feed(one.core.subscribed(["t", "u"], NOW))
@@ -98,8 +98,8 @@ def test_a_release_that_a_loss_overtook_releases_nothing() -> None:
     assert one.core.released(revoke.number, NOW) == []
 
 
-def test_a_join_that_succeeds_after_it_was_given_up_is_taken_back() -> None:
-    """Or the group would wait a session long for a member that nobody is."""
+def test_a_join_that_succeeds_after_it_was_given_up_is_undone() -> None:
+    """Otherwise the group would wait a session long for a member without a process."""
     one = One()
     one.begin()
     number = one.number
@@ -162,8 +162,9 @@ def test_a_member_that_is_refused_again_and_again_pauses() -> None:
 
 @pytest.mark.parametrize("what", ["join", "sync"])
 @pytest.mark.parametrize("error", [GroupMaxSizeReached("full"), InvalidRequest("no")])
-def test_what_will_not_get_better_is_fatal(what: str, error: StrandlineError) -> None:
-    """And is told by name; what was owned is lost, and the group need not wait for the session."""
+def test_permanent_errors_are_fatal(what: str, error: StrandlineError) -> None:
+    """The error is reported by name; owned partitions are lost, and the group need not wait for the
+    session."""
     one = One().stable("t0")
     effects = one.refuse(what, error)
     kinds = [type(e) for e in effects if not isinstance(e, LogLine | Report)]

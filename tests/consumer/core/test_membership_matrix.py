@@ -31,7 +31,7 @@ JOINED = Joined("a", 2, "sticky", "z", reason="somebody joined", caused_by="b")
 
 
 def enforced(one: One) -> list[Effect]:
-    """What is refused does nothing."""
+    """A refused request has no effect."""
     try:
         return one.core.enforced("somebody is ready", NOW)
     except InvalidRequest:
@@ -93,9 +93,9 @@ def test_the_table_of_states_and_inputs() -> None:
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("name", INPUTS)
-def test_what_holds_whatever_happens(state: str, name: str) -> None:
-    """KIP-429, CORRECTNESS G5, G10: a step follows the table; what is owned changes only with an effect
-    that says so; who joins or leaves first did what had to come before."""
+def test_invariants_hold_under_any_events(state: str, name: str) -> None:
+    """KIP-429, CORRECTNESS G5, G10: a step follows the table; ownership changes only with an effect that says
+    so; a member that joins or leaves has first taken the steps before it."""
     one = at(state)
     before, owned = one.core.state, one.core.owned
     effects = INPUTS[name](one)

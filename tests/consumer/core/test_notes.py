@@ -1,4 +1,4 @@
-"""What a leader leaves for static members that come back (KIP-345, KIP-814; CORRECTNESS G13)."""
+"""The leader's notes for static members that come back (KIP-345, KIP-814; CORRECTNESS G13)."""
 
 from __future__ import annotations
 

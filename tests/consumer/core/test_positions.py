@@ -291,7 +291,7 @@ def test_fetching_stops_while_the_buffer_is_full_and_each_partition_has_its_shar
 
 
 def test_partitions_take_turns() -> None:
-    """Who was handed out last is asked for last, so that a busy partition starves nobody."""
+    """The partition that was handed out last is asked last, so that a busy partition starves no other."""
     positions = standing_at(0, A, B)
     positions.buffer(A, "batch", 10, 10)
     positions.take(positions[A], 10)

@@ -1,4 +1,4 @@
-"""What members and leader tell each other (KIP-429: a subscription carries what its member owns)."""
+"""The messages between members and leader (KIP-429: a subscription carries the owned partitions)."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_a_subscription_of_version_1_comes_back_with_what_is_owned_and_since_whe
 
 
 @given(v1_assignments)
-def test_an_assignment_of_version_1_comes_back_with_what_is_revoked_and_the_error(said: Assignment) -> None:
-    """KIP-429: what moves is named to its old owner, and all are told to join again."""
+def test_an_assignment_of_version_1_comes_back_with_revocations_and_the_error(said: Assignment) -> None:
+    """KIP-429: moved partitions are named to their old owner, and all members must join again."""
     assert Assignment.decode(said.encode()) == said
 
 
@@ -158,8 +158,8 @@ def test_a_subscription_that_says_nothing_is_refused_with_position_and_reason(da
         Subscription.decode(bytes.fromhex(data))
 
 
-def test_an_error_code_that_nobody_knows_is_refused() -> None:
-    """A member that cannot tell what it is asked to do must not go on as if it were nothing."""
+def test_an_unknown_error_code_is_refused() -> None:
+    """A member that cannot know what it is asked to do must not continue as if there were no error."""
     data = Assignment(COOPERATIVE_VERSION, ()).encode()
     with pytest.raises(InconsistentGroupProtocol, match="at byte 14 of 16: error code 2"):
         Assignment.decode(data[:-1] + b"\2")

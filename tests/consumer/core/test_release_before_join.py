@@ -125,7 +125,7 @@ def test_it_is_released_before_the_join_with_a_member_id_too() -> None:
 
 
 def test_a_new_member_is_given_its_id_without_a_release() -> None:
-    """KIP-429 c, as it mostly comes: who owns nothing is not even asked."""
+    """KIP-429 c, the usual case: a member that owns nothing is not asked."""
     own = OwnAssignor()
     own.releases = EVERYTHING
     one = One(assignors=[own])
@@ -158,7 +158,7 @@ def test_what_the_leader_revokes_is_released_first_and_then_what_the_assignor_na
 
 
 def test_without_a_join_nothing_is_released() -> None:
-    """KIP-429 3.d: the leader revokes something, and nobody waits for it."""
+    """KIP-429 3.d: the leader revokes something, and no member waits for it."""
     one, own = stable()
     join_first(one)
     revoke = one.sync(Assignment(1, parts("t0 t2"), parts("t1")))[-1]
@@ -289,7 +289,7 @@ def test_who_is_overdue_during_the_release_has_lost_everything() -> None:
 
 @pytest.mark.parametrize("function", ["release_before_join", "subscription_user_data"])
 def test_an_assignor_that_fails_before_a_join_ends_the_member_by_name(function: str) -> None:
-    """Nothing may go on with half of what it was to say."""
+    """It must not continue with half of its data."""
     one, own = stable()
     own.releases, own.fails = frozenset(), function
     effects = one.core.subscribed(["t", "u"], NOW)

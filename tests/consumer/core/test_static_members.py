@@ -14,7 +14,7 @@ from tests.consumer.core.support.real_coordinator import RealCoordinator
 
 
 def group(*, cooperative: bool) -> tuple[World, Node, Node]:
-    """A leader and a follower, each with two partitions of four. Nobody subscribes to `u` yet."""
+    """A leader and a follower, each with two partitions of four. `u` has no subscriber yet."""
     world = World({"t": 4, "u": 2}, coordinator=RealCoordinator(), log=[])
     leader = world.start("a", ["t"], cooperative=cooperative, instance="one")
     world.run()

@@ -1,4 +1,4 @@
-"""Assignors of a user's own that tell each member something, and hear what became of it."""
+"""A user's assignors that send data to each member, and learn the outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def led(own: OwnAssignor, *, instance: str | None = None, partitions: int = 2) -
 
 
 def given(sync: SendSync) -> dict[str, bytes]:
-    """What each member's assignment carries."""
+    """The bytes in each member's assignment."""
     return {name: Assignment.decode(data).user_data for name, data in sync.request.assignments.items()}
 
 
@@ -70,8 +70,8 @@ def test_who_is_told_nothing_has_nothing() -> None:
     assert [made.assignments[name].user_data for name in "ab"] == [b"", b"only you"]
 
 
-def test_in_a_mixed_group_nobody_is_told_anything() -> None:
-    """What the assignor would tell them is not what comes of its answer: `assign` is asked, once for all."""
+def test_in_a_mixed_group_no_member_gets_user_data() -> None:
+    """The data would not fit the changed result: `assign` is called, once for all."""
     own = OwnAssignor()
     made = plan({"a": cooperative("t0"), "b": eager()}, {"t": 2}, own)
     assert {assignment.user_data for assignment in made.assignments.values()} == {b""}
@@ -114,8 +114,8 @@ def test_the_assignor_hears_what_it_was_told_and_what_is_owned_then() -> None:
     assert one.core.owned == set(parts("t0 t1 t5"))
 
 
-def test_the_assignor_has_heard_of_it_before_any_listener() -> None:
-    """What is told to a listener is told by effects, and those come after the call."""
+def test_the_assignor_is_called_before_any_listener() -> None:
+    """Listeners are called by effects, and those come after the call."""
     own = OwnAssignor()
     one = One(assignors=[own])
     one.begin()
@@ -157,8 +157,9 @@ def test_an_answer_that_counts_for_nothing_is_not_heard_of() -> None:
     assert len(own.heard) == 1
 
 
-def test_an_assignor_that_fails_to_hear_ends_the_member_and_nobody_was_told_of_more() -> None:
-    """What was new is neither assigned nor lost: a report of its loss would be one of what never was."""
+def test_an_assignor_that_fails_in_on_assignment_ends_the_member_before_any_listener() -> None:
+    """New partitions are neither assigned nor lost: a report of their loss would be one of something that
+    never was."""
     own = OwnAssignor()
     one = One(assignors=[own]).stable("t0")
     one.join_again()
@@ -224,8 +225,8 @@ def test_a_static_member_that_comes_back_for_other_topics_takes_none_that_it_doe
 
 
 @pytest.mark.parametrize("told", [b"four", b"to eight"])
-def test_what_another_member_is_told_is_not_taken_for_a_note(told: bytes) -> None:
-    """Who is not static has none, even if what it is told is as long as one."""
+def test_user_data_of_another_member_is_not_taken_for_a_note(told: bytes) -> None:
+    """A member that is not static has none, even if its data are as long as one."""
     own = OwnAssignor()
     one = One(assignors=[own])
     one.begin()

@@ -1,17 +1,17 @@
-"""Whole rebalances as transcripts: commands, and everything that the members do about them.
+"""Whole rebalances as transcripts: commands, and all effects of the members.
 
-A line `> command` of a file in `transcripts/` is carried out; what comes of it follows, and is compared.
+A line `> command` of a file in `transcripts/` is executed; its effects follow, and are compared.
 
     > topic NAME PARTITIONS     create it, add partitions to it, or with 0 delete it
     > start NAME eager|cooperative TOPIC…
     > stop NAME                 it closes: everything is released, then it leaves
     > crash NAME                and its session ends
-    > refresh                   everybody reads what topics there are
-    > until NAME STATE          only so much happens
+    > refresh                   every member reads the topics
+    > until NAME STATE          steps happen until the member is in this state
     > expire NAME               its session ends, and it lives
     > beat NAME                 it sends a heartbeat, and reads the answer
-    > run                       until nothing is left to happen
-    > owners                    who owns what, in which generation
+    > run                       until no step is pending
+    > owners                    each partition's owner and its generation
 """
 
 from __future__ import annotations
@@ -82,5 +82,5 @@ def carry_out(world: World, command: list[str]) -> None:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_transcript(name: str) -> None:
-    """KIP-429 from the outside: who is told what, in which order."""
+    """KIP-429 from the outside: which member is notified of what, in which order."""
     golden.check(name, play(golden.read(name)))

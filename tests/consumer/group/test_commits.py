@@ -1,4 +1,4 @@
-"""Who commits what, when answers are late, partial, or of another time (CORRECTNESS G1, G4, G12)."""
+"""Commits with answers that are late, partial, or of another time (CORRECTNESS G1, G4, G12)."""
 
 from __future__ import annotations
 
@@ -133,8 +133,8 @@ async def test_a_refusal_for_good_is_raised() -> None:
         assert [type(error) for _, error in group.refused] == [IllegalGeneration]
 
 
-async def test_a_commit_goes_out_in_the_generation_of_the_moment() -> None:
-    """(G4) refused in a generation that was over by then, it is tried as who the member is now."""
+async def test_a_commit_is_sent_in_the_present_generation() -> None:
+    """(G4) refused in a generation that has ended, it is tried again as the present member."""
 
     def rebalanced(_request: OffsetCommit) -> IllegalGeneration:
         group.identity = Identity("m", 2)
@@ -179,8 +179,8 @@ async def test_a_partition_that_went_between_two_tries_is_not_committed() -> Non
         assert group.offsets() == [{A: 3}]
 
 
-async def test_what_is_committed_by_itself_goes_on_without_what_is_gone() -> None:
-    """A partition that is given up while others are committed is nobody's error."""
+async def test_an_automatic_commit_continues_without_revoked_partitions() -> None:
+    """A partition that is revoked while others are committed is no error."""
 
     def one_goes(_request: OffsetCommit) -> CoordinatorLoading:
         group.reader.drop([A])
@@ -192,8 +192,9 @@ async def test_what_is_committed_by_itself_goes_on_without_what_is_gone() -> Non
         assert group.offsets() == [{A: 0, B: 0}, {B: 0}]
 
 
-async def test_a_topic_that_was_deleted_fails_only_what_the_application_commits() -> None:
-    """The coordinator has looked before it says so (CORRECTNESS X6): nobody waits, nobody tries again."""
+async def test_a_deleted_topic_fails_only_the_applications_own_commits() -> None:
+    """The coordinator has checked before it refuses (CORRECTNESS X6): the commit neither waits nor is tried
+    again."""
 
     def gone(request: OffsetCommit) -> Any:
         return {name: UnknownTopicOrPartition("deleted") if name == B else None for name in request.offsets}
@@ -264,9 +265,9 @@ async def test_what_is_committed_of_itself_never_undoes_what_the_application_com
     assert group.reader.positions[A].committed == 3
 
 
-async def test_a_commit_is_not_undone_by_the_next_one_that_the_consumer_makes() -> None:
-    """Of a batch that the application works on record by record, what it committed counts as processed; and
-    the rest is in hand."""
+async def test_a_commit_is_not_undone_by_the_consumers_next_one() -> None:
+    """In a batch that the application processes record by record, committed records count as processed; the
+    rest is in hand."""
     async with Group() as group:
         group.assign(A, B)
         group.arrive(A, 4)
@@ -397,8 +398,8 @@ async def test_a_fenced_member_hears_who_took_its_place() -> None:
             await group.commits.commit({A: 3})
 
 
-async def test_a_listener_may_commit_what_was_lost_and_is_owned_again() -> None:
-    """It has heard of both. What is lost still is not its to commit either."""
+async def test_a_listener_may_commit_partitions_that_were_lost_and_are_owned_again() -> None:
+    """It was notified of both. Partitions that are still lost cannot be committed."""
     async with Group() as group:
         group.assign(A, B)
         group.lose([A, B])

@@ -85,7 +85,7 @@ class World:
                     node.arrive(state.name, self.random.randint(1, missing))
 
     async def healed(self) -> bool:
-        """No trouble any more: True once all that was written is handled and committed."""
+        """End all faults: True once every written record is handled and committed."""
         self.troubles = False
         for _ in range(TURNS_MAX):
             self.fetch()
@@ -193,7 +193,7 @@ class Node(Parts):
 
         class Watches(RebalanceListener):
             async def on_revoked(self, removed: set[TopicPartition]) -> None:
-                # What was received before an expulsion is not waited for.
+                # Records received before an expulsion are not waited for.
                 if busy := {name for name in removed if node.at_work.get(name) == node.member}:
                     node.world.broken.append(f"{node.name}: {busy} revoked while at work")
                 if node.commit_by == "each":

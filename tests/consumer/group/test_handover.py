@@ -1,4 +1,4 @@
-"""Partitions that come and go at the same time: in order, each told once, and nothing after it was lost."""
+"""Partitions that come and go at the same time: in order, each notified once, and not after it was lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Within = Callable[[], Awaitable[None]]
 
 
 class Group(Parts):
-    """A handover with a listener that writes down what it is told, and what is readable then."""
+    """A handover with a listener that records its calls, and the partitions that are readable then."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ async def test_a_revoked_partition_is_drained_committed_told_and_released() -> N
 
 
 async def test_partitions_lost_while_they_are_drained_are_lost_and_not_revoked() -> None:
-    """Nothing is committed any more, and nobody waits for what is in hand."""
+    """Nothing is committed any longer, and records in hand are not waited for."""
     async with Group() as group, asyncio.TaskGroup() as tasks:
         await group.take(A)
         group.arrive(A, 3)

@@ -16,7 +16,7 @@ A = TopicPartition("t", 0)
 
 
 class Does(RebalanceListener):
-    """What the test wants, on each assignment."""
+    """Runs the test's function on each assignment."""
 
     def __init__(self, what: Callable[[], Awaitable[None]]) -> None:
         self._what = what
@@ -33,15 +33,15 @@ def listening(what: Callable[[], Awaitable[None]], limit_s: float = 60) -> tuple
 
 
 async def cancelled_task() -> None:
-    """Waits for a task that somebody else cancels."""
+    """Waits for a task that another one cancels."""
     async with asyncio.TaskGroup() as tasks:
         waited_for = tasks.create_task(asyncio.Event().wait())
         waited_for.cancel()
         await waited_for
 
 
-async def test_what_a_listener_waited_for_is_cancelled_and_the_rebalance_goes_on() -> None:
-    """G10: a CancelledError that nobody meant for the consumer is a listener's error like any other."""
+async def test_a_cancelled_wait_of_a_listener_does_not_stop_the_rebalance() -> None:
+    """G10: a CancelledError that was not meant for the consumer is a listener's error like any other."""
     calls, told = listening(cancelled_task)
     await calls.assigned([A])
     (error,) = told
@@ -67,7 +67,7 @@ async def test_a_consumer_that_ends_is_not_kept_by_its_listener() -> None:
 
 
 async def test_a_listener_that_never_returns_is_cancelled_and_named(caplog: pytest.LogCaptureFixture) -> None:
-    """G10: the rebalance, or the close, goes on without it, and the application hears which one it was."""
+    """G10: the rebalance, or the close, continues without it, and the application learns which one it was."""
 
     async def wait() -> None:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""What a member tells its coordinator: in the order in which it happened, in few words, and not for ever."""
+"""A member's reports to its coordinator: in the order of events, merged, and for a bounded time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tasks(*numbers: int, member: str = "m", generation: int = 1) -> ReportTasks:
 
 
 class Coordinator(Parts):
-    """One that is told, and refuses what the script says first."""
+    """A coordinator that takes reports, and first refuses those that the script names."""
 
     def __init__(self, *script: StrandlineError) -> None:
         super().__init__()
@@ -54,8 +54,8 @@ class Coordinator(Parts):
             task.cancel()
 
 
-async def test_tasks_come_behind_what_became_of_partitions() -> None:
-    """A task runs because its partitions were assigned: who reads the events must see that."""
+async def test_task_reports_follow_partition_reports() -> None:
+    """A task runs because its partitions were assigned: the order of the events must show that."""
     stage = Coordinator()
     for report in (tasks(1), TOOK):
         stage.reports.put(report)
@@ -87,8 +87,8 @@ async def test_a_report_has_one_member_and_one_generation() -> None:
     assert stage.told == said
 
 
-async def test_progress_does_not_push_out_what_became_of_partitions() -> None:
-    """While the coordinator is away only so many reports wait, and the oldest are dropped."""
+async def test_progress_does_not_displace_partition_reports() -> None:
+    """While the coordinator is away, a bounded number of reports waits, and the oldest are dropped."""
     stage = Coordinator()
     stage.reports.put(TOOK)
     for number in range(2 * REPORTS_MAX):
@@ -99,7 +99,7 @@ async def test_progress_does_not_push_out_what_became_of_partitions() -> None:
 
 
 async def test_a_report_is_tried_again_and_then_given_up() -> None:
-    """Best effort: what comes after it is told all the same."""
+    """Best effort: later reports are sent nevertheless."""
     away = CoordinatorNotAvailable("no")
     stage = Coordinator(away, *[away] * TRIES_MAX, UnknownMemberId("who?"))
     async with stage.telling():

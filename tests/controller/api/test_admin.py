@@ -412,10 +412,10 @@ async def test_the_controller_sets_no_watch(zookeeper: str, open_session: Sessio
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "/", "t/0", "t/0/isr", "\0", "é", "x" * 300])
-async def test_what_is_no_topics_name_is_no_path_either(
+async def test_an_illegal_topic_name_never_becomes_a_path(
     zookeeper: str, open_session: SessionFactory, name: str
 ) -> None:
-    """Bad input reaches no znode, whatever is asked, and the controller goes on."""
+    """Bad input reaches no znode, in any request, and the controller continues."""
     session = await open_session()
     await register(session, [1])
     async with running(zookeeper) as controller:

@@ -1,4 +1,4 @@
-"""What a drain asks for next, and what it says cannot be moved (USERS 11)."""
+"""The next requests of a drain, and the partitions that it reports as immovable (USERS 11)."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_leaderships_go_to_the_first_other_in_sync_replica_in_ar_order() -> None
     assert (progress.leaderships, progress.replicas, progress.problems) == (3, 4, [])
 
 
-def test_who_stops_or_is_drained_or_lives_again_takes_nothing_over() -> None:
-    """CORRECTNESS I6, I7: nobody is asked to lead who would not be let in sync."""
+def test_a_broker_that_stops_or_is_drained_or_has_another_life_takes_no_leadership() -> None:
+    """CORRECTNESS I6, I7: a replica that could not join the ISR is never asked to lead."""
     found = plan(
         survey(
             partition(0, [1, 2, 3]),
@@ -88,7 +88,7 @@ def test_a_drain_of_leaderships_goes_on_in_every_life_of_its_broker() -> None:
 
 
 def test_a_drain_of_a_dead_broker_names_what_cannot_move() -> None:
-    """Nothing can be copied from anybody: to begin a reassignment would only leave it standing."""
+    """No live replica has the data: a reassignment could not complete."""
     alone, shared, moving = partition(0, [1]), partition(1, [1, 2], [1, 2]), partition(2, [1], to=[3])
     shown = survey(alone, shared, moving, live=(2, 3), dead=(1,), drains={1: has_nothing(1)})
     found = plan(shown)
@@ -107,8 +107,9 @@ def test_a_move_that_waits_for_a_dead_target_says_so() -> None:
     assert problem == "t-0 moves to 3,2, but waits for broker 3, which is not alive"
 
 
-def test_another_throttle_is_also_that_of_the_moves_under_way() -> None:
-    """Of its own, which have a throttle that it had before; what somebody gave another one keeps that."""
+def test_another_throttle_also_applies_to_the_active_moves() -> None:
+    """It applies to the drain's own moves, which have its earlier throttle; a throttle that an operator set
+    stays."""
     own, others, back = (
         partition(number, [1, 2], to=[3, 2], throttle=throttle, reverting=reverting)
         for number, throttle, reverting in ((0, 10, False), (1, 77, False), (2, 10, True))
@@ -128,7 +129,7 @@ def test_a_drain_of_replicas_goes_on_in_every_life_and_in_none() -> None:
 
 
 def test_a_replica_is_replaced_in_its_place_by_the_broker_with_the_fewest() -> None:
-    """Whoever takes the place of the preferred replica becomes it: leaderships stay even."""
+    """The broker that replaces the preferred replica becomes preferred: leaderships stay even."""
     found = plan(
         survey(
             partition(0, [1, 2]),

@@ -1,4 +1,5 @@
-"""Whether the first assigned replica is to lead, and can (seed 003's checkLoadBalancing, on demand)."""
+"""Decides whether the first assigned replica should and can lead (seed 003's checkLoadBalancing, on
+demand)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ NAME = TopicPartition("t", 0)
 
 
 def partition(leader: int, *isr: tuple[int, int]) -> Placed:
-    """Of brokers 1 and 2, in sync in these lives; 1 is preferred."""
+    """A partition of brokers 1 and 2, in sync in these lives; 1 is preferred."""
     members = tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in isr)
     return Placed(0, (BrokerId(1), BrokerId(2)), 0, PartitionState(BrokerId(leader), LeaderEpoch(1), members))
 

@@ -58,8 +58,8 @@ def test_a_member_that_is_about_to_stop_does_not_count() -> None:
 
 @pytest.mark.parametrize(("assigned", "bound"), [([1], 1), ([1, 2], 2)])
 def test_a_partition_that_can_never_be_safe_is_named_as_such(assigned: list[int], bound: int) -> None:
-    """With a replication factor of one, or of the bound, no rolling restart is ever safe: who waits for it
-    waits for ever."""
+    """With a replication factor of one, or equal to the bound, no rolling restart is ever safe: waiting for
+    it would never end."""
     found = check(survey(partition(0, assigned, min_insync=bound)))
     (problem,) = found.problems
     assert found.permanent == [problem]
@@ -85,7 +85,8 @@ def test_what_passes_comes_first_and_what_does_not_is_told_apart() -> None:
 def test_a_partition_that_is_never_safe_is_still_not_made_worse(
     isr: list[int], leader: int, said: str
 ) -> None:
-    """Who goes on in spite of it waits until its replicas are in sync, so that one is left to lead."""
+    """With --except-permanent, a restart still waits until its replicas are in sync, so that one is left to
+    lead."""
     found = check(survey(partition(0, [1, 2], isr, leader=leader, min_insync=2)))
     assert (found.problems[0], len(found.permanent)) == (said, 1)
 

@@ -1,4 +1,4 @@
-"""What a reassignment may be, and what asking again makes of one that is under way (CORRECTNESS E16, I11)."""
+"""Legal reassignments, and the effect of a request on an active one (CORRECTNESS E16, I11)."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_another_order_of_the_same_replicas_is_another_preferred_leader() -> Non
     assert grown(ids(1, 2), wanted) == (1, 2)
 
 
-def test_another_target_goes_on_from_what_there_was_at_first() -> None:
-    """Who was to come and is not any more stays in AR until the end: it may be in sync, or lead."""
+def test_another_target_starts_from_the_original_replicas() -> None:
+    """A replica that is no longer wanted stays in AR until the end: it may be in sync, or lead."""
     now = standing(placed(1, 2), 3)
     wanted = plan(now, 4)
     replaced = (Replaced("first", ids(3), 99, 99),)
@@ -110,7 +110,7 @@ def test_another_target_goes_on_from_what_there_was_at_first() -> None:
 
 
 def test_each_target_is_a_request_of_its_own_with_one_end() -> None:
-    """The leader that completes the last tells the ends of those before (CORRECTNESS Q2)."""
+    """The leader that completes the last one records the ends of those before (CORRECTNESS Q2)."""
     wanted = plan(standing(placed(1, 2), 3), 4)
     assert wanted is not None
     state = PartitionState(BrokerId(4), LeaderEpoch(7), ())
@@ -207,10 +207,11 @@ def test_one_dead_replica_among_living_ones_may_be_waited_for() -> None:
         st.permutations([1, 2, 3, 4, 5]).flatmap(lambda p: st.integers(0, 5).map(lambda n: p[:n])), max_size=8
     )
 )
-def test_however_often_another_target_is_asked_for_nobody_leaves_and_the_way_back_stays(
+def test_after_any_number_of_targets_no_replica_leaves_and_the_way_back_stays(
     targets: list[list[int]],
 ) -> None:
-    """CORRECTNESS E16: whoever may be in sync is in AR; a cancellation leads to what there was at first."""
+    """CORRECTNESS E16: every replica that may be in sync is in AR; a cancellation restores the original
+    replicas."""
     now = placed(1, 2)
     for target in targets:
         if not target and now.wanted is None:

@@ -1,4 +1,4 @@
-"""What a stream of state changes tells of what was read."""
+"""A stream of state changes: the records that it sends on."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def record(offset: int, event: StateChangeEvent | bytes | None, partition: int =
     return EventRecord(partition, offset, 0, None, value)
 
 
-def test_of_one_identity_the_first_is_told_and_other_states_are_others() -> None:
-    """A later reading of the same stream, too: who repeats a record may do so much later."""
+def test_of_one_identity_the_first_is_sent_and_other_states_are_others() -> None:
+    """This also holds for a later reading of the same stream: a record may be repeated much later."""
     selection = EventSelection(StateChangesQuery())
     received = replace(EVENT, state=RequestState.RECEIVED)
     (told,) = selection.answers([record(0, EVENT), record(1, received), record(2, EVENT)], (3,))

@@ -1,4 +1,4 @@
-"""What is refused when a topic is created or altered, and how it is said (DESIGN §11, CORRECTNESS I11)."""
+"""Refusals when a topic is created or altered, and their messages (DESIGN §11, CORRECTNESS I11)."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def test_configs_that_the_system_relies_on_cannot_be_changed(
     check_internal_config("__state_changes", {"retention.ms", "segment.bytes", "min.insync.replicas"})
 
 
-def test_the_systems_own_topics_are_created_without_unclean_elections() -> None:
-    """Whoever says that a request is the system's own is believed."""
+def test_internal_topics_are_created_without_unclean_elections() -> None:
+    """A request that is marked internal is trusted."""
     new = NewTopic("__consumer_offsets", 1, 1, {"unclean.leader.election.enable": "true"})
     with pytest.raises(InvalidConfig, match="cannot be changed"):
         plan_topic(new, THREE, ClusterPicture(), internal=True)

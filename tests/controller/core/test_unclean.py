@@ -46,7 +46,7 @@ def said(
 
 
 def partition(*statements: LogStatement, isr: tuple[int, ...] = (1, 2), epoch: int = 5) -> Placed:
-    """Nobody leads; these were in sync."""
+    """A partition without a leader; these brokers were in sync."""
     members = tuple(IsrMember(BrokerId(b), BrokerEpoch(10 * b)) for b in isr)
     state = PartitionState(NO_BROKER, LeaderEpoch(epoch), members, statements=statements)
     return Placed(0, AR, 0, state)

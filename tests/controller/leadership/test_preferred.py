@@ -30,14 +30,14 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 async def led(session: Coordination, name: TopicPartition, leader: int, *isr: tuple[int, int]) -> None:
-    """Somebody leads this partition in epoch 5, with these in sync in these lives."""
+    """A partition with a leader in epoch 5, and these members in sync in these lives."""
     members = tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in isr)
     state = PartitionState(BrokerId(leader), LeaderEpoch(5), members)
     await session.set(znodes.isr(*name), znodes.dump_isr(state))
 
 
 async def noticed(session: Coordination, broker: int) -> list[ElectionNotice]:
-    """What waits in a broker's own election queue."""
+    """The notices in a broker's election queue."""
     queue = znodes.elections(broker)
     found = []
     for entry in sorted(await session.children(queue)):
@@ -151,10 +151,10 @@ async def test_a_leader_that_does_not_hand_over_in_time_is_an_error_of_that_part
         assert "t-1: broker 3 leads" in said[1]
 
 
-async def test_a_partition_without_a_living_leader_is_waited_for_and_nobody_is_asked(
+async def test_a_partition_without_a_live_leader_is_waited_for_without_a_request(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """Those in sync elect the first of them by themselves."""
+    """The replicas in sync elect the first of them on their own."""
     session = await open_session()
     epochs = await register(session, [1, 2])
     both = [(1, epochs[1]), (2, epochs[2])]

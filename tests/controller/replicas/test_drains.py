@@ -136,10 +136,10 @@ async def test_a_drain_of_replicas_reassigns_them_and_places_nothing_new_there(
         assert outcome.error is None
 
 
-async def test_the_next_controller_goes_on_with_a_drain(
+async def test_the_next_controller_continues_a_drain(
     zookeeper: str, open_session: SessionFactory, tmp_path: Path
 ) -> None:
-    """A drain is a state: the one who was asked may die right after it wrote it."""
+    """A drain is a state: the controller that took the request may die right after it wrote it."""
     session = await open_session()
     epochs = await register(session, [1, 2])
     async with running(zookeeper, **SETTINGS) as controller:
@@ -187,10 +187,10 @@ async def test_a_drain_survives_the_sessions_of_its_broker(
         assert await drained() == [3]
 
 
-async def test_a_drain_that_is_asked_for_again_with_another_throttle_remembers_the_earlier_ones(
+async def test_a_drain_that_gets_another_throttle_remembers_the_earlier_ones(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """So whichever controller goes on with it finds its moves under way, and gives them the present one."""
+    """So the next controller recognizes the drain's active moves, and gives them the present throttle."""
     session = await open_session()
     epochs = await register(session, [1, 2, 3])
     async with running(zookeeper, **SETTINGS) as controller:

@@ -165,10 +165,10 @@ async def test_many_partitions_are_reassigned_at_once_each_wholly(
         assert len(await session.children(znodes.state_queue(3))) < 10
 
 
-async def test_another_target_keeps_what_came_until_the_end_and_the_way_back(
+async def test_another_target_keeps_added_replicas_until_the_end_and_the_way_back(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """What an earlier target brought may lead by now, so nothing is taken from AR by the controller."""
+    """A replica of an earlier target may lead by now, so the controller removes none from AR."""
     session = await open_session()
     await register(session, [1, 2, 3, 4])
     async with running(zookeeper) as controller:
@@ -248,7 +248,7 @@ async def test_a_deleted_topic_takes_its_reassignments_along_and_all_replicas_ar
 async def test_reassignments_and_a_deletion_at_once_leave_nothing(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """Who wins does not matter; a replica that came is deleted too, and no znode is left."""
+    """Either may win; an added replica is deleted too, and no znode is left."""
     session = await open_session()
     await register(session, [1, 2, 3])
     async with running(zookeeper) as controller:
@@ -301,10 +301,10 @@ async def test_placement_counts_replicas_that_come_and_those_that_have_gone(
         await eventually(lambda: replicas_counted(controller) == {2: 12}, what="the picture follows")
 
 
-async def test_a_new_epoch_counts_replicas_that_are_on_their_way(
+async def test_a_new_epoch_counts_replicas_that_are_being_added(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """CORRECTNESS E13: the next controller begins with what ZooKeeper says, and goes on to follow it."""
+    """CORRECTNESS E13: the next controller begins with the state in ZooKeeper, and follows it from there."""
     session = await open_session()
     await register(session, [1, 2, 3])
     async with running(zookeeper) as controller:

@@ -1,4 +1,4 @@
-"""What a test registers in ZooKeeper in the place of brokers, and what it finds there afterwards."""
+"""Registers znodes in ZooKeeper in the place of brokers, and reads the results."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def check_replicas_deleted(
 
 
 async def reassignment(session: Coordination, name: str, number: int) -> Reassignment | None:
-    """What is under way, as its znode says."""
+    """The active reassignment in its znode."""
     try:
         data = (await session.get(znodes.reassigned(name, number))).data
     except NoNode:

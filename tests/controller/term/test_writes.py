@@ -67,8 +67,8 @@ def test_no_step_is_one_empty_multi() -> None:
     assert pack([]) == [Multi(())]
 
 
-def test_each_multi_comes_with_what_its_steps_stand_for() -> None:
-    """Whoever wrote several partitions at once has to say of each what became of it."""
+def test_each_multi_comes_with_the_meaning_of_its_steps() -> None:
+    """A caller that writes several partitions at once must report the outcome of each."""
     steps = creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1),)] * 3_000), {}, STAMP)
     packed = pack_each(zip(steps, range(len(steps)), strict=True))
     assert len(packed) > 1
@@ -77,8 +77,8 @@ def test_each_multi_comes_with_what_its_steps_stand_for() -> None:
         assert [change.key.partition for _, change in multi.requested] == numbers
 
 
-def test_it_is_told_that_what_a_multi_queues_was_requested() -> None:
-    """Seed 002, goal 7: the life of a request begins with who asked whom, and why."""
+def test_the_requests_that_a_multi_queues_are_recorded() -> None:
+    """Seed 002, goal 7: the life of a request begins with the requester, the broker and the reason."""
     (multi,) = pack(creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1), BrokerId(2))]), {}, STAMP))
     told = [(event.broker, event.state, event.requester, event.at_ms) for event in multi.events()]
     assert told == [(broker, RequestState.REQUESTED, NO_BROKER, STAMP.at_ms) for broker in (1, 2)]

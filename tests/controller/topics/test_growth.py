@@ -61,10 +61,10 @@ async def partitions_there(session: Coordination, name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("partitions", [7, LARGE])
-async def test_new_partitions_are_there_with_all_that_belongs_to_them(
+async def test_new_partitions_appear_with_all_their_znodes(
     zookeeper: str, open_session: SessionFactory, partitions: int
 ) -> None:
-    """The count is written last, so whoever sees a partition finds all of it."""
+    """The count is written last, so a reader that sees a partition finds all of it."""
     session = await open_session()
     epochs = await register(session, [1, 2, 3])
     async with running(zookeeper) as controller:
@@ -160,7 +160,7 @@ async def test_new_partitions_have_as_many_replicas_as_the_others_will_have(
 async def test_config_and_size_change_together_and_others_changes_stay(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """CORRECTNESS I3: whoever comes in between is met by a compare-and-set."""
+    """CORRECTNESS I3: a concurrent change makes the compare-and-set fail."""
     session = await open_session()
     epochs = await register(session, [1])
     async with running(zookeeper) as controller:
@@ -246,7 +246,8 @@ async def crash(one: ControllerProcess, partitions: int) -> None:
 async def test_a_controller_killed_while_it_adds_partitions_leaves_all_of_them_or_none(
     zookeeper: str, open_session: SessionFactory, tmp_path: Path, step: str, wanted: int, there: int
 ) -> None:
-    """CORRECTNESS E7: the next controller takes back what nobody has seen, and its replicas are told."""
+    """CORRECTNESS E7: the next controller removes unpublished partitions, and asks the brokers to delete
+    their replicas."""
     session = await open_session()
     epochs = await register(session, [1, 2])
     async with process(1, zookeeper, tmp_path, crash_points=step) as one:

@@ -74,7 +74,7 @@ async def topic_of(cluster: LocalCluster, name: str) -> str:
 
 
 async def events_of(cluster: LocalCluster, ids: Sequence[str]) -> dict[str, list[StateChangeEvent]]:
-    """What `__state_changes` tells of these requests."""
+    """The records of these requests in `__state_changes`."""
     found: defaultdict[str, list[StateChangeEvent]] = defaultdict(list)
     async with Admin(cluster.bootstrap) as admin:
         async for event in admin.state_changes():

@@ -1,4 +1,4 @@
-"""What upkeep finds and mends, on a real ZooKeeper and with real brokers (CORRECTNESS E8, Q7)."""
+"""Faults that upkeep finds and repairs, on a real ZooKeeper and with real brokers (CORRECTNESS E8, Q7)."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ async def test_leftovers_of_what_is_gone_are_removed_and_of_what_is_there_are_no
         assert len(await session.children(znodes.elections(1))) == 3
 
 
-async def test_garbage_in_the_way_is_passed_over(zookeeper: str, open_session: SessionFactory) -> None:
-    """Another's znodes that nobody understands stop no round: the partition beside them is still mended."""
+async def test_foreign_znodes_are_skipped(zookeeper: str, open_session: SessionFactory) -> None:
+    """Unreadable znodes stop no round: the partition beside them is still repaired."""
     session = await open_session()
     epochs = await register(session, [1])
     async with running(zookeeper, **SETTINGS) as controller:

@@ -1,4 +1,4 @@
-"""What an answer means, case by case (DESIGN §11 Producer; KIP-98, KIP-360)."""
+"""The meaning of an answer, case by case (DESIGN §11 Producer; KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
@@ -319,7 +319,8 @@ def test_stopping_ends_every_batch_with_what_is_known_of_it() -> None:
 
 
 def test_a_batch_that_is_refused_for_its_offset_fails_alone() -> None:
-    """It used a sequence that is not in the log, so what is behind it goes on under another producer id."""
+    """It used a sequence that is not in the log, so the batches behind it continue under another producer
+    id."""
     bench = Bench()
     bench.core.add(bench.queue, pack_values([b"v"], 0), "a", 0, expected_offset=7)
     bench.add("b")
@@ -385,9 +386,10 @@ def test_a_gap_is_where_the_earliest_batch_is_missing() -> None:
     assert bench.core.refused(b, OutOfOrderSequence("a gap")) == []
 
 
-def test_another_producer_id_takes_nothing_over_a_gap() -> None:
-    """The broker forgot the producer while batches behind the first were unanswered: the first goes on under
-    another id; of the others nobody knows, so neither they nor what is behind them follow it."""
+def test_another_producer_id_skips_no_gap() -> None:
+    """The broker forgot the producer while batches behind the first were unanswered: the first continues
+    under another id. The outcome of the others is unknown, so neither they nor the batches behind them follow
+    it."""
     bench = Bench(gapless=True)
     large = pack_values([bytes(200 * 1024)], 0)
     for ticket in "abcd":

@@ -1,4 +1,5 @@
-"""Whatever is lost, late or refused: nothing acknowledged is missing, nothing is there twice (DESIGN §11)."""
+"""With any loss, delay or refusal: no acknowledged record is missing, and none is there twice (DESIGN
+§11)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ NAME = TopicPartition("t", 0)
 BROKERS = (1, 2)
 DELIVERY_S = 10.0
 POISON = b"!"
-"""A batch that begins with this is too large, whoever is asked."""
+"""A batch that begins with this is too large for every broker."""
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Delivery(RuleBasedStateMachine):
         self.sent = 0
         self.poisoned: set[int] = set()
         self.expected: dict[int, int] = {}
-        """Where each batch that was sent with an expected offset is to be, if anywhere."""
+        """The offset at which each batch with an expected offset must be, if anywhere."""
         self.ends: dict[int, int | StrandlineError] = {}
         self.pauses: list[DelaySend[int]] = []
         self.renewing = False
@@ -109,7 +110,8 @@ class Delivery(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3), ahead=st.sampled_from([0] * 6 + [-1, 1]))
     def send_expecting(self, count: int, ahead: int) -> None:
-        """As who counts what it sent before: right if all that is appended, and nothing by others."""
+        """Send like a producer that counts its earlier records: right if all of them are appended, and none
+        by others."""
         before = sum(batch.record_count for batch in self.queue.unsettled() if not self.is_in_log(batch))
         expected = max(0, self.log_end + before + ahead)
         self.expected[self.sent] = expected
@@ -298,8 +300,8 @@ class GaplessDelivery(Delivery):
     @precondition(lambda self: self.log and not any(batch.sequence == 0 for batch in self.queue.unsettled()))
     @rule()
     def forget(self) -> None:
-        """The producer has to go on under another id. Not while a first batch of it is under way: that alone
-        a broker takes from whom it does not know, also the second time."""
+        """The producer must continue under another id. This does not happen while a first batch of it is in
+        flight: a broker takes only that from an unknown producer, also when it is repeated."""
         for connection in (*self.connections.values(), *self.lost):
             if any(split(sealed)[0].base_sequence == 0 for _, sealed in connection.requests):
                 return

@@ -1,4 +1,5 @@
-"""A group of stream processors without brokers: everybody joins, the leader places, everybody is told."""
+"""A group of stream processors without brokers: all members join, the leader places, and all get their
+shares."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ Place = Callable[..., dict[str, Share[str]]]
 
 
 class StreamGroup:
-    """`rebalance` is one generation. What it went through is checked by the tests, step by step."""
+    """`rebalance` is one generation. The tests check the steps on the way."""
 
     def __init__(
         self,
@@ -27,10 +28,10 @@ class StreamGroup:
         self.shares: dict[str, Share[str]] = {}
         self.received: dict[str, Received[str]] = {}
         self.asked = False
-        """Somebody wants a rebalance."""
+        """A member wants a rebalance."""
         self.rounds = 0
         self.ran: dict[str, str] = {}
-        """Of each task: who ran it last. Only that one's state is whole."""
+        """For each task: the member that ran it last. Only that member's state is whole."""
         self._place = partial(place, num_standbys=num_standbys)
         self._member = member
         self._heard: dict[str, int] = {}
@@ -56,10 +57,10 @@ class StreamGroup:
     def rebalance(
         self, *, deaf: Collection[str] = (), meanwhile: Mapping[str, Collection[str]] | None = None
     ) -> dict[str, Share[str]]:
-        """Those who are done with leaving go; that asks for no rebalance, for they have nothing.
+        """Members that have finished leaving go; that needs no rebalance, for they have nothing.
 
-        `deaf` members never hear of the end, and have to join again. `meanwhile` has what members become
-        ready for once they have said what they are ready for.
+        `deaf` members never learn of the end, and must join again. `meanwhile` names the tasks for which
+        members become ready once they have sent their claims.
         """
         self.asked = bool(deaf)
         self.rounds += 1
@@ -84,7 +85,7 @@ class StreamGroup:
         return self.shares
 
     def note_who_runs(self) -> None:
-        """What was resumed or promoted is checked against what is noted before."""
+        """Resumed and promoted tasks are checked against the notes before."""
         self.ran |= {task: name for name, member in self.members.items() for task in member.assigned}
 
     def _in_turn(self, name: str) -> bool:

@@ -17,7 +17,7 @@ from strandline.streams.core.changelog import (
 )
 
 NAMES = st.text(max_size=6)
-"""Of stores. No more than 24 bytes in UTF-8."""
+"""Names of stores, at most 24 bytes in UTF-8."""
 KEYS = st.binary(max_size=12)
 
 

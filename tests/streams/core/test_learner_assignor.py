@@ -1,4 +1,4 @@
-"""Partitions as tasks, what the leader makes of what members say, and they of what they are told."""
+"""Partitions as tasks: the leader's use of the members' reports, and the members' use of their shares."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def test_a_topic_that_does_not_exist_is_left_out() -> None:
     assert leader.assignor.assign({}, COUNTS) == {}
 
 
-def test_new_partitions_of_a_topic_go_to_whoever_runs_their_task() -> None:
-    """And those of new tasks to who has least."""
+def test_new_partitions_of_a_topic_go_to_the_member_that_runs_their_task() -> None:
+    """Those of new tasks go to the least loaded member."""
     one, two = Process(), Process()
     said = {"a": one.says("orders-0", "users-0", "orders-1"), "b": two.says("orders-2", "amounts-0")}
     assigned = one.assignor.assign(said, {"orders": 4, "users": 3, "amounts": 1})
@@ -115,8 +115,8 @@ def test_new_partitions_of_a_topic_go_to_whoever_runs_their_task() -> None:
     }
 
 
-def test_who_owns_one_partition_of_a_task_has_the_task() -> None:
-    """CORRECTNESS S1: whatever its learner says."""
+def test_the_owner_of_one_partition_of_a_task_has_the_task() -> None:
+    """CORRECTNESS S1: even if its learner is ready."""
     owner, learner = Process(), Process()
     learner.member.learning = {TaskId("counts", 1): True}
     said = {"a": learner.says(), "b": owner.says("users-1")}
@@ -247,7 +247,7 @@ def test_settings_that_cannot_be_told_are_refused() -> None:
 
 
 def test_a_ready_learner_has_its_task_in_the_generation_that_the_owner_gave_it_up_in() -> None:
-    """With the leader's own split after KIP-429: nothing is revoked by it, and nobody has to join twice."""
+    """With the leader's own split after KIP-429: it revokes nothing, and no member must join twice."""
     owner, learner = Process(), Process()
     owned = ["orders-0", "users-0", "orders-1", "users-1", "amounts-0"]
     counts = {"orders": 2, "users": 2, "amounts": 1}

@@ -1,10 +1,10 @@
 """Stream tasks in a whole consumer group, at random: no task has two owners at any instant.
 
 Real members of a consumer group with their real leader, and a model of a coordinator, or the broker's own
-(`group_world`); what they say of tasks goes between them as bytes. Members come, leave,
-crash, hand everything over, are expelled while they live, see topics late and catch up in any order; topics
-of one subtopology have different numbers of partitions, grow, and are deleted; requests and answers are lost.
-Then all heals, everybody catches up, and it comes to rest. The same walk with one rule broken finds that.
+(`group_world`); their task reports are exchanged as bytes. Members come, leave, crash, hand everything over,
+are expelled while they live, see topics late and catch up in any order; topics of one subtopology have
+different numbers of partitions, grow, and are deleted; requests and answers are lost. Then all faults end,
+all members catch up, and the group comes to rest. The same walk with one rule broken finds a violation.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class StreamsMembership(Membership):
         return sorted(self.stream.learning | self.stream.standbys)
 
     def check(self, name: str) -> None:
-        """What runs is what is owned: nothing else, and all but what is being released."""
+        """Exactly the owned tasks run, except those that are being released."""
         runs, owned = self.stream.assigned, self.learner.tasks_of(self.owned)
         if not runs <= owned:
             raise Violation(f"{name} runs {runs - owned}, which it does not own")
@@ -145,7 +145,7 @@ class StreamsWalk(Walk):
             super().step_of(node, action, n)
 
     def rest(self) -> None:
-        """One more starts, so that somebody stays; and everybody catches up, until nothing moves any more."""
+        """One more member starts, so that one stays; all catch up, until nothing moves any longer."""
         self.start(0)
         self.heal()
         for _ in range(sum(self.world.topics.values()) + 6):
@@ -166,7 +166,8 @@ class StreamsWalk(Walk):
         self.check_rest()
 
     def check_rest(self) -> None:
-        """Even, whole, and with as many standbys as there may be. Who still leaves has what was deleted."""
+        """Even, whole, and with as many standbys as possible. A member that still leaves has the deleted
+        tasks."""
         members, topics = self.members(), self.world.topics
         tasks = {
             TaskId(name, number)
@@ -274,7 +275,7 @@ class ReleasesNothing(LearnerAssignor):
 
 
 class GivesNothingUp(LearnerAssignor):
-    """Who is ready waits for ever."""
+    """A ready learner waits forever."""
 
     def release_before_join(self) -> frozenset[TopicPartition]:
         self._owns = True
@@ -285,7 +286,7 @@ class GivesNothingUp(LearnerAssignor):
     "broken", [SaysNothingOfWhatItRuns, SplitsTasks, TellsNobody, ReleasesNothing, GivesNothingUp]
 )
 def test_a_walk_without_one_rule_finds_a_violation(broken: type[LearnerAssignor]) -> None:
-    """Each of these rules is needed, and the walk can tell."""
+    """Each of these rules is needed, and the walk notices its absence."""
 
     class Broken(StreamsMembership):
         assignor = broken

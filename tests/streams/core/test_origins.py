@@ -1,4 +1,4 @@
-"""What was seen of a repartition topic, however often it is written (CORRECTNESS S9)."""
+"""The seen origins of a repartition topic, however often a record is written (CORRECTNESS S9)."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_an_offset_that_cannot_be_does_not_hide_what_follows() -> None:
 def test_each_output_counts_once_wherever_successors_begin_again(
     inputs: list[tuple[int, int]], lives: list[tuple[int, int]]
 ) -> None:
-    """An input is a partition and how many outputs it has. A life goes on from a commit, no later than what
-    was written before it, and ends anywhere; the last one comes to the end."""
+    """An input is a partition and the number of its outputs. A life continues from a commit, no later than
+    what was written before it, and ends anywhere; the last one comes to the end."""
     outputs = [
         (TopicPartition("in", partition), offset, number)
         for offset, (partition, count) in enumerate(inputs)

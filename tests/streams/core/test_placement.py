@@ -1,4 +1,4 @@
-"""Who runs and who learns what, rule by rule (seed 000)."""
+"""Placement of running and learned tasks, rule by rule (seed 000)."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_while_a_task_is_learned_from_who_stays_one_standby_less_begins() -> Non
 
 
 def test_a_task_without_an_owner_goes_to_a_ready_standby_before_its_learner() -> None:
-    """CORRECTNESS S6: and the learner goes on."""
+    """CORRECTNESS S6: and the learner continues."""
     members = {"S1": Claim(learning={"T1": False}), "S2": stands_by("T1"), "S3": stands_by(late=("T1",))}
     shares = place(["T1"], members, num_standbys=1)
     assert assigned(shares)["S2"] == ("T1",)

@@ -1,4 +1,4 @@
-"""Rates and estimates are finite, whatever the times are, and right where they can be right."""
+"""Rates and estimates are finite for any times, and right where they can be right."""
 
 from __future__ import annotations
 

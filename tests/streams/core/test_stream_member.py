@@ -1,4 +1,4 @@
-"""What a member makes of what it is told."""
+"""A member's changes on each assignment."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_a_standby_that_is_ready_asks_for_nothing_and_says_so() -> None:
     assert member.claim() == Claim(standbys={"T1": False})
 
 
-def test_a_ready_standby_that_is_to_learn_has_its_owner_ask() -> None:
-    """CORRECTNESS S5: it said that it is ready, so the owner is told at once."""
+def test_a_ready_standby_that_becomes_the_learner_makes_its_owner_ask() -> None:
+    """CORRECTNESS S5: it reported that it is ready, so the owner is notified at once."""
     standby: StreamMember[str] = StreamMember()
     standby.receive(Share(standbys=("T1",)), {})
     standby.caught_up("T1")
@@ -78,8 +78,8 @@ def test_a_ready_standby_that_is_to_learn_has_its_owner_ask() -> None:
     assert running("T1").receive(Share(("T1",)), {"T1": True}).asks
 
 
-def test_a_standby_that_is_ready_after_it_joined_and_is_to_learn_asks_itself() -> None:
-    """CORRECTNESS S5: nobody asked when it became ready, and the leader did not know."""
+def test_a_standby_that_is_ready_after_it_joined_and_becomes_the_learner_asks_itself() -> None:
+    """CORRECTNESS S5: no rebalance was requested when it became ready, and the leader did not know."""
     standby: StreamMember[str] = StreamMember()
     standby.receive(Share(standbys=("T1",)), {})
     standby.claim()
@@ -103,8 +103,9 @@ def test_what_was_learned_and_is_not_to_be_any_more_is_closed() -> None:
     assert member.receive(Share(), {}).closed == ("T1", "T2")
 
 
-def test_what_is_taken_while_it_runs_is_stopped_first_and_nothing_of_it_begins() -> None:
-    """The group takes it away by itself: its end is `taken`, and only the next round may have it learned."""
+def test_a_task_that_is_taken_while_it_runs_is_stopped_before_anything_begins() -> None:
+    """The group takes it away without a revocation: its end is `taken`, and only the next round may have it
+    learned."""
     member = running("T1", "T2")
     assert member.receive(Share(("T2",), learning=("T1",)), {"T1": False}) == NOTHING
     assert member.assigned == {"T2"} and not member.learning

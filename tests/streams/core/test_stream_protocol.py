@@ -1,4 +1,4 @@
-"""What members of a stream application and their leader tell each other, as bytes."""
+"""The messages between members of a stream application and their leader, as bytes."""
 
 from __future__ import annotations
 

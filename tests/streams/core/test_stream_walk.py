@@ -29,7 +29,7 @@ MEMBERS_MAX = 6
 
 
 class StreamGroupMachine(RuleBasedStateMachine):
-    """Whoever leads knows what the members say and nothing else: to lose the leader is to lose a member."""
+    """A leader knows only the members' reports: to lose the leader is to lose a member."""
 
     place: Place = staticmethod(place)
     member: type[StreamMember[str]] = StreamMember
@@ -93,7 +93,7 @@ class StreamGroupMachine(RuleBasedStateMachine):
 
     @rule()
     def settle(self) -> None:
-        """Everybody catches up: it comes to rest in bounded rounds, even, and moves nothing then."""
+        """All members catch up: the group comes to rest in bounded rounds, even, and moves nothing then."""
         group = self.group
         for _ in range(len(group.tasks) + 4):
             for name, task in self.copies():
@@ -135,7 +135,8 @@ class StreamGroupMachine(RuleBasedStateMachine):
         group.note_who_runs()
 
     def check_moves(self) -> None:
-        """What has an owner goes to nobody who is not ready, and what has none to who is ready."""
+        """A task with an owner moves only to a ready member, and one without an owner goes to a ready member
+        if there is one."""
         claims = self.group.claims
         owners = {task: name for name, claim in claims.items() for task in claim.revoked}
         owners |= {task: name for name, claim in claims.items() for task in claim.assigned}
@@ -148,11 +149,11 @@ class StreamGroupMachine(RuleBasedStateMachine):
                     assert name in ready, f"{task} went to {name}, and {ready} were ready"
 
     def was_given_up_by(self, name: str, task: str) -> bool:
-        """Who has not heard of a move still says that it is the owner."""
+        """A member that missed a move still claims to be the owner."""
         return task in self.group.claims[name].revoked
 
     def check_received(self) -> None:
-        """CORRECTNESS S2: whoever goes on with a store as it is has one, and it is whole."""
+        """CORRECTNESS S2: a member that continues with an open store has one, and it is whole."""
         group = self.group
         for name, received in group.received.items():
             claim = group.claims[name]
@@ -204,7 +205,7 @@ Claims = Mapping[str, Claim[str]]
 
 
 def takes_what_is_held(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[str]]:
-    """Who is ready gets it, whether or not somebody still runs it."""
+    """A ready member gets the task, even if another one still runs it."""
     freed = {
         name: replace(claim, assigned=frozenset(), revoked=claim.assigned | claim.revoked)
         for name, claim in members.items()
@@ -245,7 +246,7 @@ def nobody_for_who_leaves(tasks: Tasks, members: Claims, **more: Any) -> dict[st
 
 
 def no_balance(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[str]]:
-    """Nobody learns what its owner, who stays, still has."""
+    """No member learns a task whose owner stays."""
     shares = place(tasks, members, **more)
     staying = {task for name, claim in members.items() if not claim.leaving for task in shares[name].assigned}
     return {
@@ -312,7 +313,7 @@ class NeverAsks(StreamMember[str]):
     ],
 )
 def test_a_walk_with_one_rule_broken_finds_that(broken: Any) -> None:
-    """Each of these rules is needed, and the walk can tell."""
+    """Each of these rules is needed, and the walk notices its absence."""
     changed = {"member": broken} if isinstance(broken, type) else {"place": staticmethod(broken)}
     machine = type("Broken", (StreamGroupMachine,), changed)
     unshrunk = settings(

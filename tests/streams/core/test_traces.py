@@ -9,7 +9,7 @@ TASKS = ("T1", "T2", "T3", "T4", "T5")
 
 
 def stable(**assigned: str) -> StreamGroup:
-    """A group in which everybody has what is named, and nothing is learned."""
+    """A group in which all members have the named tasks, and nothing is learned."""
     group = StreamGroup(*TASKS)
     for name, tasks in assigned.items():
         group.start(name)

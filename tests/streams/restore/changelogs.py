@@ -35,7 +35,7 @@ class Changelog:
                 self.table[key] = value
 
     async def fill(self, count: int, *, size: int = 100, keys: int | None = None) -> None:
-        """So many records of so many bytes, with keys that come again after `keys` of them."""
+        """This number of records of this number of bytes, with keys that repeat after `keys` of them."""
         async with Producer(self.bootstrap, linger_ms=5) as producer:
             first = self.written
             await self.write(
@@ -69,7 +69,7 @@ def contents(store: TaskStore) -> dict[bytes, bytes]:
 
 
 async def raised(work: Coroutine[None, None, object]) -> Exception | None:
-    """What this fails with."""
+    """The exception that this raises."""
     try:
         await work
     except Exception as error:

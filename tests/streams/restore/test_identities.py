@@ -1,4 +1,4 @@
-"""What a changelog is beyond its name, from brokers in memory."""
+"""A changelog's identity beyond its name, from brokers in memory."""
 
 from __future__ import annotations
 

@@ -55,9 +55,9 @@ class Log:
     def __init__(self) -> None:
         self.start = 0
         self.end = 0
-        """Of all that was appended."""
+        """The end of all that was appended."""
         self.ends: list[int] = []
-        """What a leader answers in turn; the last one for ever."""
+        """A leader's answers in turn; the last one repeats forever."""
         self.asked = 0
         self.answers = asyncio.Event()
         self.answers.set()
@@ -243,8 +243,8 @@ async def test_the_end_is_asked_for_when_it_is_to_be_complete() -> None:
     assert restoration.over and log.forgotten == 1
 
 
-async def test_an_end_that_is_cut_off_is_not_waited_for() -> None:
-    """What a leader had and nobody else did goes with it; the end is asked for again."""
+async def test_a_truncated_end_is_not_waited_for() -> None:
+    """Records that only a dead leader had are lost with it; the end is requested again."""
     log, table = Log(), Table()
     log.append(numbered(8))
     restoration = await placed(log, table)

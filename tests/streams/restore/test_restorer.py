@@ -88,10 +88,10 @@ async def test_a_compacted_changelog_is_restored_from_what_is_left_of_it(
     await eventually(few, deadline_s=30, what="what is restored is compacted")
 
 
-async def test_a_restoration_goes_on_from_the_checkpoint(
+async def test_a_restoration_continues_from_the_checkpoint(
     cluster: LocalCluster, restorer: Restorer, open_store: OpenStore
 ) -> None:
-    """What a closed store has, with its checkpoint, is not read again (CORRECTNESS S3)."""
+    """The content of a closed store, with its checkpoint, is not read again (CORRECTNESS S3)."""
     (changelog,) = await new_changelogs(cluster)
     await changelog.fill(3_000)
     store = open_store("one")
@@ -257,7 +257,7 @@ async def test_a_store_that_is_ahead_of_its_changelog_is_restored_from_the_start
 async def test_a_changelog_that_is_made_again_while_it_is_read_is_another_one(
     cluster: LocalCluster, restorer: Restorer, open_store: OpenStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody takes over what is of two of them; a store of the one is not opened for the other."""
+    """No member continues with data of both of them; a store of the one is not opened for the other."""
     (changelog,) = await new_changelogs(cluster)
     topic = changelog.name.topic
     await changelog.fill(400)
@@ -282,7 +282,7 @@ async def test_a_changelog_that_is_made_again_while_it_is_read_is_another_one(
 
 
 async def remade(cluster: LocalCluster, topic: str) -> bool:
-    """False while the old one's deletion goes on."""
+    """False while the old one's deletion is unfinished."""
     try:
         await create_topic(cluster, topic, 1)
     except Exception as error:

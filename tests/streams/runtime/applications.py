@@ -111,7 +111,7 @@ class Application:
 
 
 def found(*members: Streams) -> Counter[str]:
-    """What the members have, of what is committed."""
+    """The members' committed state."""
     return Counter(dict(row for member in members for row in member.store(COUNTS).range()))
 
 

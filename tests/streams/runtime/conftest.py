@@ -21,7 +21,7 @@ NEVER_MS = 3_600_000
 async def cluster(
     tmp_path_factory: pytest.TempPathFactory, zookeeper_server: ZooKeeperProcess
 ) -> AsyncIterator[LocalCluster]:
-    """Changelogs keep every commit. Who kills the broker starts it again."""
+    """Changelogs keep every commit. A test that kills the broker starts it again."""
     settings = {"group_initial_rebalance_delay_ms": 0, "compaction_check_ms": NEVER_MS}
     folder = tmp_path_factory.mktemp("streams") / "cluster"
     zookeeper = f"{zookeeper_server.address}/streams"
@@ -39,6 +39,6 @@ async def bench(cluster: LocalCluster, tmp_path: Path) -> AsyncIterator[Bench]:
 
 @pytest.fixture
 async def application(cluster: LocalCluster, tmp_path: Path) -> AsyncIterator[Application]:
-    """Its members are stopped at the end, whatever became of them."""
+    """Its members are stopped at the end, in any state."""
     async with Application(cluster.bootstrap, tmp_path) as application:
         yield application

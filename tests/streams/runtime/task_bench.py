@@ -33,7 +33,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def counting(source: str, sink: str) -> Topology:
-    """How often each key stands in `source`, told to `sink` whenever that changes."""
+    """Counts the occurrences of each key in `source`, and sends each change to `sink`."""
     topology = Topology()
     topology.source(source, key=STRING, value=STRING).count(COUNTS).to(sink, key=STRING, value=INTEGER)
     return topology
@@ -104,7 +104,7 @@ class Counted:
     def records(
         self, keys: Iterable[str], *, headers: Iterable[Headers] | None = None
     ) -> list[ConsumerRecord]:
-        """Those of the topic that is counted, from offset 0 on."""
+        """The records of the topic that is counted, from offset 0 on."""
         given = itertools.repeat(()) if headers is None else headers
         return [
             ConsumerRecord(self.source.topic, 0, offset, 1_000, key.encode(), b"", header)
@@ -126,7 +126,7 @@ class Counted:
             return told
 
     async def restored(self) -> tuple[dict[str, int], Positions]:
-        """What anybody would find who restored it now."""
+        """The state that a restore at this moment would find."""
         store = self.bench.store(f"{self.id}-{next(self.folders)}")
         await self.bench.restorer.begin(self.task, self.changelog, store).complete()
         return counts(store), store.positions()
@@ -220,7 +220,7 @@ class Dies(Awaitable[bool]):
 
 
 async def refused(work: Awaitable[None]) -> bool:
-    """True if somebody else has extended the changelog."""
+    """True if another writer has extended the changelog."""
     try:
         await work
     except UnexpectedOffset:

@@ -183,7 +183,7 @@ async def test_the_only_member_leaves_at_once(application: Application) -> None:
 
 
 async def test_stopping_and_leaving_at_once_and_again_ends_it_once(application: Application) -> None:
-    """Who leaves does not wait for what was stopped."""
+    """A leaving member does not wait for stopped tasks."""
     await application.create(2)
     before = others()
     member = await application.start(leave_timeout_ms=600_000)
@@ -199,7 +199,7 @@ async def test_stopping_and_leaving_at_once_and_again_ends_it_once(application: 
 
 
 async def test_a_copy_that_is_kept_up_to_date_ends_without_a_failure(application: Application) -> None:
-    """It is closed after the consumer is, which then tells nobody of it."""
+    """It is closed after the consumer, which then reports it to no coordinator."""
     await application.create(2)
     first = await application.start(num_standbys=1)
     await application.running(first, [0, 1])
@@ -226,7 +226,7 @@ async def test_who_is_cancelled_while_it_leaves_stops_at_once(application: Appli
 
 
 async def test_a_record_that_fails_ends_the_member_and_no_other(application: Application) -> None:
-    """What it had counted before stands; another one that does not fail at it goes on from there."""
+    """Its earlier counts stand; another member that does not fail at the record continues from there."""
     await application.create(2)
 
     def see(record: Record[str, str]) -> None:

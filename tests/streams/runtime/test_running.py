@@ -87,10 +87,10 @@ async def test_a_task_without_state_that_gets_a_partition_repeats_nothing_of_the
     assert len(seen) == 11
 
 
-async def test_a_source_that_is_deleted_ends_nobody_until_another_one_has_its_name(
+async def test_a_deleted_source_ends_no_member_until_another_one_has_its_name(
     application: Application,
 ) -> None:
-    """What is counted is of the old one: the first records of the new one would be passed over."""
+    """The counts belong to the old topic: the first records of the new one would be skipped."""
     await application.create(1)
     member = await application.start()
     await application.write(words(20))
@@ -173,7 +173,7 @@ async def test_a_store_that_turns_out_to_be_damaged_is_restored_while_others_run
 async def test_slices_adapt_to_a_slow_processor_so_that_a_rebalance_is_quick(
     application: Application,
 ) -> None:
-    """Each record takes a twentieth of a second: who joins waits for a few of them, not for all."""
+    """Each record takes a twentieth of a second: a joining member waits for a few of them, not for all."""
     await application.create(2)
 
     def see(record: Record[str, str]) -> None:

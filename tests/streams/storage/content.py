@@ -1,4 +1,4 @@
-"""What tests write to a store: batches whose content the checkpoint alone tells.
+"""The test's writes to a store: batches whose content follows from the checkpoint alone.
 
 Batch `n` ends at checkpoint `n + 1`. It changes some keys and deletes another one, and counts.
 """
@@ -20,7 +20,7 @@ KEYS = 60
 
 
 def batch(number: int, value_bytes: int = 40) -> list[Change]:
-    """What batch `number` changes."""
+    """The changes of batch `number`."""
     value = random.Random(number).randbytes(value_bytes)
     return [
         *((state_key("counts", b"%04d" % (number * 7 % KEYS + 3 * i)), value) for i in range(5)),
@@ -47,7 +47,7 @@ def content(store: TaskStore) -> dict[bytes, bytes]:
 
 
 def check(store: TaskStore, value_bytes: int = 40) -> None:
-    """The store has what its checkpoint says, whoever asks and however. May raise StoreCorrupt."""
+    """The store matches its checkpoint in every kind of read. May raise StoreCorrupt."""
     wanted = expected(store.checkpoint, value_bytes)
     assert content(store) == wanted, f"the range differs at checkpoint {store.checkpoint}"
     for key, value in wanted.items():

@@ -45,8 +45,8 @@ def test_processes_with_one_state_dir_have_different_slots(tmp_path: Path) -> No
         assert (first, second) == ("slot-0", "slot-1")
 
 
-def test_a_killed_process_has_no_slot(tmp_path: Path) -> None:
-    """Who starts again finds what was its own, though another one runs on beside it."""
+def test_a_killed_process_frees_its_slot(tmp_path: Path) -> None:
+    """A restarted process finds its former slot, even if another one is still running."""
     with ExitStack() as others:
         with another_process(tmp_path) as first:
             others.enter_context(another_process(tmp_path))

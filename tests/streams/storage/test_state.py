@@ -1,4 +1,4 @@
-"""What a running task sees of its state, what it commits, and what it forgets (CORRECTNESS S3)."""
+"""A running task's view of its state, its commits, and what it drops (CORRECTNESS S3)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class StateAndModel(RuleBasedStateMachine):
     def look_at_range(
         self, store: str, start: bytes | None, end: bytes | None, then: list[tuple[bytes, bytes | None]]
     ) -> None:
-        """It shows what was there when it began, whatever is put before it is read."""
+        """It shows the state at its begin, even if changes follow before it is read."""
         expected = sorted(
             (key, value)
             for (of, key), value in self.seen.items()

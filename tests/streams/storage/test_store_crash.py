@@ -22,7 +22,7 @@ VALUE_BYTES = 40_000
 
 @contextmanager
 def writing(folder: Path, value_bytes: int = VALUE_BYTES) -> Iterator[subprocess.Popen[str]]:
-    """A process that writes; it is killed at the end of the block, in whatever it does then."""
+    """A process that writes; it is killed at the end of the block, at any point of its work."""
     command = [sys.executable, "-m", "tests.streams.storage.writer", str(folder), str(value_bytes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -62,8 +62,8 @@ def test_a_killed_writer_leaves_a_prefix_of_its_batches_with_its_checkpoint(tmp_
     assert reached > 300, "memtables that were full are on disk"
 
 
-def test_a_killed_process_has_no_store(tmp_path: Path) -> None:
-    """While it lives nobody else has it, and nothing is done to it."""
+def test_a_killed_process_frees_its_store(tmp_path: Path) -> None:
+    """While it lives no other process has the store, and nothing is done to it."""
     folder = tmp_path / "counts-3"
     with writing(folder, 100) as process:
         read_until(process, 1)

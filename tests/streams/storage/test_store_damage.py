@@ -117,7 +117,7 @@ def test_a_damaged_store_never_has_what_was_not_written(
 def test_a_store_that_met_damage_begins_anew_though_the_damage_is_no_longer_there(
     whole: Path, tmp_path: Path
 ) -> None:
-    """Who met it has thrown its work away; the next one does not find it half way."""
+    """A process that met damage has emptied the store; the next one does not find it half way."""
     folder = tmp_path / "store"
     shutil.copytree(whole, folder)
     (folder / "corrupt").touch()

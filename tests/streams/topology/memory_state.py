@@ -62,7 +62,7 @@ class Task:
 
     @property
     def out(self) -> list[tuple[str, bytes | None, bytes | None]]:
-        """What came out, without times and headers."""
+        """The outputs, without times and headers."""
         return [(record.topic, record.key, record.value) for record in self.emitted]
 
     def _emit(

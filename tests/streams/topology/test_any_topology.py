@@ -1,4 +1,4 @@
-"""Whatever is described, a pipeline does what the same operators do to lists."""
+"""For any description, a pipeline does the same as the operators on lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OneRecord = tuple[int, int]
 
 
 class Operator(NamedTuple):
-    """What to do with a key and a value, by its name; then the operators that get what comes out."""
+    """An operation on key and value, by name; then the operators that get its outputs."""
 
     name: str
     number: int
@@ -63,7 +63,7 @@ def describe(stream: Numbers, operator: Operator, path: str) -> None:
 
 
 def on_lists(operator: Operator, records: list[OneRecord], path: str) -> dict[str, list[OneRecord]]:
-    """What goes to each topic, an operator at a time."""
+    """The records of each topic, computed one operator at a time."""
     n, totals, out = operator.number, Counter[int](), []
     for key, value in records:
         match operator.name:

@@ -27,7 +27,7 @@ def same(record: Record[Any, Any]) -> Record[Any, Any]:
 
 
 def refused(topology: Topology, application_id: str = "app") -> str:
-    """What is said of a topology that cannot be built."""
+    """The error for a topology that cannot be built."""
     with pytest.raises(TopologyError) as raised:
         topology.build(application_id)
     assert isinstance(raised.value, StrandlineError)
@@ -258,7 +258,7 @@ def test_an_application_id_that_no_topic_or_group_can_have(application_id: Any) 
 
 
 def said_of(call: Callable[[], object]) -> str:
-    """What is said of a call that is refused."""
+    """The error for a call that is refused."""
     with pytest.raises(TopologyError) as raised:
         call()
     return raised.value.message

@@ -1,4 +1,4 @@
-"""What happens to a record on its way: decoded, handed from operator to operator, encoded, emitted."""
+"""A record's path: decoded, handed from operator to operator, encoded, emitted."""
 
 from __future__ import annotations
 

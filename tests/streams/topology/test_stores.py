@@ -62,8 +62,8 @@ def test_a_range_is_from_its_start_until_before_its_end_in_order(
     assert list(view.range(start, end)) == wanted
 
 
-def test_what_changes_while_a_range_is_read_does_not_show() -> None:
-    """So that whoever clears a store may delete what it is given."""
+def test_changes_during_a_range_do_not_show() -> None:
+    """So a caller that clears a store may delete what the range returns."""
     view = StoreView(NUMBERS, MemoryState())
     for key in range(4):
         view.put(key, "v")

@@ -1,4 +1,4 @@
-"""Who should lead instead: seed 003's checkLoadBalancing as a function of what a leader knows."""
+"""Election of a better leader: seed 003's checkLoadBalancing as a function of a leader's knowledge."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_preferred_replica_leads_again_when_it_was_in_sync_for_a_while() -> 
         {"in_sync_since": {member(2): 0.0, member(3): 0.0}},  # it is catching up
         {"in_sync_since": {member(1, life=9): 0.0, member(2): 0.0}},  # another life is in the ISR (I6)
         {"ends": {FIRST: Offset(6)}},
-        {"ends": {}},  # it told nothing in this epoch yet
+        {"ends": {}},  # no position reported in this epoch yet
         {"reassigning": True},
         {"assigned": ()},  # it is not known yet
     ],

@@ -1,4 +1,4 @@
-"""Who stands, who follows, who waits (DESIGN §4, "Election")."""
+"""Decides which replica stands, follows or waits (DESIGN §4, "Election")."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def test_a_leader_whose_connection_was_refused_is_taken_for_dead() -> None:
 
 
 @pytest.mark.parametrize("suspects", [(1,), (1, 3)])
-def test_nobody_deposes_a_suspect_for_an_isr_below_the_bound(suspects: tuple[int, ...]) -> None:
-    """CORRECTNESS H5, E1: it would lead what it cannot commit to, and the suspect may be well. Once its
-    session is over nobody waits any longer."""
+def test_a_suspect_is_not_deposed_for_an_isr_below_the_bound(suspects: tuple[int, ...]) -> None:
+    """CORRECTNESS H5, E1: the winner could not commit, and the suspect may be well. Once the suspect's
+    session is over, candidates no longer wait."""
     isr = (1, 2, 3) if 3 in suspects else (1, 2)
     decision = vote(2, led_by(1, *isr), [1, 2, 3], suspects=suspects, min_insync=2)
     assert isinstance(decision, Wait) and "its session decides" in decision.reason
@@ -115,7 +115,8 @@ def test_nobody_deposes_a_suspect_uncleanly() -> None:
 
 
 def test_only_members_that_answer_back_a_claim() -> None:
-    """CORRECTNESS E1: who is cut off from its peers finds that out before it takes their partitions."""
+    """CORRECTNESS E1: a broker that is cut off from its peers finds that out before it takes their
+    partitions."""
     ballot = Ballot(
         AR, led_by(1, 1, 2, 3), alive([1, 2, 3]), {life(1)}, BrokerId(2), {life(2)}, True, False, min_insync=2
     )
@@ -132,8 +133,8 @@ def test_another_life_of_the_leader_is_not_the_leader() -> None:
     assert decide(ballot) == Stand(0, unclean=False)
 
 
-def test_outside_the_isr_nobody_stands() -> None:
-    """DESIGN §4: outside the ISR nobody leads; the reason names who could."""
+def test_outside_the_isr_no_replica_stands() -> None:
+    """DESIGN §4: outside the ISR no replica leads; the reason names those that could."""
     decision = vote(3, led_by(1, 1, 2), [3])
     assert decision == Wait("only [1, 2] were in sync and unclean election is off")
 
@@ -242,7 +243,7 @@ def test_the_winner_removes_a_member_that_came_back_in_another_life() -> None:
 def test_a_leader_names_the_next_live_member_that_stays(
     isr: tuple[int, ...], live: tuple[int, ...], leaving: tuple[int, ...], expected: int | None
 ) -> None:
-    """CORRECTNESS I7: nobody hands over to a broker that is shutting down."""
+    """CORRECTNESS I7: no leader hands over to a broker that is shutting down."""
     assert successor(led_by(1, *isr), AR, alive(live, leaving=leaving)) == expected
 
 

@@ -1,4 +1,5 @@
-"""Who leads when nobody in sync can without a loss (CORRECTNESS E2, E3; docs/understand/replication.md)."""
+"""Elections when no replica in sync can lead without a loss (CORRECTNESS E2, E3;
+docs/understand/replication.md)."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class Machine:
 
 @dataclass
 class Cluster:
-    """What is in ZooKeeper, and who is there."""
+    """The state in ZooKeeper, and the live brokers."""
 
     machines: dict[int, Machine]
     state: PartitionState
@@ -110,8 +111,8 @@ def cluster(*machines: Machine, isr: Iterable[int]) -> Cluster:
     return Cluster({m.broker: m for m in machines}, PartitionState(NO_BROKER, EPOCH, members))
 
 
-def test_the_longest_log_leads_once_all_members_have_said_what_they_have() -> None:
-    """CORRECTNESS E2, E3: nobody before that, and then one alone, at once."""
+def test_the_longest_log_leads_once_all_members_have_made_a_statement() -> None:
+    """CORRECTNESS E2, E3: no replica before that, and then one alone, at once."""
     it = cluster(Machine(1, end=7), Machine(2, end=9), Machine(3, end=8), isr=(1, 2, 3))
     assert it.standing() == {}
     it.say(1, 2)
@@ -134,7 +135,7 @@ def test_of_equal_logs_the_first_in_replica_order_leads() -> None:
 
 
 def test_a_single_replica_leads_with_what_it_has() -> None:
-    """CORRECTNESS E2: at a replication factor of 1 there is nobody to wait for."""
+    """CORRECTNESS E2: at a replication factor of 1 there is no other replica to wait for."""
     it = cluster(Machine(1), isr=(1,))
     it.say(1)
     assert list(it.standing()) == [1]
@@ -189,8 +190,8 @@ def test_a_member_that_lost_its_log_is_not_back(condition: LogCondition) -> None
 
 
 @pytest.mark.parametrize("others", ["dead", "lost"])
-def test_an_operator_may_have_one_elected_that_has_not_everything(others: str) -> None:
-    """DESIGN §4: for this epoch, and only if nobody who is alive may yet lead without a loss."""
+def test_an_operator_may_permit_the_election_of_an_incomplete_log(others: str) -> None:
+    """DESIGN §4: for this epoch, and only if no live replica may still lead without a loss."""
     it = cluster(Machine(1, end=7), Machine(2, condition=ABSENT, alive=others != "dead"), isr=(1, 2))
     it.permitted = {1}
     assert isinstance(it.decide(1), PublishStatement)
@@ -228,7 +229,7 @@ def test_a_member_that_failed_in_the_life_in_which_it_joined_holds_nobody_up() -
 
 
 def test_the_winner_starts_alone_and_its_epoch_is_known_as_lossy_from_then_on() -> None:
-    """CORRECTNESS T11: followers cut what it lacks, in whatever later epoch they come back."""
+    """CORRECTNESS T11: followers truncate what it lacks, in any later epoch in which they come back."""
     it = cluster(Machine(1), isr=(1,))
     it.say(1)
     won = claim(it.ballot(1), LeaderEpoch(6), BrokerEpoch(11), unclean=True)
@@ -263,11 +264,11 @@ machines = st.builds(
     order=st.lists(st.sampled_from([1, 2, 3]), max_size=6),
     permitted=st.sets(st.sampled_from([1, 2, 3])),
 )
-def test_beside_a_living_sure_member_nobody_else_stands(
+def test_beside_a_live_sure_member_no_other_stands(
     found: tuple[Machine, Machine, Machine], isr: set[int], order: list[int], permitted: set[int]
 ) -> None:
-    """CORRECTNESS E2: over every combination of who is back with what, and of who has said so; without a
-    permission one replica stands at most."""
+    """CORRECTNESS E2: over every combination of returned logs and of statements; without a permission at most
+    one replica stands."""
     for broker, machine in enumerate(found, start=1):
         machine.broker = broker
         if broker not in isr and machine.condition in (UNSURE, ABSENT):

@@ -11,7 +11,7 @@ ONE, OTHER = BrokerEpoch(10), BrokerEpoch(20)
 
 
 def test_a_suspect_is_probed_again_at_a_pace_that_slows_down_to_a_bound() -> None:
-    """CORRECTNESS H10: no suspicion lasts because nobody looks."""
+    """CORRECTNESS H10: no suspicion lasts for lack of a probe."""
     suspects = Suspects()
     assert suspects.refused(ONE, 0.0)
     assert suspects.due(0.0) == []

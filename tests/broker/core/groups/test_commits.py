@@ -131,7 +131,8 @@ def test_a_commit_is_seen_and_answered_once_it_is_written() -> None:
 
 
 def test_a_commit_that_could_not_be_written_is_an_error_and_leaves_what_was() -> None:
-    """CORRECTNESS G12: who took it for done would lose or repeat records at the next rebalance."""
+    """CORRECTNESS G12: a member that took it for committed would lose or repeat records at the next
+    rebalance."""
     stage = Stage()
     generation = stage.stable("a")
     stage.commit({P0: 5}, "a", generation)

@@ -1,4 +1,4 @@
-"""What a coordinator does not let in: each refusal names the value and the bound, and harms nobody."""
+"""The limits of a coordinator: each refusal names the value and the bound, and affects no other member."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def test_a_group_id_that_cannot_be_is_refused_everywhere(group: str) -> None:
         assert stage.answer(token, InvalidGroupId).limit == GROUP_ID_LENGTH_MAX
 
 
-def test_a_full_group_takes_nobody_and_keeps_its_members() -> None:
-    """Those who are about to join count too."""
+def test_a_full_group_takes_no_new_member_and_keeps_the_others() -> None:
+    """Members that are joining count too."""
     stage = Stage(replace(LIMITS, group_members_max=3))
     stage.stable("a", "b")
     stage.join("", "c")

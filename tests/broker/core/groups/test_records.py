@@ -94,7 +94,7 @@ def test_values_come_back(group: GroupValue, offset: CommittedOffset) -> None:
 
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_record_are_refused_by_one_typed_error(data: bytes) -> None:
-    """A loader can log what it cannot read, and go on with the next record."""
+    """A loader can log an unreadable record, and continue with the next one."""
     for decode in (decode_key, decode_group_value, decode_offset_value):
         try:
             decode(data)

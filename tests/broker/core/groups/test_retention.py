@@ -1,4 +1,4 @@
-"""What is forgotten: offsets nobody has use for, groups without members, topics that are gone."""
+"""Retention: unused offsets, groups without members and deleted topics are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a coordinator keeps has a bound, and nothing is kept of what does not exist (CORRECTNESS X6)."""
+"""A coordinator's state has a bound, and nothing is kept for partitions that do not exist (CORRECTNESS
+X6)."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def test_ownership_of_what_does_not_exist_is_neither_kept_nor_published() -> Non
 
 
 def test_offsets_of_many_groups_stay_within_the_bound() -> None:
-    """What is known may be committed again; deleting a group makes room."""
+    """Known offsets may be committed again; deleting a group makes room."""
     stage = Stage(SMALL)
     results = [
         stage.answer(
@@ -95,7 +96,7 @@ def test_ownership_that_is_reported_again_and_again_stays_within_the_bound() -> 
 
 
 def test_nothing_is_counted_of_what_is_gone() -> None:
-    """Whatever happened to a group, deleting it frees all that it had taken."""
+    """In any state of a group, deleting it frees all its bytes."""
     stage = Stage()
     generation = stage.stable("a", "b")
     stage.report("a", generation, taken(0, 1, generation=generation))

@@ -1,4 +1,4 @@
-"""What a coordinator reads in its log is checked as a request is (DESIGN §6; CORRECTNESS X1)."""
+"""A coordinator checks the records in its log like requests (DESIGN §6; CORRECTNESS X1)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ IMPOSSIBLE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("changes", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_an_impossible_group_record_is_refused_and_changes_nothing(changes: dict[str, Any]) -> None:
-    """CORRECTNESS X1: the group stands as the record before had it, and its members go on."""
+    """CORRECTNESS X1: the group keeps the state of the previous record, and its members continue."""
     stage = loading(SOUND)
     error = read(stage, encode_group_key(GROUP), encode_group_value(replace(SOUND, **changes)))
     assert isinstance(error, StrandlineError)
@@ -148,8 +148,8 @@ VALUES = st.builds(
 
 @given(st.lists(VALUES, max_size=3), st.booleans())
 def test_no_record_ends_a_turn(values: list[GroupValue], rejoin: bool) -> None:
-    """Whatever well-formed records there are, no turn of the group fails: not a request, not a timer, not
-    the next coordinator's (CORRECTNESS X1). `Stage` raises what a turn raises."""
+    """With any well-formed records, no turn of the group fails: no request, no timer, and none of the next
+    coordinator (CORRECTNESS X1). `Stage` raises the errors of a turn."""
     stage = loading(*values)
     if rejoin:
         stage.join("a")

@@ -1,4 +1,4 @@
-"""What a reassignment at random is made of: real leaders, a ZooKeeper in memory, brokers with logs."""
+"""The parts of a random reassignment: real leaders, a ZooKeeper in memory, brokers with logs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Request(NamedTuple):
 
 @dataclass
 class ZooKeeper:
-    """What is on record; each write is all or nothing, by the versions it was decided on."""
+    """The state of record; each write is atomic, and conditional on the versions that it was decided on."""
 
     state: PartitionState
     assignment: Assignment
@@ -54,7 +54,7 @@ class ZooKeeper:
 
 
 class Leading:
-    """One leadership. It decides at once, and carries out one effect after the other, when told."""
+    """One leadership. It decides at once, and carries out one effect at each call."""
 
     def __init__(self, broker: Broker, zookeeper: ZooKeeper, now: float) -> None:
         state = zookeeper.state
@@ -85,7 +85,7 @@ class Leading:
         self.core.assign(self.assignment, min_insync(self.assignment), now)
 
     def turn(self, now: float, acknowledged: set[int]) -> None:
-        """What asks for no write happens at once."""
+        """Effects without a write happen at once."""
         if self.over:
             return
         for effect in self.core.step(now):
@@ -171,7 +171,7 @@ class Broker:
     deleted: Counter[int] = field(default_factory=Counter)
 
     def live(self) -> dict[BrokerId, Registration]:
-        """Who is registered."""
+        """The registered brokers."""
         return {
             broker.id: Registration(Endpoint(broker.id, "h", 1), broker.broker_epoch)
             for broker in self.brokers.values()

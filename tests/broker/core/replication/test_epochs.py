@@ -33,7 +33,7 @@ def test_an_epoch_that_cannot_be_placed_is_undefined(epoch: int) -> None:
 
 
 def test_an_epoch_older_than_the_log_ends_where_the_log_begins() -> None:
-    """KIP-279: whatever it wrote was deleted, so it reaches no further than the first epoch known."""
+    """KIP-279: all its records were deleted, so it ends at or before the first known epoch."""
     assert cache((5, 10), (7, 30)).end_offset_for(3, 40) == (3, 10)
 
 

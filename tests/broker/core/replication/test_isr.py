@@ -1,4 +1,5 @@
-"""Membership of the ISR: who is late, who may join, what counts while a change is under way."""
+"""Membership of the ISR: late replicas, replicas that may join, and the members that count during a
+change."""
 
 from __future__ import annotations
 
@@ -94,8 +95,9 @@ def test_only_one_change_is_under_way() -> None:
         isr.propose((member(1, 10),))
 
 
-def test_a_change_says_of_each_member_what_it_did() -> None:
-    """USERS 21: the reason in the record tells a death from a restart, slowness and a reassignment."""
+def test_a_change_has_a_reason_for_each_member() -> None:
+    """USERS 21: the reason in the record distinguishes a death from a restart, slowness and a
+    reassignment."""
     before = tuple(IsrMember(BrokerId(b), BrokerEpoch(b * 10)) for b in (1, 2, 3, 4, 5, 7))
     after = (before[0], IsrMember(BrokerId(6), BrokerEpoch(60)))
     live = {

@@ -163,7 +163,7 @@ def test_the_watermark_is_frozen_below_min_in_sync() -> None:
 
 
 def test_the_watermark_is_frozen_while_a_shrink_below_min_in_sync_is_under_way() -> None:
-    """CORRECTNESS H5: ZooKeeper may have it already; who leaves may reach the end all the same."""
+    """CORRECTNESS H5: ZooKeeper may have it already; the member that leaves may still reach the end."""
     driver = Driver(isr=(1, 2), answer=False)
     driver.fetched(2, 0)
     driver.produce("a", 5)
@@ -195,8 +195,8 @@ def test_a_suspect_leaves_the_isr_at_once_and_returns_when_it_is_heard_of() -> N
 
 
 def test_a_suspicion_alone_makes_no_isr_below_the_bound() -> None:
-    """CORRECTNESS H5: nothing would commit by it, and a leader that is cut off from everybody would keep the
-    others from electing one of them. That they are late, or gone, counts as before."""
+    """CORRECTNESS H5: nothing would commit with it, and a leader that is cut off from all other brokers would
+    keep them from electing one of them. Late and dead members still count as before."""
     driver = Driver()
     driver.produce("a", 5)
     driver.partition.live_changed(alive(1, 2, 3), {BrokerEpoch(20), BrokerEpoch(30)})
@@ -238,7 +238,7 @@ def test_followers_have_keep_in_sync_time_from_the_election_on() -> None:
 
 
 def test_a_leader_never_leaves_its_own_isr() -> None:
-    """CORRECTNESS I8: leader ∈ ISR ≠ ∅, whoever else is gone."""
+    """CORRECTNESS I8: leader ∈ ISR ≠ ∅, even if all others are gone."""
     driver = Driver()
     driver.partition.live_changed({})
     driver.turn(50.0)
@@ -246,7 +246,7 @@ def test_a_leader_never_leaves_its_own_isr() -> None:
 
 
 def test_while_zookeeper_is_away_changes_are_parked_and_the_whole_isr_still_commits() -> None:
-    """DESIGN §3: SUSPENDED: a leader goes on committing with its whole ISR and parks ISR changes."""
+    """DESIGN §3: SUSPENDED: a leader continues to commit with its whole ISR and parks ISR changes."""
     driver = Driver()
     driver.partition.isr_writable = False
     driver.produce("a", 5)
@@ -310,8 +310,8 @@ def test_requests_that_wait_too_long_end_with_an_unknown_outcome_and_may_yet_com
     assert (driver.acknowledged, driver.partition.high_watermark) == ([], 5)
 
 
-def test_who_asks_before_the_leader_knows_that_it_is_assigned_begins_anew() -> None:
-    """CORRECTNESS I2: what it told was not heard, and on a quiet partition it would tell nothing more."""
+def test_a_follower_that_subscribes_before_the_leader_knows_its_assignment_begins_anew() -> None:
+    """CORRECTNESS I2: its position was ignored, and on a quiet partition it would not report it again."""
     driver = Driver(log_end=5)
     new = BrokerId(4)
     driver.partition.live_changed(alive(1, 2, 3, 4))
@@ -390,7 +390,7 @@ class PartitionMachine(RuleBasedStateMachine):
                     raise AssertionError("nobody else is elected here")
 
     def _check_safe(self, high_watermark: int) -> None:
-        """Whoever ZooKeeper would let lead now has every record below the HW."""
+        """Every replica that ZooKeeper would let lead now has every record below the HW."""
         assert len(self.znode.isr) >= 2, "the HW moved below min in-sync (H5)"
         for m in self.znode.isr:
             if m.broker != ME:
@@ -461,7 +461,7 @@ class PartitionMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_committed_is_on_every_member_of_record(self) -> None:
-        """CORRECTNESS H3: also while a change is under way, whichever side of it is written."""
+        """CORRECTNESS H3: also during a change, with the old or the new ISR on record."""
         for m in self.znode.isr:
             if m.broker != ME:
                 assert self.positions[m.broker] >= self.partition.high_watermark

@@ -165,8 +165,8 @@ def test_a_silent_producer_is_forgotten_after_the_expiry_time() -> None:
     assert producers.expire(1_001 + HOUR_MS) == 1
 
 
-def test_beyond_the_bound_the_one_heard_of_least_recently_goes() -> None:
-    """CONTRIBUTING 7: memory has a limit; who is forgotten learns it by an error, not by a reordering."""
+def test_beyond_the_bound_the_least_recently_active_producer_is_forgotten() -> None:
+    """CONTRIBUTING 7: memory has a limit; a forgotten producer learns it by an error, not by a reordering."""
     producers = state(producers_max=2)
     write(producers, batch(0, producer=1), 0)
     write(producers, batch(0, producer=2), 1)
@@ -211,7 +211,7 @@ def test_a_damaged_snapshot_is_refused(data: st.DataObject) -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 11), st.integers(1, 3)), max_size=60))
 def test_what_is_accepted_is_a_sequence_without_gaps_or_repeats(attempts: list[tuple[int, int]]) -> None:
-    """Whatever a producer and a network do, the log holds each sequence once and in order."""
+    """With any behaviour of a producer and a network, the log holds each sequence once and in order."""
     producers = state()
     log: list[int] = []
     for sequence, count in attempts:

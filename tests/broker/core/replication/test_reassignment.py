@@ -36,7 +36,7 @@ def test_a_leader_in_rar_completes_once_the_old_replicas_are_not_in_sync_any_mor
 
 def test_a_leader_that_is_not_in_rar_completes_last_and_gives_the_leadership_up() -> None:
     """Seed 003, the first branch: broker_id is in (AR − RAR) and the other replicas in it are not in ISR:
-    complete, and stop leading. Everybody of AR − RAR loses its replica, the leader too."""
+    complete, and stop leading. Every broker of AR − RAR loses its replica, the leader too."""
     led = Led(moving((1, 2, 3), (4, 5, 6)))
     led.fetch(4, 5, 6)
     assert led.closed == [ids(2, 3)]  # if r.broker_id != broker_id
@@ -56,8 +56,8 @@ def test_a_leader_that_is_not_the_preferred_one_gives_the_leadership_up() -> Non
     assert (done.removed, done.successor) == (ids(3), 4)
 
 
-def test_another_order_of_the_same_replicas_closes_nobody() -> None:
-    """Only who is preferred changes: AR is written in its new order, and the leadership goes there."""
+def test_another_order_of_the_same_replicas_closes_none() -> None:
+    """Only the preferred replica changes: AR is written in its new order, and the leadership moves."""
     led = Led(moving((1, 2, 3), (2, 3, 1)))
     led.turn()
     (done,) = led.completed
@@ -86,8 +86,8 @@ def test_a_preferred_leader_that_shuts_down_is_given_nothing(reverting: bool) ->
     assert (done.successor, done.state.leader) == (1, 1)
 
 
-def test_a_leader_outside_rar_waits_for_somebody_to_give_it_to() -> None:
-    """CORRECTNESS I7: the partition is not left to those who go."""
+def test_a_leader_outside_rar_waits_for_a_successor() -> None:
+    """CORRECTNESS I7: the partition is not left to replicas that will be removed."""
     led = Led(moving((1,), (4, 5)), isr=(1,), min_insync=1)
     led.core.live_changed(alive(1, 4, 5, shutting_down=(4, 5)))
     led.fetch(4, 5)
@@ -96,7 +96,7 @@ def test_a_leader_outside_rar_waits_for_somebody_to_give_it_to() -> None:
     assert done.successor == 4
 
 
-# --- who does not close --------------------------------------------------------------------------
+# --- replicas that do not close ------------------------------------------------------------------
 
 
 def still_fetching(led: Led, *brokers: int, for_s: float = CLOSE_S) -> None:
@@ -108,7 +108,7 @@ def still_fetching(led: Led, *brokers: int, for_s: float = CLOSE_S) -> None:
 
 def test_a_replica_that_does_not_close_is_left_out_after_a_while() -> None:
     """Seed 003: wait until the replicas are closed or probably timeout and raise error. It leaves the ISR in
-    ZooKeeper first, and completing tells of it."""
+    ZooKeeper first, and the event of the completion names it."""
     led = Led(moving((1, 2, 3), (1, 4, 5)))
     led.fetch(4, 5)
     assert led.closed == [ids(2, 3)]
@@ -221,7 +221,7 @@ def test_what_is_written_meanwhile_needs_the_new_replicas_once_they_are_in_sync(
     assert led.acknowledged == ["a"]
 
 
-# --- who dies -----------------------------------------------------------------------------------
+# --- deaths -------------------------------------------------------------------------------------
 
 
 def test_dead_old_replicas_hold_nothing_up() -> None:
@@ -254,7 +254,7 @@ def test_a_new_replica_that_is_dead_is_waited_for() -> None:
 
 
 def test_a_new_replica_that_falls_out_while_the_old_ones_close_is_waited_for() -> None:
-    """And nobody who was asked to close comes back meanwhile; asked is once."""
+    """No replica that was asked to close comes back meanwhile; each is asked once."""
     led = Led(moving((1, 2, 3), (1, 4, 5)))
     led.fetch(4, 5)
     led.live_are(1, 2, 3, 4)
@@ -304,7 +304,7 @@ def test_a_leadership_is_given_up_only_when_all_that_was_accepted_is_committed()
 
 
 def test_a_leader_that_cannot_give_up_accepts_again() -> None:
-    """Whoever is needed for it fell behind: nobody waits for that."""
+    """A replica that it needs for the handover fell behind: the leader does not wait for that."""
     led = Led(moving((1, 2), (3, 2)), isr=(1, 2))
     led.produce("a")
     led.fetch(3, end=led.end)
@@ -383,7 +383,7 @@ def test_a_leader_that_is_assigned_no_more_leaves_too() -> None:
 
 
 def test_going_back_takes_one_in_sync_at_least() -> None:
-    """CORRECTNESS I8: an ISR is never empty, whatever min in-sync is."""
+    """CORRECTNESS I8: an ISR is never empty, for any min.insync.replicas."""
     wanted = moving((1, 2), (3, 4), reverting=True).reassignment
     assert wanted is not None
     assert not may_close(wanted, ids(3, 4), 0)

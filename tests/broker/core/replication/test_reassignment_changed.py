@@ -1,4 +1,5 @@
-"""Reassignment at the leader: another one instead, back, or none; and who is assigned anew.
+"""Reassignment at the leader: replaced by another, cancelled, or removed; and replicas that are assigned
+again.
 
 Brokers 1 to 3 are the original AR and broker 1 leads, unless a test says otherwise.
 """
@@ -37,8 +38,8 @@ def test_another_rar_is_gone_to_instead(phase: str) -> None:
 
 
 @pytest.mark.parametrize("caught_up", [(), (4,), (4, 5)])
-def test_a_cancelled_one_goes_back(caught_up: tuple[int, ...]) -> None:
-    """However far it was: whoever it added has to go, and the original need not be whole."""
+def test_a_cancelled_reassignment_goes_back(caught_up: tuple[int, ...]) -> None:
+    """From any stage: the added replicas are removed, and the original set need not be complete."""
     led = Led(moving((1, 2, 3), (1, 4, 5)))
     led.fetch(*caught_up)
     led.live_are(1, 2, 4, 5)  # 3 is dead
@@ -74,7 +75,8 @@ def test_a_new_replica_that_leads_gives_it_back_when_all_is_cancelled() -> None:
 
 
 def test_a_reassignment_that_is_gone_leaves_ar_as_it_says() -> None:
-    """Who is not assigned any more leaves the ISR in ZooKeeper first, and is not counted then (H3, H4)."""
+    """A replica that is no longer assigned leaves the ISR in ZooKeeper first, and does not count after that
+    (H3, H4)."""
     led = Led(moving((1, 2), (1, 2, 4)), isr=(1, 2))
     led.fetch(4)
     done = len(led.completed)
@@ -86,11 +88,11 @@ def test_a_reassignment_that_is_gone_leaves_ar_as_it_says() -> None:
     assert len(led.completed) == done
 
 
-# --- who is assigned anew -----------------------------------------------------------------------
+# --- replicas that are assigned again -----------------------------------------------------------
 
 
-def test_who_is_assigned_again_has_told_nothing_yet() -> None:
-    """CORRECTNESS I2: what it told in a subscription that began before may be of a log that is gone."""
+def test_a_replica_that_is_assigned_again_has_reported_no_position() -> None:
+    """CORRECTNESS I2: a position from an earlier subscription may belong to a log that is gone."""
     led = Led(Assignment(ids(1, 2, 3), 0))
     led.assign(Assignment(ids(1, 2), 1))
     assert led.in_sync == ids(1, 2)
@@ -104,8 +106,8 @@ def test_who_is_assigned_again_has_told_nothing_yet() -> None:
     assert led.in_sync == ids(1, 2, 3)
 
 
-def test_who_never_was_assigned_is_remembered_within_a_bound() -> None:
-    """CONTRIBUTING 7: anybody may open a stream and say that it is broker 999."""
+def test_unassigned_brokers_are_remembered_within_a_bound() -> None:
+    """CONTRIBUTING 7: any client may open a stream and claim to be broker 999."""
     led = Led(Assignment(ids(1, 2, 3), 0))
     for stranger in range(4, PAST_SUBSCRIPTIONS_MAX + 100):
         led.fetch(stranger)

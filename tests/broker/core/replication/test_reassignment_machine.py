@@ -1,9 +1,9 @@
 """A reassignment at random: real leaders, a ZooKeeper in memory, and brokers that die at any effect.
 
-Five brokers hold logs of numbers. Whoever the ISR of record allows may be elected at any time, whether
-the leader before is dead, alive, or alive and unaware. A controller asks for placements, others, and
-takes them back. Nothing acknowledged may ever be missing in a member of the ISR of record; and when all
-heals, the replicas are where they were asked to be, and nowhere else.
+Five brokers hold logs of numbers. Any replica that the ISR of record allows may be elected at any time, with
+the previous leader dead, alive, or alive and unaware. A controller requests placements, changes and cancels
+them. No acknowledged record may ever be missing in a member of the ISR of record; and when everything heals,
+the replicas are where they were requested, and nowhere else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
         self.wanted = assigned
         self._elect(self.brokers[BROKERS[0]])
 
-    # --- how it goes on ------------------------------------------------------------------------
+    # --- progress ------------------------------------------------------------------------------
 
     def _leaders(self) -> list[Leading]:
         return [b.leading for b in self.brokers.values() if b.leading is not None and not b.leading.over]
@@ -93,7 +93,8 @@ class ReassignmentMachine(RuleBasedStateMachine):
 
     @rule(without=st.sampled_from((NO_BROKER, *BROKERS)), rounds=st.integers(1, 10))
     def all_goes_well(self, without: BrokerId, rounds: int) -> None:
-        """But for one, which is slow: somebody leads, is followed, and writes; queues are worked off."""
+        """Except for one slow broker: there is a leader, it is followed, and it writes; queues are
+        processed."""
         self._go_on(rounds, slow=without)
 
     @rule(stuck=st.sampled_from(BROKERS), rounds=st.integers(5, 15))
@@ -140,7 +141,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
 
     @rule(leader=st.sampled_from(BROKERS))
     def produce(self, leader: BrokerId) -> None:
-        """To anybody who believes to lead."""
+        """Produce to any broker that believes it leads."""
         self._produce(self.brokers[leader])
 
     def _produce(self, leader: Broker) -> None:
@@ -288,7 +289,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
     # --- the end -------------------------------------------------------------------------------
 
     def teardown(self) -> None:
-        """Everybody is back, nothing is lost any more: it ends where it was asked to."""
+        """Every broker is back and nothing is lost any longer: the reassignment ends as requested."""
         for broker in self.brokers.values():
             if not broker.up:
                 self._return(broker)

@@ -1,6 +1,6 @@
-"""A stream that broke may be read long after another one was opened: what it says is old by then.
+"""The messages of a broken stream may be read long after another one was opened: they are old by then.
 
-CORRECTNESS I2, I6: a position belongs to the life, and to the subscription, that told it last.
+CORRECTNESS I2, I6: a position belongs to the life, and to the subscription, that reported it last.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_what_an_earlier_life_told_is_not_counted_for_the_present_one(
 def test_a_position_of_an_older_subscription_does_not_set_the_follower_back(
     partition: LeaderPartition[str],
 ) -> None:
-    """CORRECTNESS I2, H10: a follower that has everything tells nothing more: it would seem late for ever."""
+    """CORRECTNESS I2, H10: a follower that has every record reports no more: it would seem late forever."""
     partition.fetched(OTHER, SECOND_LIFE, Offset(10), 0.0, subscription=2)
     partition.fetched(OTHER, SECOND_LIFE, Offset(3), 0.0, subscription=1)
     assert partition.follower_end(OTHER) == 10
@@ -93,7 +93,7 @@ def test_a_member_that_stops_fetching_is_late_though_nothing_is_appended(
 
 
 def test_the_end_of_the_youngest_stream_stops_it(partition: LeaderPartition[str]) -> None:
-    """CORRECTNESS I1: whoever joins the ISR fetches."""
+    """CORRECTNESS I1: only a replica that fetches joins the ISR."""
     partition.fetched(OTHER, SECOND_LIFE, Offset(10), 0.0, subscription=1)
     partition.stopped_fetching(OTHER, SECOND_LIFE, 0.0, subscription=1)
     assert partition.catching_up == ()

@@ -22,7 +22,7 @@ def test_a_full_bucket_lets_half_a_second_through_at_once_and_then_the_rate() ->
 
 
 def test_a_batch_larger_than_the_bucket_passes_and_is_paid_for_afterwards() -> None:
-    """CORRECTNESS I10: nobody starves, whatever the size of a batch."""
+    """CORRECTNESS I10: no sender starves, with any size of a batch."""
     bucket = TokenBucket(RATE, now=0)
     assert bucket.reserve(bucket.portion, 0) == 0
     bucket.correct(bucket.portion, 10_000)
@@ -50,11 +50,11 @@ def test_the_slowest_bucket_still_gives_a_byte() -> None:
 def test_any_number_of_senders_keep_to_the_rate_and_take_turns(
     batches: list[int], rate: int, seconds: int
 ) -> None:
-    """CORRECTNESS I10: each sends batches of its own size, whenever it may; over the time it is the rate, but
-    for the burst and one batch each, and nobody is left out."""
+    """CORRECTNESS I10: each sends batches of its own size, whenever it may; the average is the rate, except
+    for the burst and one batch each, and no sender is left out."""
     bucket = TokenBucket(rate, now=0)
     sent = [0] * len(batches)
-    # A heap of (moment, who, what was reserved), as timers would do it.
+    # A heap of (moment, sender, reserved bytes), in the order in which timers would fire.
     due = [(bucket.reserve(bucket.portion, 0.0), who, bucket.portion) for who in range(len(batches))]
     heapq.heapify(due)
     now, last = 0.0, [0.0] * len(batches)

@@ -185,8 +185,8 @@ def test_an_end_that_somebody_else_wrote_counts() -> None:
     assert ends(settle) == {"a": RequestState.SUPERSEDED, "b": RequestState.COMPLETED}
 
 
-def test_without_room_in_the_record_execution_goes_on() -> None:
-    """Nobody waits for `__state_changes`: it may be led by who waits for this broker."""
+def test_without_room_in_the_record_execution_continues() -> None:
+    """Execution never waits for `__state_changes`: its leader may be waiting for this broker."""
     queue = a_queue(recordings=1)
     names = [str(number) for number in range(5)]
     queue.listed(names)
@@ -247,7 +247,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule()
     def the_controller_settles(self) -> None:
-        """What later requests supersede; it has not heard yet that the broker lives."""
+        """Requests that later ones supersede; the controller does not know yet that the broker is alive."""
         queued = [change for name in sorted(self.znodes) for change in self.znodes[name][0]]
         gone = superseded(queued)
         self.now += 1
@@ -266,7 +266,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule(applied=st.integers(0, 3))
     def crash(self, applied: int) -> None:
-        """Some of what was under way happened, and nobody was told."""
+        """Some of the unfinished writes happened, and the broker does not know which."""
         for effect in getattr(self, "pending", [])[:applied]:
             self.apply(effect)
         self.queue = a_queue(entries=ENTRIES, executions=EXECUTIONS, recordings=RECORDINGS)
@@ -316,7 +316,7 @@ class Walk(RuleBasedStateMachine):
         self.turn()
 
     def apply(self, effect: Effect) -> bool:
-        """What it does to the world; False if it was refused."""
+        """The effect on the world; False if it was refused."""
         match effect:
             case Execute(_, change):
                 self.ran.add(change.request_id)

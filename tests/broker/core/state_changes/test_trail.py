@@ -1,4 +1,4 @@
-"""What an `isr` znode keeps of the past: all that may not be recorded yet, each once, within a bound."""
+"""The events in an `isr` znode: all that may not be recorded yet, each once, within a bound."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_what_is_recorded_goes() -> None:
     assert extend([won(1), won(2)], [won(3)], {won(1).identity}, 16) == ((won(2), won(3)), ())
 
 
-def test_an_event_that_is_there_already_is_not_told_twice() -> None:
-    """Who tells it again, after a write whose outcome was unknown, tells the same at another time."""
+def test_an_event_that_is_there_already_is_not_added_twice() -> None:
+    """A retry after a write with unknown outcome adds the same event at another time."""
     assert extend([won(1)], [won(1, at_ms=7)], set(), 16) == ((won(1),), ())
 
 
@@ -61,8 +61,9 @@ def test_nothing_vanishes_untold(
     assert kept == [e for e in dict.fromkeys(found + new) if e not in recorded]
 
 
-def test_ids_are_made_of_facts_and_tell_happenings_apart() -> None:
-    """Readers take the first of one identity: two happenings never share one, one told twice has one."""
+def test_ids_are_made_of_facts_and_distinguish_events() -> None:
+    """Readers take the first of one identity: two events never share one, and one that is recorded twice has
+    one."""
     events = [
         won(1),
         won(2),
@@ -82,7 +83,7 @@ def test_ids_are_made_of_facts_and_tell_happenings_apart() -> None:
 
 
 def test_a_cut_that_was_refused_is_no_cut() -> None:
-    """CORRECTNESS T11: a reader tells a loss from a replica that stopped rather than lose."""
+    """CORRECTNESS T11: a reader can distinguish a loss from a replica that stopped rather than lose."""
     done, refused = (
         truncated(
             "orders", KEY, BrokerId(2), LeaderEpoch(1),

@@ -71,8 +71,8 @@ def test_no_walk_loses_what_was_acknowledged(record_property: Callable[[str, obj
 
 @pytest.mark.parametrize("broken", FOUND_BY_WALKING, ids=lambda rule: rule.name)
 def test_a_walk_without_one_rule_finds_a_violation(broken: Rule) -> None:
-    """CORRECTNESS T1, T2, T4, T5, T10, H3, H5, H6, I1, I3, E2: each of these rules is needed, and the
-    walk can tell."""
+    """CORRECTNESS T1, T2, T4, T5, T10, H3, H5, H6, I1, I3, E2: each of these rules is needed, and the walk
+    notices its absence."""
     for seed in range(WALKS_TO_NOTICE_MAX):
         try:
             Walk(seed, steps=STEPS_TRIED, broken=broken).run()
@@ -92,7 +92,7 @@ def fast_double_failover(broken: Rule | None) -> None:
     script.produce(1, 2)
     script.settle()  # 3 has them, 2 has not
     script.elect(2, instead_of=1)
-    script.produce(2, 2)  # nobody else gets these
+    script.produce(2, 2)  # no other replica gets these
     script.elect(3, expired=2)
     script.follow(2)
     script.settle()
@@ -103,14 +103,14 @@ def fast_double_failover(broken: Rule | None) -> None:
 
 
 def position_of_an_earlier_epoch(broken: Rule | None) -> None:
-    """A leader wins again, and reads what a follower told it in its first epoch and has cut since."""
+    """A leader wins again, and reads what a follower reported in its first epoch and has truncated since."""
     script = Script(broken)
     script.stream(3, 1).clogged = True
     script.produce(1, 1)
     late = script.stream(2, 1)
     script.process(1).server.push(late, 8)
     script.process(2).receive(late)
-    late.clogged = True  # 2 tells that it has the record; 1 does not hear it yet
+    late.clogged = True  # 2 reports that it has the record; 1 does not receive it yet
     _third_takes_over_and_first_wins_again(script)
     script.produce(1, 1)
     while late.up:
@@ -146,7 +146,7 @@ def _third_takes_over_and_first_wins_again(script: Script) -> None:
 
 
 def position_of_a_life_before(broken: Rule | None) -> None:
-    """A follower loses its power, and the leader reads afterwards what the lost life told."""
+    """A follower loses its power, and the leader reads afterwards what the lost life reported."""
     script = _second_told_and_lost_its_power(broken, lives_again_before_reading=False)
     assert 2 not in script.world.zookeeper.state
 
@@ -189,8 +189,8 @@ def _second_told_and_lost_its_power(broken: Rule | None, *, lives_again_before_r
 
 
 def deposed_without_traffic(broken: Rule | None) -> None:
-    """The port of a leader refuses another replica, and nobody produces: what would tell the leader before
-    it misses its followers?"""
+    """The port of a leader refuses another replica, and there is no traffic: how would the leader learn of it
+    before it misses its followers?"""
     script = Script(broken)
     script.elect(2, instead_of=1)
     script.follow(3)
@@ -264,5 +264,5 @@ def test_a_rare_schedule_without_its_rule_violates_it(broken: Rule) -> None:
 
 
 def test_every_rule_is_broken_somewhere() -> None:
-    """CONTRIBUTING 11: a rule that nobody breaks on purpose is not known to be tested."""
+    """CONTRIBUTING 11: a rule that is never broken on purpose is not known to be tested."""
     assert {*FOUND_BY_WALKING, *RARE} == set(Rule)

@@ -1,8 +1,8 @@
-"""Requests, replicas and whoever asks for them, as one machine, at random.
+"""Requests, replicas and their requesters, as one machine, at random.
 
-Real are the controller, the sessions of brokers with their queues, elections, leaderships and reassignments;
-ZooKeeper, disks, the network and time are models (tests/simulation/state_changes). A walk with one rule taken
-out finds a violation: so the walk would notice.
+The controller, the sessions of brokers with their queues, elections, leaderships and reassignments are real;
+ZooKeeper, disks, the network and time are models (tests/simulation/state_changes). A walk with one rule
+removed finds a violation, which shows that the walk would notice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WALKS = 50
 STEPS = 600
 WALKS_TO_NOTICE_MAX = 200
 RARE = {Rule.INCARNATION, Rule.END_BY_COMPARE_AND_SET}
-"""Of these rules a walk seldom makes use: it takes many to notice that they are gone."""
+"""Rules that a walk seldom needs: it takes many walks to notice their absence."""
 
 
 @pytest.mark.timeout(300)
@@ -55,7 +55,7 @@ def test_every_request_ends_once_and_all_heals(record_property: Callable[[str, o
     [pytest.param(rule, id=rule.name, marks=pytest.mark.slow if rule in RARE else ()) for rule in Rule],
 )
 def test_a_walk_without_a_rule_finds_a_violation(broken: Rule) -> None:
-    """CONTRIBUTING 11: a rule that nobody breaks on purpose is not known to be tested."""
+    """CONTRIBUTING 11: a rule that is never broken on purpose is not known to be tested."""
     with pytest.raises(Violation):
         for seed in range(WALKS_TO_NOTICE_MAX):
             walk(seed, STEPS, broken)

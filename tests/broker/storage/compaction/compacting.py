@@ -52,9 +52,9 @@ Remembered = dict[int, tuple[int, list[tuple[int, int, int]]]]
 
 
 def remembered(log: PartitionLog) -> Remembered:
-    """Of each producer its epoch, and its batches by sequences and offset: what compaction must not change.
+    """For each producer its epoch, and its batches by sequences and offset: compaction must not change them.
 
-    The CRCs of batches that it rewrites are lost to who reads the log again.
+    A later reader of the log does not see the CRCs of the batches that compaction rewrote.
     """
     return {key: (p.epoch, [batch[:3] for batch in p.batches]) for key, p in log.producers}
 

@@ -1,8 +1,8 @@
 """A broker dies, or its machine does, at each step of a compaction: the log is the old or the new one.
 
-Each operation on the disk is a step, and of a loss of power every outcome that a seed draws is tried. What
-must hold is told from the outside: the last record of every key is there, what is there is what was written,
-and another compaction comes to the end that the first one would have come to.
+Each operation on the disk is a step, and for a loss of power every outcome that a seed draws is tried. The
+checks look from the outside: the last record of every key is there, every record was written, and another
+compaction has the result that the first one would have had.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def filled() -> tuple[PartitionLog, MemoryFiles]:
 
 
 def live(log: PartitionLog) -> dict[str, tuple[int, str | None]]:
-    """What a table made of the log holds: each key's last record, unless it is a tombstone."""
+    """A table made of the log: each key's last record, unless it is a tombstone."""
     table: dict[str, tuple[int, str | None]] = {}
     for offset, key, value in pairs(log):
         table[key] = (offset, value)

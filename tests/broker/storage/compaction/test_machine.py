@@ -1,8 +1,8 @@
 """A compacted log against a model, through appends, cleanings, crashes, truncations and restarts (DESIGN §5).
 
-The model is everything that was written and not cut. Whatever was done to the log, what it holds was
-written; what it lacks has a successor, or is a tombstone whose time came; and a table made of it holds the
-last value of each key. A second log follows the first, and is compacted at other moments.
+The model is everything that was written and not truncated. After any history, every record in the log was
+written; each missing record has a successor, or is a tombstone whose time came; and a table made of the log
+holds the last value of each key. A second log follows the first, and is compacted at other moments.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Written(NamedTuple):
 
 
 def table(records: Iterable[tuple[int, str, str | None]]) -> dict[str, tuple[int, str]]:
-    """What the records say of each key in the end."""
+    """The last value of each key by the records."""
     last = {key: (offset, value) for offset, key, value in records}
     return {key: (offset, value) for key, (offset, value) in last.items() if value is not None}
 
@@ -60,7 +60,8 @@ class CompactedLogAndModel(RuleBasedStateMachine):
         self.end = self.committed = self.flushed = 0
         self.epoch = 0
         self.caught_up_at = 0
-        """What the follower lacks below has a successor below: no sooner does it have all that counts."""
+        """Records that the follower lacks below this offset have a successor below it: only from there on it
+        has all that counts."""
         self.sequences: dict[int, int] = {}
         self.lead()
 

@@ -1,4 +1,4 @@
-"""Everybody who reads a log lives with what compaction leaves of it (DESIGN §5)."""
+"""Every reader of a log works with the remains of a compaction (DESIGN §5)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Of the records of a key the last one stays, where it is (DESIGN §5; Kafka's log cleaner).
+"""Compaction keeps the last record of a key, in its place (DESIGN §5; Kafka's log cleaner).
 
-`test_compaction_machine.py` has the histories, `test_compaction_crash.py` the crashes,
-`test_compaction_readers.py` what it means to others.
+`test_machine.py` has the histories, `test_crash.py` the crashes, `test_readers.py` the effects on readers.
 """
 
 from __future__ import annotations
@@ -262,7 +261,7 @@ def test_a_producer_may_not_send_what_only_compaction_makes(count: int) -> None:
 
 
 def test_records_of_a_topic_from_before_it_was_compacted() -> None:
-    """Without a key they go, as Kafka's do; what nobody can read stays, for nobody knows what it is."""
+    """Records without a key are removed, as in Kafka; unreadable ones stay, since their keys are unknown."""
     log, _ = compacted_log(TopicConfig(segment_bytes=1024))
     append(log, b"no key")
     unreadable = PackedRecords(b"no record", 0, 1, 0, 0).seal()
@@ -333,8 +332,9 @@ CUTS: dict[str, Callable[[PartitionLog], None]] = {
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_log_that_is_cut_under_a_compaction_is_not_compacted(cut: str) -> None:
-    """The rule of `compaction`: whoever takes files away cancels first, and an install then does nothing."""
+def test_a_log_that_is_truncated_during_a_compaction_is_not_compacted(cut: str) -> None:
+    """The rule of `compaction`: an operation that removes files cancels it first, and an install then does
+    nothing."""
     log, files = compacted_log()
     for number in range(20):
         put(log, (f"key {number % 3}", "x" * 100))
@@ -421,7 +421,7 @@ def test_a_disk_without_room_leaves_the_log_as_it_is(operation: str) -> None:
 
 
 def test_a_swap_that_fails_fences_the_log() -> None:
-    """E14: nobody knows any more which of its files are there."""
+    """E14: it is unknown which of its files are there."""
     log, files = compacted_log()
     put(log, ("a", "1"))
     put(log, ("a", "2"))

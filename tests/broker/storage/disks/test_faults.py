@@ -21,7 +21,7 @@ SHORT = 10
 
 
 class Disk:
-    """Breaks at operations of one kind, from when it is told to."""
+    """A disk that fails operations of one kind, from when a test says so."""
 
     def __init__(self, operation: str, code: int | None) -> None:
         self.operation = operation
@@ -113,7 +113,7 @@ def test_any_failed_operation_fences_the_log(use: str, operation: str) -> None:
 
 
 def test_a_fenced_log_does_not_even_answer_a_retry() -> None:
-    """E14: it cannot vouch any more for what it once wrote."""
+    """E14: it can no longer vouch for its earlier writes."""
     log, files = new_log()
     data = encode_values([b"a"], 0, producer_id=9, producer_epoch=0, base_sequence=0)
     log.append_as_leader(data, 1, now_ms=0)

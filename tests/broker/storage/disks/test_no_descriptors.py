@@ -19,7 +19,7 @@ FULL = TopicConfig(segment_bytes=1024, index_interval_bytes=200, retention_ms=1,
 
 
 class Descriptors:
-    """There are so many more, then none."""
+    """A supply of this number of descriptors."""
 
     def __init__(self) -> None:
         self.left = 1 << 30
@@ -56,7 +56,7 @@ USES: dict[str, Callable[[PartitionLog], object]] = {
 
 
 def picture(log: PartitionLog, files: MemoryFiles) -> object:
-    """All that one can tell of a log, now and after a crash."""
+    """Everything observable of a log, now and after a crash."""
     log.flush()
     found = open_log(files.after_crash(), clean=False, config=FULL)
     return [

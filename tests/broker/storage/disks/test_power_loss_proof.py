@@ -42,8 +42,8 @@ def after_power_loss(files: MemoryFiles) -> PartitionLog:
     return open_log(files.after_power_loss(lambda _: 0), clean=False)
 
 
-def test_what_is_synced_record_by_record_is_known_to_be_whole() -> None:
-    """CORRECTNESS E3: with `flush.messages=1` the log needs nobody's help after a loss of power."""
+def test_a_log_that_syncs_each_record_is_known_to_be_whole() -> None:
+    """CORRECTNESS E3: with `flush.messages=1` the log needs no other replica after a loss of power."""
     log, files = begun(EACH)
     end = [counted(log) for _ in range(20)][-1]
     found = after_power_loss(files)
@@ -111,7 +111,7 @@ def test_records_that_count_while_a_flush_runs_keep_it_from_promising_anything()
 
 
 def test_a_log_at_rest_is_synced_and_whole_until_the_next_record_counts() -> None:
-    """CORRECTNESS E3: whatever the flush policy, a loss of power takes nothing from a quiet partition."""
+    """CORRECTNESS E3: under any flush policy, a loss of power takes nothing from a quiet partition."""
     clock = ManualClock()
     log, files = begun(NEVER, clock)
     for _ in range(3):

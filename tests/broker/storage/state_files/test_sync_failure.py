@@ -40,8 +40,8 @@ def failed_log() -> tuple[list[Record], MemoryFiles]:
 
 
 def pages_dropped(files: MemoryFiles) -> MemoryFiles:
-    """What the kernel could not sync is gone, and the machine never stopped: names are in the journal, and
-    nobody had asked for the little file to be synced."""
+    """Data that the kernel could not sync is gone, and the machine never stopped: names are in the journal,
+    and the small file was never synced."""
     dropped = files.after_crash()
     for path, file in dropped._names.items():
         if path.name != SYNC_FAILURE_FILE:
@@ -89,7 +89,7 @@ def test_a_log_that_cannot_be_written_anew_has_failed_and_says_so_again() -> Non
 
 
 def test_records_above_a_cut_are_not_missed() -> None:
-    """The leader had told to drop them when the sync of the cut failed."""
+    """The leader had asked to drop them when the sync of the truncation failed."""
     log, files = new_log()
     fill(log, 3)
     log.flush()

@@ -16,14 +16,14 @@ Answer = Mapping[str, list[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What an assignor gets."""
+    """The input of an assignor."""
 
     members: Mapping[str, MemberSubscription]
     partitions: Mapping[str, int]
 
     @property
     def wanted(self) -> dict[TopicPartition, set[str]]:
-        """Each partition that exists and somebody subscribes to, with its subscribers."""
+        """Each existing partition with subscribers, and these subscribers."""
         return {
             TopicPartition(topic, number): subscribers
             for topic, count in self.partitions.items()
@@ -44,7 +44,7 @@ class Group:
 
 
 def owners(answer: Answer) -> dict[TopicPartition, str]:
-    """Who has each partition. Asserts that nobody else has."""
+    """The owner of each partition. Asserts that no partition has two."""
     found: dict[TopicPartition, str] = {}
     for member, names in answer.items():
         for name in names:
@@ -60,7 +60,7 @@ def kept(group: Group, answer: Answer) -> int:
 
 TOPICS = ("a", "b", "c", "d")
 GONE = "gone"
-"""Somebody may subscribe to it or own it, but it does not exist."""
+"""A topic that members may subscribe to or own, but that does not exist."""
 
 
 @st.composite
@@ -89,7 +89,7 @@ def groups(draw: st.DrawFn, *, members_max: int = 6, partitions_max: int = 4, al
 def owning_groups(
     draw: st.DrawFn, *, members_max: int = 4, partitions_max: int = 3, alike: bool = False
 ) -> Group:
-    """Groups whose claims are true: each partition is claimed by one subscriber, or by nobody."""
+    """Groups with true claims: each partition is claimed by at most one subscriber."""
     group = draw(groups(members_max=members_max, partitions_max=partitions_max, alike=alike))
     owned: dict[str, list[TopicPartition]] = {}
     for name, subscribers in sorted(group.wanted.items()):

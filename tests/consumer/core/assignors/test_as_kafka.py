@@ -19,7 +19,7 @@ from tests.consumer.core.assignors.groups import Group, groups
 
 
 def theirs(assignor: type[AbstractPartitionAssignor], group: Group) -> dict[str, list[TopicPartition]]:
-    """What aiokafka's assignor says, which knows no static members. It leaves empty topics unmentioned."""
+    """The result of aiokafka's assignor, which knows no static members. It leaves out empty topics."""
     topics = [
         (0, topic, [(0, number, 1, [1], [1]) for number in range(count)])
         for topic, count in group.partitions.items()

@@ -1,4 +1,4 @@
-"""What any assignor has to hold, whoever is in the group and whatever its members claim."""
+"""The rules for every assignor, with any members and any claims."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_each_partition_goes_to_exactly_one_of_its_subscribers(assignor: Assigno
 @EACH
 @settings(deadline=None)
 @given(group=groups(), data=st.data())
-def test_another_leader_would_say_the_same(assignor: Assignor, group: Group, data: st.DataObject) -> None:
-    """The order in which members, topics and claims are told is not part of what they say."""
+def test_another_leader_would_decide_the_same(assignor: Assignor, group: Group, data: st.DataObject) -> None:
+    """The order of members, topics and claims does not matter."""
     members = {
         member: replace(
             group.members[member],
@@ -53,7 +53,7 @@ def test_another_leader_would_say_the_same(assignor: Assignor, group: Group, dat
 
 @EACH
 def test_a_static_member_that_comes_back_under_another_id_gets_what_it_had(assignor: Assignor) -> None:
-    """KIP-345: its instance says who it is, wherever its new id would sort."""
+    """KIP-345: its instance identifies it, wherever its new id would sort."""
     members = {
         f"id-{number}": MemberSubscription(("t",), instance=f"instance-{number}") for number in range(4)
     }
@@ -76,7 +76,7 @@ def test_static_members_stand_before_those_that_come_and_go() -> None:
 @EACH
 @pytest.mark.parametrize("partitions", [{}, {"t": 0}, {"other": 3}])
 def test_members_without_anything_to_read_get_nothing(assignor: Assignor, partitions: dict[str, int]) -> None:
-    """Topics of which nothing is known are left out, and so are those that nobody wants."""
+    """Unknown topics are left out, and so are topics without subscribers."""
     assert assignor.assign({"m": MemberSubscription(("t",))}, partitions) == {"m": []}
     assert assignor.assign({}, partitions) == {}
 
@@ -96,7 +96,8 @@ def test_a_name_that_nobody_has_is_refused_with_those_that_there_are() -> None:
 
 
 class Weighted:
-    """A user's own assignor: everything to who has the most room, which each member tells."""
+    """A user's own assignor: every partition goes to the member with the most room, which each member
+    reports."""
 
     def __init__(self, room: int) -> None:
         self.name = "weighted"

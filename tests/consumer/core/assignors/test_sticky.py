@@ -41,7 +41,7 @@ def unevenness(loads: tuple[int, ...]) -> int:
 
 
 def best(group: Group) -> tuple[int, int]:
-    """Of all assignments there are: the least unevenness, and the most that is kept with it."""
+    """Over all possible assignments: the least unevenness, and the most kept partitions with it."""
     members = list(group.members)
     found = {(0,) * len(members): 0}
     """loads so far → the most that is kept with them"""
@@ -73,7 +73,7 @@ def alike(members: int, *, topics: int = 3, partitions: int = 5) -> Group:
 @QUICK
 @given(groups(members_max=9, alike=True))
 def test_with_equal_subscriptions_members_differ_by_one_at_most(group: Group) -> None:
-    """Whatever they claim."""
+    """With any claims."""
     answer = assign(group)
     assert max(loads(answer)) - min(loads(answer)) <= 1
 
@@ -81,7 +81,7 @@ def test_with_equal_subscriptions_members_differ_by_one_at_most(group: Group) ->
 @QUICK
 @given(groups(members_max=4, partitions_max=3))
 def test_with_different_subscriptions_no_assignment_is_more_even(group: Group) -> None:
-    """Among all that there are, whatever members claim."""
+    """Compared with all possible assignments, with any claims."""
     answer = assign(group)
     assert unevenness(tuple(loads(answer))) == best(group)[0]
 
@@ -124,9 +124,9 @@ def test_with_equal_subscriptions_as_much_is_kept_as_an_even_assignment_allows(g
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_nothing_is_taken_away_that_a_neutral_exchange_would_bring_back(seed: int) -> None:
-    """With different subscriptions: who has what another one lost could neither just give it back, nor take
-    for it something that the other one got anew. Loads would be as even as before."""
+def test_no_partition_moves_that_a_neutral_exchange_would_bring_back(seed: int) -> None:
+    """With different subscriptions: a member that got another's partition could neither give it back, nor
+    exchange it for one that the other got. Loads would be as even as before."""
     draw = Random(seed)
     for _ in range(100):
         group = crooked_group(draw)
@@ -161,16 +161,17 @@ def test_what_nobody_owns_is_spread_before_anything_is_taken() -> None:
 
 @QUICK
 @given(groups(members_max=12, partitions_max=12))
-def test_who_assigns_again_moves_nothing(group: Group) -> None:
-    """KIP-429: a rebalance that nobody needed costs nobody a partition."""
+def test_a_second_assignment_moves_nothing(group: Group) -> None:
+    """KIP-429: an unneeded rebalance costs no member a partition."""
     answer = assign(group)
     assert assign(group.owning(answer, generation=3)) == answer
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_was_revoked_is_given_in_the_next_generation_and_then_nothing_moves(seed: int) -> None:
-    """KIP-429: all join again, without what was revoked from them; that generation must be the last. So it
-    takes nothing from anybody, though it need not give what was revoked to whom the first one meant."""
+def test_revoked_partitions_are_given_in_the_next_generation_and_then_nothing_moves(seed: int) -> None:
+    """KIP-429: all join again, without their revoked partitions; that generation must be the last. So it
+    takes no partition from any member, though it need not give a revoked partition to the member that the
+    first one meant."""
     draw = Random(seed)
     for _ in range(200):
         group = crooked_group(draw)
@@ -249,9 +250,9 @@ def weighed(group: Group) -> Group:
 
 @settings(QUICK, max_examples=300)
 @given(groups(members_max=4, partitions_max=2))
-def test_claims_that_do_not_count_are_as_if_nobody_made_them(group: Group) -> None:
-    """CORRECTNESS G2: one of an older generation than another's, two of the same, one on what the member does
-    not subscribe to any more, and one on what does not exist."""
+def test_invalid_claims_are_ignored(group: Group) -> None:
+    """CORRECTNESS G2: a claim of an older generation than another's, two claims of the same generation, a
+    claim to a topic without a subscription, and one to a partition that does not exist."""
     assert assign(group) == assign(weighed(group))
 
 
@@ -262,8 +263,8 @@ P = TopicPartition("t", 0)
 def test_of_two_claims_that_of_the_higher_generation_counts_and_of_equal_ones_neither(
     first: int, second: int, owner: str
 ) -> None:
-    """CORRECTNESS G2: who was away claims what others got since. Where nobody can tell, the partition goes
-    to the first member, as if nobody owned it."""
+    """CORRECTNESS G2: a member that was away claims partitions that others got since. If the claims are
+    equal, the partition goes to the first member, as if it had no owner."""
     members = {
         "m0": MemberSubscription(("t",)),
         "m1": MemberSubscription(("t",), (P,), first),
@@ -273,7 +274,7 @@ def test_of_two_claims_that_of_the_higher_generation_counts_and_of_equal_ones_ne
 
 
 def test_a_topic_that_is_gone_or_smaller_or_no_longer_subscribed_to_is_not_kept() -> None:
-    """What is claimed of it is neither given nor counted as load."""
+    """A claim to it neither counts as load nor gets the partition."""
     stale = (TopicPartition(GONE, 0), TopicPartition("t", 7), TopicPartition("other", 0))
     members = {
         "m0": MemberSubscription(("t", GONE), stale, 3),
@@ -289,7 +290,7 @@ def test_a_topic_that_is_gone_or_smaller_or_no_longer_subscribed_to_is_not_kept(
 
 MEMBERS, PARTITIONS = 450, 3_000
 SECONDS_MAX = 5.0
-"""Of processor time: ten times what it takes, and far less than anything quadratic would."""
+"""Seconds of processor time: ten times the usual, and far less than a quadratic algorithm would take."""
 
 
 @pytest.mark.parametrize("topics", [1, 30, 3_000])

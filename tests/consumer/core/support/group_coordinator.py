@@ -48,7 +48,7 @@ class Coordinator:
         self.members: dict[str, Known] = {}
         self.pending: set[str] = set()
         self.removed: list[str] = []
-        """Every member that the group knows no more, for whoever clears up after it."""
+        """Every member that the group no longer knows, for tests that clean up after it."""
         self.answers: list[tuple[Token, Answer]] = []
         self._ids = 0
         self._cause = ("", "")
@@ -99,7 +99,7 @@ class Coordinator:
         self._answer(token, self.refusal(member, generation))
 
     def refusal(self, member: str, generation: int) -> StrandlineError | None:
-        """What is said to a heartbeat, and before all else to a sync."""
+        """The refusal of a heartbeat, and first of all of a sync."""
         if member not in self.members:
             return UnknownMemberId(f"no member {member}")
         if generation != self.generation:
@@ -126,7 +126,7 @@ class Coordinator:
             self._prepare(reason, "")
 
     def time_is_up(self) -> None:
-        """Those that did not join the rebalance in time are out."""
+        """Members that did not join the rebalance in time are removed."""
         if self.phase is Phase.PREPARING:
             for name in [name for name, known in self.members.items() if known.join is None]:
                 del self.members[name]
@@ -134,7 +134,7 @@ class Coordinator:
             self._complete()
 
     def session_passes(self, _beats: Iterable[tuple[str, int]]) -> None:
-        """An id that was given out and never used keeps nobody waiting here."""
+        """An unused member id delays no rebalance here."""
         self.pending.clear()
 
     def hand_over(self) -> None:
@@ -144,7 +144,7 @@ class Coordinator:
                 if token is not None:
                     self._answer(token, NotCoordinator("moved"))
             known.join = known.sync = None
-        if self.phase is Phase.COMPLETING:  # an assignment that nobody wrote down
+        if self.phase is Phase.COMPLETING:  # an assignment that is not written
             self._prepare("the coordinator moved", "")
 
     def _prepare(self, reason: str, by: str) -> None:

@@ -1,7 +1,7 @@
-"""A group in one thread: real members, a coordinator, and everything that is under way between them.
+"""A group in one thread: real members, a coordinator, and all messages between them.
 
-What is under way happens when, and in the order in which, a test says. Nobody may be assigned what another
-member of the group owns; that is looked at with every effect.
+A test decides when, and in which order, messages arrive. No member may be assigned a partition that another
+member of the group owns; this is checked with every effect.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Node:
     instance: str | None = None
     heartbeat: tuple[str, int] | None = None
     holds: set[TopicPartition] = field(default_factory=set)
-    """What it may be reading, for as long as the group counts it in."""
+    """The partitions that it may be reading, for as long as the group counts it as a member."""
     ledger: set[TopicPartition] = field(default_factory=set)
     """The same, by its reports."""
 
 
 @dataclass(eq=False)
 class Todo:
-    """Something under way: a request, an answer, or what a driver does by itself."""
+    """A pending step: a request, an answer, or a step that a driver takes without one."""
 
     node: Node
     what: str
@@ -90,7 +90,7 @@ class World:
         self.nodes: dict[str, Node] = {}
         self.todo: list[Todo] = []
         self.late: list[Todo] = []
-        """What its caller gave up, and is still on its way."""
+        """Calls that were given up, and are still in flight."""
         self.log = log
         self._membership = membership
         self._assignor = BUILT_IN[assignor] if isinstance(assignor, str) else assignor
@@ -130,7 +130,7 @@ class World:
         self.carry_out(node, node.membership.metadata_changed(counts, NOW_MS))
 
     def beat(self, node: Node) -> None:
-        """A heartbeat, as the node was last told."""
+        """A heartbeat, with the member id and generation that the node last got."""
         if node.heartbeat is None:
             return
         member, generation = node.heartbeat
@@ -156,7 +156,7 @@ class World:
     def fail(self, todo: Todo, *, late: bool) -> None:
         """The node gives a call up: its request or answer is lost, or comes after all (`late`)."""
         if todo.what[0] not in "→←":
-            return  # what a driver does by itself it does
+            return  # a driver's own steps happen
         self.todo.remove(todo)
         if late:
             self.late.append(todo)
@@ -198,14 +198,14 @@ class World:
         raise Violation(f"still not settled after {steps_max} steps: {self}")
 
     def beat_all(self) -> None:
-        """Heartbeats of those who would hear of something that they do not know."""
+        """Heartbeats of the members that would learn something new."""
         for node in list(self.nodes.values()):
             told = self.coordinator.refusal(*node.heartbeat) if node.heartbeat else None
             if told is not None and node.membership.state in (State.STABLE, State.RELEASING):
                 self.beat(node)
 
     def wait_a_session(self) -> None:
-        """Sessions end of whom nobody keeps alive; a call that the coordinator holds does that too."""
+        """The sessions of silent members end; a call that the coordinator holds does that too."""
         beats = [node.heartbeat for node in self.nodes.values() if node.heartbeat is not None]
         self.coordinator.session_passes(beats)
         self.settle_calls()
@@ -334,7 +334,7 @@ class World:
 
     def _take(self, node: Node, added: frozenset[TopicPartition]) -> None:
         if node.membership.member not in self.coordinator.members:
-            return  # an answer that took longer than its session: the next heartbeat will tell
+            return  # an answer that took longer than its session: the next heartbeat will show it
         for other in self.nodes.values():
             both = other.holds & added
             if other is not node and both:
@@ -363,7 +363,7 @@ def _look(node: Node, effect: NeedMetadata) -> list[Effect]:
 
 
 def _release(node: Node, effect: Revoke) -> list[Effect]:
-    # A Lose that came first ended this release, and whatever was held is another's matter.
+    # A Lose that came first ended this release, and the partitions belong to another member now.
     effects = node.membership.released(effect.number, NOW_MS)
     if effects:
         node.holds -= set(effect.partitions)

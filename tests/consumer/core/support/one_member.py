@@ -45,12 +45,12 @@ class One:
         self.assignors = [named(assignor) for assignor in assignors]
         self.core = Membership(settings, self.assignors)
         self.protocol = self.assignors[0].name
-        """By which the group assigns, where a test does not say."""
+        """The protocol of the group, unless a test names another."""
         self.cooperative = cooperative
         self.instance = instance
         self.effects: list[Effect] = []
         self.number = 0
-        """Of the last effect that has one."""
+        """The number of the last effect that has one."""
         self._whims = 0
 
     def feed(self, effects: list[Effect]) -> list[Effect]:
@@ -144,7 +144,7 @@ class One:
         return join.request
 
     def said(self, effects: list[Effect]) -> Subscription:
-        """What that join tells the leader; topics that only made it join are left out."""
+        """The user-visible content of that join; topics that only made it join are left out."""
         said = Subscription.decode(self.request(effects).protocols[0].metadata)
         topics = tuple(topic for topic in said.topics if topic[0] != "x")
         return Subscription(said.version, topics, said.owned, said.owned_generation, said.user_data)

@@ -10,12 +10,12 @@ from strandline.ids import TopicPartition
 
 
 class OwnAssignor:
-    """Assigns as the sticky one does, tells each member its own name, and writes down what happens to it."""
+    """Assigns like the sticky one, sends each member its own name, and records its calls."""
 
     def __init__(self, name: str = "own") -> None:
         self.name = name
         self.log: list[str] = []
-        """What it was called for, in order."""
+        """Its calls, in order."""
         self.releases: frozenset[TopicPartition] = frozenset()
         self.tells: dict[str, bytes] = {}
         """In place of the members' names."""

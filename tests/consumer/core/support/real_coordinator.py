@@ -25,7 +25,7 @@ from tests.broker.core.groups.support.stage import LIMITS
 from tests.consumer.core.support.group_coordinator import Answer, Phase, Token
 
 ASIDE: Token = 0
-"""Of the questions that this adapter asks for itself."""
+"""The correlation of this adapter's own requests."""
 
 
 class RealCoordinator:
@@ -62,7 +62,7 @@ class RealCoordinator:
         self._play(self.core.heartbeat(token, request, self.now))
 
     def refusal(self, member: str, generation: int) -> StrandlineError | None:
-        """What a heartbeat would be told."""
+        """The error that a heartbeat would get."""
         self.heartbeat(ASIDE, member, generation)
         return self._aside if isinstance(self._aside, StrandlineError) else None
 
@@ -74,14 +74,15 @@ class RealCoordinator:
         self._play(self.core.leave(ASIDE, request, self.now))
 
     def rebalance(self, reason: str) -> None:
-        """Nobody can ask this coordinator for one."""
+        """This coordinator takes no requests for a rebalance."""
 
     def time_is_up(self) -> None:
-        """A minute passes: the sessions of all who do not wait for an answer end, and every rebalance."""
+        """A minute passes: the sessions of all members that do not wait for an answer end, and every
+        rebalance."""
         self._later(61)
 
     def session_passes(self, beats: Iterable[tuple[str, int]]) -> None:
-        """Long enough for what nobody keeps alive to end: ids that were given out and never used."""
+        """Long enough for idle ids to expire: those that were given out and never used."""
         for _ in range(3):
             for member, generation in beats:
                 self.refusal(member, generation)

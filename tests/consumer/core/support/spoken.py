@@ -1,4 +1,4 @@
-"""What a member is to do, as lines of a transcript."""
+"""A member's effects, as lines of a transcript."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ WALKS_TO_NOTICE_MAX = 400
 
 
 class Walk:
-    """Turns numbers into what happens to a group. What is impossible at the moment is skipped."""
+    """Turns numbers into events of a group. Events that are impossible at the moment are skipped."""
 
     def __init__(
         self,
@@ -115,7 +115,8 @@ class Walk:
             self.world.topics[topic] = min(self.world.topics.get(topic, 0) + 1, PARTITIONS_MAX)
 
     def heal(self) -> None:
-        """Nothing is lost any more, sessions of the dead end, everybody sees what there is, and polls."""
+        """Nothing is lost any longer, sessions of the dead end, and every member sees all topics and
+        polls."""
         world = self.world
         while world.late:
             world.come_late(world.late[0])
@@ -138,7 +139,7 @@ class Walk:
         self.check()
 
     def check(self) -> None:
-        """Every partition that somebody subscribes to has one owner, and everybody agrees on it."""
+        """Every partition with a subscriber has one owner, and all members agree on it."""
         owners: dict[TopicPartition, list[str]] = {}
         for node in self.world.nodes.values():
             core = node.membership
@@ -364,7 +365,7 @@ class GivesAtOnce(Membership):
 
 
 class KeepsWhenExpelled(Membership):
-    """A member that the group forgot goes on with what it had, and claims it."""
+    """A member that the group forgot keeps its partitions, and claims them."""
 
     def _expelled(self, error: StrandlineError, what: str, now_ms: int) -> list[Effect]:
         kept, self._owned = self._owned, Ownership()
@@ -406,7 +407,7 @@ class EagerWithoutRelease(Membership):
     ],
 )
 def test_a_walk_without_one_rule_finds_a_violation(broken: type[Membership], versions: str) -> None:
-    """CORRECTNESS G3, G5: each of these rules is needed, and the walk can tell."""
+    """CORRECTNESS G3, G5: each of these rules is needed, and the walk notices its absence."""
     for seed in range(WALKS_TO_NOTICE_MAX):
         try:
             walk(seed, versions, membership=broken)

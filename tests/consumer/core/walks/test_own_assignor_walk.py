@@ -33,7 +33,7 @@ ACTIONS = (*CHAOS, *["enforce"] * 3)
 
 
 class Whimsical:
-    """Has any member give up any partition, and tells each member what it is to have."""
+    """Lets any member release any partition, and sends each member the partitions that it will get."""
 
     def __init__(self, seed: str) -> None:
         self.name = "whimsical"
@@ -62,7 +62,7 @@ class Whimsical:
         return frozenset(self._random.sample(names, self._random.choice((0, 0, 3, 9))))
 
     def on_assignment(self, user_data: bytes, assigned: frozenset[TopicPartition], generation: int) -> None:
-        """Of what the leader knew, a member owns in the end only what it was told that it is to have."""
+        """Among the partitions that the leader knew, a member owns in the end only those that it was sent."""
         if not user_data:
             return  # a mixed group, or a leader that had forgotten this member
         wanted, known = (set(part.split()) for part in user_data.decode().split("|"))
@@ -126,7 +126,7 @@ class JoinsWithoutIt(Membership):
 
 
 def test_a_walk_without_the_release_finds_a_violation() -> None:
-    """CORRECTNESS G5: the walk can tell."""
+    """CORRECTNESS G5: the walk notices the absence."""
     for seed in range(WALKS_TO_NOTICE_MAX):
         try:
             walk(seed, "cooperative", membership=JoinsWithoutIt)

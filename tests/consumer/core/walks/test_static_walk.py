@@ -1,7 +1,8 @@
-"""A group with static members, at random: who comes back has what it had, and nobody else has it (KIP-345).
+"""A group with static members, at random: a returning member has its partitions, and no other member has them
+(KIP-345).
 
 Real members and the broker's own coordinator, as in `test_group_walk`. Processes end and come back under
-their instance's name, for the same topics or for others, while all else goes on.
+their instance's name, for the same topics or for others, while everything else continues.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ ENDED = (State.LEFT, State.FATAL)
 class StaticWalk(Walk):
     """As `Walk`, and most members have an instance.
 
-    Of one instance there is one process at a time, and its calls come in the order in which it sent them:
-    else a join of the past would fence it, which is fatal, as it should be.
+    Each instance has one process at a time, and its calls arrive in the order in which it sent them:
+    otherwise an old join would fence it, which is rightly fatal.
     """
 
     def __init__(self, versions: str, membership: type[Membership] = Membership) -> None:
@@ -106,8 +107,9 @@ def walk(seed: int, versions: str, membership: type[Membership] = Membership) ->
 
 @pytest.mark.parametrize("versions", VERSIONS)
 def test_no_walk_with_static_members_gives_a_partition_two_owners(versions: str) -> None:
-    """KIP-345, KIP-429, CORRECTNESS G13: and once all is well, everybody owns only what it subscribes to, and
-    each partition has one owner; who then comes back for the same topics costs no generation."""
+    """KIP-345, KIP-429, CORRECTNESS G13: when everything heals, each member owns only what it subscribes to,
+    and each partition has one owner; a member that then comes back for the same topics costs no generation.
+    """
     returned = returned_for_others = 0
     for seed in range(WALKS):
         try:
@@ -133,7 +135,8 @@ class IgnoresTheNote(Membership):
 
 @pytest.mark.parametrize("versions", ["cooperative", "eager"])
 def test_a_walk_whose_members_ignore_the_note_finds_a_violation(versions: str) -> None:
-    """Nobody asks who comes back what it subscribes to: the note is needed, and the walk can tell."""
+    """Returning members do not compare their subscription: the note is needed, and the walk notices its
+    absence."""
     for seed in range(WALKS_TO_NOTICE_MAX):
         try:
             walk(seed, versions, IgnoresTheNote)

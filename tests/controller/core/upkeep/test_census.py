@@ -1,4 +1,4 @@
-"""The cluster in numbers, as the active controller's metrics tell it (docs/run/operations.md, "Metrics")."""
+"""The cluster in numbers, as in the active controller's metrics (docs/run/operations.md, "Metrics")."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def test_a_healthy_cluster_has_nothing_to_worry_about() -> None:
 
 
 def test_a_partition_is_offline_without_a_leader_that_is_alive_in_the_life_that_was_elected() -> None:
-    """Nobody leads; the leader is gone; it came back, and does not lead in its new life (CORRECTNESS E4)."""
+    """No leader on record; a dead leader; or one that came back, and does not lead in its new life
+    (CORRECTNESS E4)."""
     nobody = partition(0, (1, 2), leader=NOBODY)
     gone = partition(1, (4, 2))
     reborn = partition(2, (1, 2), lives={1: 7})
@@ -25,8 +26,8 @@ def test_a_partition_is_offline_without_a_leader_that_is_alive_in_the_life_that_
     assert take_census(survey(nobody, gone, reborn, led)).offline == 3
 
 
-def test_who_is_dead_or_reborn_is_not_in_sync_whatever_the_isr_lists() -> None:
-    """As it stands until a leader writes it, or for ever where nobody leads any more."""
+def test_a_dead_or_restarted_broker_is_not_in_sync_even_if_the_isr_lists_it() -> None:
+    """The list stays until a leader writes it, or forever if there is no leader."""
     dead = partition(0, (1, 2, 4), min_insync=2)
     reborn = partition(1, (1, 2), lives={2: 7}, min_insync=2)
     left = partition(2, (1, 2, 3), (1, 2), min_insync=2)

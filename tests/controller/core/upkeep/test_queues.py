@@ -1,4 +1,4 @@
-"""What is taken out of a dead broker's queue, and what stays (CORRECTNESS Q4, Q5)."""
+"""Requests that are removed from a dead broker's queue, and those that stay (CORRECTNESS Q4, Q5)."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_a_small_queue_is_left_to_its_broker() -> None:
     assert settle(queue, (), 77, coalesce=False) == {}
 
 
-def test_what_is_about_a_partition_that_is_gone_ends_but_its_deletion_does_not() -> None:
-    """Q7: whoever has data of it still has to delete it."""
+def test_requests_for_a_deleted_partition_end_but_its_deletion_does_not() -> None:
+    """Q7: a broker with data of it must still delete it."""
     queue = entries([request("a"), request("b", DELETE), request("c", CLOSE), request("d", partition=1)])
     assert set(ends(settle(queue, {key(0)}, 77, coalesce=False))) == {"a", "c"}
 

@@ -1,4 +1,4 @@
-"""What is found to be wrong, when it is mended, and what is left alone (CORRECTNESS E8, Q7)."""
+"""Faults that upkeep finds, the time of their repair, and those that it leaves alone (CORRECTNESS E8, Q7)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Queued = Mapping[BrokerId, set[PartitionKey]]
 
 
 def lasting(given_survey: Survey, queued: Queued | None = None) -> list[Repair]:
-    """What is mended of something that looks so for long enough."""
+    """The repairs of a symptom that lasts long enough."""
     planner = RepairPlanner(AFTER_MS)
     assert planner.plan(given_survey, queued or {}, 0) == []
     return planner.plan(given_survey, queued or {}, AFTER_MS)
@@ -49,7 +49,7 @@ def test_nothing_is_wrong_with_a_cluster_at_rest() -> None:
 @pytest.mark.parametrize(
     ("isr", "leader", "live", "heir"),
     [
-        ([1, 2], -1, [1, 2], 1),  # handed over, and nobody took it
+        ([1, 2], -1, [1, 2], 1),  # handed over, and no broker took it
         ([3, 2, 1], 3, [1, 2], 1),  # its leader is gone; AR order decides
         ([2, 3], -1, [1, 2, 3], 2),
     ],
@@ -62,7 +62,7 @@ def test_where_nobody_leads_the_first_live_member_of_the_isr_is_told(
 
 
 def said(number: int, isr: list[int], *ends: tuple[int, int, LogCondition]) -> SurveyedPartition:
-    """A partition that nobody leads, with these statements: broker, log end, condition."""
+    """A partition without a leader, with these statements: broker, log end, condition."""
     found = partition(number, [1, 2, 3], isr, leader=-1, lives=dict.fromkeys(isr, 50))
     statements = tuple(
         LogStatement(BrokerId(broker), life(broker), condition, 5, 0, end, end)
@@ -85,8 +85,8 @@ def test_the_longest_log_is_told_to_stand_once_all_are_back() -> None:
     assert elections(lasting(survey(all_back))) == [2]
 
 
-def test_a_leader_in_another_life_than_it_was_elected_in_leads_nothing() -> None:
-    """CORRECTNESS E4. It alone knows whether its log is whole, so it is told last."""
+def test_a_leader_in_another_life_than_it_was_elected_in_counts_as_none() -> None:
+    """CORRECTNESS E4. Only that broker knows whether its log is whole, so it is notified last."""
     found = lasting(survey(partition(0, [1, 2], [1, 2], lives={1: 50})))
     assert elections(found) == [2]
     alone = lasting(survey(partition(0, [1], [1], lives={1: 50})))

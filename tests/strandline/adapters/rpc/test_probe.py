@@ -1,4 +1,4 @@
-"""What a broker makes of another one's port (docs/understand/replication.md, Election)."""
+"""Probes of another broker's port, and their interpretation (docs/understand/replication.md, Election)."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ async def test_what_keeps_this_machine_from_asking_says_nothing_of_the_other_pro
     assert await probe(endpoint, LONG_S, SystemClock()) is Heard.NOTHING
 
 
-def test_without_descriptors_nobody_is_gone(closed_port: int) -> None:
-    """Under uvloop, as brokers run: the refusal is told by no other error."""
+def test_without_descriptors_no_broker_counts_as_dead(closed_port: int) -> None:
+    """Under uvloop, as brokers run: the error for a refused connection is the same."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def ask() -> tuple[Heard, Heard]:

@@ -17,10 +17,10 @@ from tests.streams.runtime.task_bench import Bench, Dies, counts, refused
 KEYS = list(islice(cycle(["a", "b", "c", "a"]), 40))
 
 
-async def test_whatever_commit_dies_at_whatever_step_each_record_is_counted_once(bench: Bench) -> None:
-    """It dies at the first wait of a commit, the next life at the second, and so on until one comes through;
-    each goes on from the changelog, every other one with the store of the one before. Outputs come before the
-    changelog, and the store comes after it (CORRECTNESS S3)."""
+async def test_a_commit_that_dies_at_any_step_counts_each_record_once(bench: Bench) -> None:
+    """It dies at the first wait of a commit, the next life at the second, and so on until one comes through.
+    Each continues from the changelog, every other one with the store of the one before. Outputs come before
+    the changelog, and the store comes after it (CORRECTNESS S3)."""
     counted = await bench.counted()
     records = counted.records(KEYS * 20)
     survived, step, lives = False, 0, 0
@@ -72,10 +72,10 @@ async def test_of_two_who_run_one_task_the_second_to_commit_is_refused_and_count
     assert positions.offsets[counted.source] == len(records)
 
 
-async def test_a_commit_nobody_knows_the_outcome_of_ends_the_run_and_the_next_one_finds_out(
+async def test_a_commit_with_unknown_outcome_ends_the_run_and_the_next_one_finds_out(
     bench: Bench, cluster: LocalCluster
 ) -> None:
-    """The broker hangs with the batch before it: the changelog alone says what it has, and nobody else."""
+    """The broker hangs with the batch in flight: only the changelog has the answer."""
     counted = await bench.counted()
     records = counted.records(KEYS)
     hasty = Producer(bench.bootstrap, delivery_timeout_ms=500)

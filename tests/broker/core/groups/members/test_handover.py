@@ -1,4 +1,4 @@
-"""A coordinator dies and another one reads the log: the group goes on (DESIGN §6; G12, G13)."""
+"""A coordinator dies and another one reads the log: the group continues (DESIGN §6; G12, G13)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ P0 = partition(0)
 BOTH = (GroupProtocol("range", b"topics"), GroupProtocol("sticky", b"s"))
 
 
-def test_a_stable_group_goes_on_in_its_generation() -> None:
-    """Its members beat on and commit on; nobody joins anything."""
+def test_a_stable_group_continues_in_its_generation() -> None:
+    """Its members continue to send heartbeats and commits; none joins."""
     old = Stage()
     generation = old.stable("a", "b", "c")
     old.commit({P0: 7}, "b", generation)
@@ -56,7 +56,7 @@ def test_a_stable_group_goes_on_in_its_generation() -> None:
 
 
 def test_every_member_has_its_full_session_from_when_the_log_is_read() -> None:
-    """However long reading took: nobody could beat meanwhile."""
+    """However long the loading took: no member could send a heartbeat meanwhile."""
     old = Stage()
     generation = old.stable("a", "b")
     new = old.elsewhere(at_s=old.at_s + 3_600)
@@ -67,8 +67,8 @@ def test_every_member_has_its_full_session_from_when_the_log_is_read() -> None:
     assert [member.member for member in new.describe().members] == ["a"]
 
 
-def test_a_generation_that_had_begun_goes_on_where_it_stood() -> None:
-    """CORRECTNESS G13: who was told of it by the old coordinator syncs with the new one."""
+def test_a_generation_that_had_begun_continues() -> None:
+    """CORRECTNESS G13: a member that learned of it from the old coordinator syncs with the new one."""
     old = Stage()
     generation = old.stable("a", "b") + 1
     a, b = old.join("a"), old.join("b")

@@ -46,7 +46,7 @@ def test_a_session_begins_anew_at_the_arrival_and_at_the_answer_of_a_heartbeat()
 
 
 def test_a_heartbeat_is_never_held_longer_than_half_of_the_session() -> None:
-    """Whatever it asks for: the answer must find the member alive."""
+    """Even if the request asks for longer: the answer must find the member alive."""
     stage = Stage()
     generation = stage.stable("a")
     held = stage.heartbeat("a", generation, wait_ms=10 * SESSION_MS)

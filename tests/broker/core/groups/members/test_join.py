@@ -152,8 +152,8 @@ def test_a_join_that_is_sent_again_takes_the_place_of_the_one_that_waits() -> No
     assert stage.answer(second, Joined).generation == 3
 
 
-def test_who_joins_while_a_generation_is_being_written_makes_one_more_with_all() -> None:
-    """Nobody was told of the one that is broken off; a hundred newcomers cost one generation together."""
+def test_joins_while_a_generation_is_written_make_one_more_with_all() -> None:
+    """No member learned of the interrupted one; a hundred newcomers cost one generation together."""
     stage = Stage()
     stage.writing = False
     first = stage.enter("m0")
@@ -167,7 +167,7 @@ def test_who_joins_while_a_generation_is_being_written_makes_one_more_with_all()
 
 
 def test_a_barrier_that_is_over_while_the_log_is_slow_waits_for_the_log_only() -> None:
-    """One beginning at a time, but who does not come is not waited for because of it."""
+    """Generations begin one at a time, but that does not make the group wait for members that do not join."""
     stage = Stage()
     stage.stable("a")
     stage.writing = False
@@ -257,8 +257,8 @@ def test_an_empty_group_may_become_one_of_another_type() -> None:
     assert stage.describe().protocol_type == "connect"
 
 
-def test_every_rebalance_has_its_reason_and_who_caused_it() -> None:
-    """KIP-800: told to those who join, to those who beat, and to who looks."""
+def test_every_rebalance_has_its_reason_and_its_cause() -> None:
+    """KIP-800: members that join, members that send heartbeats, and DescribeGroups receive both."""
     stage = Stage()
     stage.stable("a", "b")
     held = stage.heartbeat("b", 2, wait_ms=3_000)
@@ -278,7 +278,7 @@ def test_every_rebalance_has_its_reason_and_who_caused_it() -> None:
 
 
 def test_a_follower_that_joins_a_stable_group_with_nothing_new_gets_its_generation_back() -> None:
-    """Its answer was lost: that is no reason to stop anybody."""
+    """Its answer was lost: that is no reason to stop other members."""
     stage = Stage()
     stage.stable("a", "b")
     told = stage.answer(stage.join("b"), Joined)
@@ -335,8 +335,9 @@ def test_an_assignment_ends_with_its_generation() -> None:
 # --- writing ------------------------------------------------------------------------------------
 
 
-def test_nobody_is_told_of_a_generation_that_is_not_written() -> None:
-    """CORRECTNESS G13: what only one coordinator knew would be told a second time, with other members."""
+def test_no_member_learns_of_a_generation_that_is_not_written() -> None:
+    """CORRECTNESS G13: the next coordinator would announce a generation that only this one knew again, with
+    other members."""
     stage = Stage()
     stage.writing = False
     a = stage.enter("a")

@@ -46,7 +46,7 @@ def test_leaving_a_group_that_nobody_knows_or_with_too_many_is_refused() -> None
 
 
 def test_the_last_to_leave_leaves_an_empty_group_with_a_generation_of_its_own() -> None:
-    """CORRECTNESS G2: it goes on counting: no claim of old looks younger than a new one."""
+    """CORRECTNESS G2: the numbers continue: no old claim looks younger than a new one."""
     stage = Stage()
     generation = stage.stable("a")
     stage.leave("a")

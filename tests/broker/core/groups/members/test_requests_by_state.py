@@ -1,7 +1,7 @@
-"""Every request in every state: what it is answered with, and the state it leaves behind (DESIGN §6).
+"""Every request in every state: its answer, and the state that it leaves behind (DESIGN §6).
 
 The group has the leader `a` and the followers `b` and `c`, in generation N. Preparing: `c` waits in the
-barrier. Completing: all were told of N. Dead: nobody knows the group any more.
+barrier. Completing: all have learned of N. Dead: no request knows the group any longer.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def test_an_instance_that_returns_as_it_was_at_first_says_nothing_new(moves: boo
 
 
 def test_an_instance_that_returns_and_makes_the_group_choose_another_protocol_causes_a_rebalance() -> None:
-    """Its assignment would be of an assignor that the group does not go by any more."""
+    """Its assignment would come from an assignor that the group no longer uses."""
     stage, generation = pair(MORE)
     assert (stage.state, stage.describe().protocol) == ("Stable", "range")
     b = stage.join("", "b2", instance="b", protocols=MORE[1:])
@@ -147,7 +147,7 @@ def test_an_instance_that_returns_with_one_protocol_less_that_nobody_goes_by_is_
 
 
 def test_an_instance_that_returns_before_the_assignment_causes_another_generation() -> None:
-    """The leader assigns to a member that is gone: its assignment would reach nobody."""
+    """The leader assigns to a member that is gone: the returning one would never get its assignment."""
     stage, generation = pair()
     stage.join("a1", instance="a"), stage.join("b1", instance="b")
     assert stage.state == "CompletingRebalance"

@@ -1,4 +1,4 @@
-"""The assignment: from the leader, written down before anybody has it (G12, G13)."""
+"""The assignment: computed by the leader, written before any member receives it (G12, G13)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.broker.core.groups.support.stage import GROUP, REBALANCE_MS, SESSION_
 
 
 def completing(*members: str) -> tuple[Stage, int]:
-    """A group whose members were told of a generation; `members[0]` leads."""
+    """A group whose members have learned of a generation; `members[0]` leads."""
     stage = Stage()
     generation = stage.stable(*members)
     stage.join(members[0])
@@ -31,7 +31,7 @@ def completing(*members: str) -> tuple[Stage, int]:
 
 
 def test_followers_wait_for_the_leader_and_all_wait_for_the_log() -> None:
-    """CORRECTNESS G12: nobody has an assignment that is not written down."""
+    """CORRECTNESS G12: no member has an assignment that is not written."""
     stage, generation = completing("a", "b")
     b = stage.sync("b", generation)
     assert stage.waits(b)

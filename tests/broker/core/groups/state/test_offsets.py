@@ -1,4 +1,4 @@
-"""Committed offsets: only what was written is seen, whatever the order in which results come (G12)."""
+"""Committed offsets: only written ones are visible, in any order of results (G12)."""
 
 from __future__ import annotations
 

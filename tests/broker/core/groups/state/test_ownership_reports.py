@@ -1,4 +1,5 @@
-"""The ledger: who owns what, as the members say it, and what is lost when one vanishes (DESIGN §6)."""
+"""The ownership record: the owners by the members' reports, and the losses of a member that vanishes (DESIGN
+§6)."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ def test_a_member_may_report_of_an_earlier_generation_but_not_of_one_to_come() -
     assert [member.owned for member in stage.describe().members] == [(), (P0,)]
 
 
-def test_who_is_no_member_any_longer_has_nothing_to_report() -> None:
-    """What it had was lost when it went: nothing is entered twice."""
+def test_a_former_member_has_nothing_to_report() -> None:
+    """Its partitions were lost when it left: no loss is entered twice."""
     stage = Stage()
     stage.stable("a", "b")
     stage.leave("b")

@@ -1,4 +1,4 @@
-"""What members say of their tasks: passed on in their order, from members only, within bounds (DESIGN §6)."""
+"""The members' task reports: passed on in order, from members only, within bounds (DESIGN §6)."""
 
 from __future__ import annotations
 

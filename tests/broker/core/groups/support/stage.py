@@ -241,7 +241,7 @@ class Stage:
         return self.generation
 
     def sync_all(self, tokens: Mapping[str, str]) -> None:
-        """All have been told of the generation; the leader assigns to each its own name."""
+        """All members have learned of the generation; the leader assigns its own name to each."""
         told = {member: self.answer(token, Joined) for member, token in tokens.items()}
         leader = next(iter(told.values())).leader
         for member, joined in told.items():

@@ -1,4 +1,4 @@
-"""What a large group costs, in calls rather than in seconds: a heartbeat knows nothing of its size."""
+"""The cost of a large group, in calls rather than in seconds: a heartbeat's does not depend on its size."""
 
 from __future__ import annotations
 

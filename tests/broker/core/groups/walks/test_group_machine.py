@@ -1,14 +1,14 @@
-"""A group at random: whatever its members, its log and its coordinators do (DESIGN §6; G1, G12, G13).
+"""A group at random: any actions of its members, its log and its coordinators (DESIGN §6; G1, G12, G13).
 
 Members join, sync, beat, leave, commit, fall silent and restart; appends succeed in any order, fail, or
 fail and are in the log after all; at any moment another coordinator takes over with what the log has.
 
 * Every call is answered exactly once, by the end of its coordinator at the latest.
-* A generation is told with one leader and one set of members, and none is told below an earlier one.
-* Nobody gets an assignment that the log does not have, nor two different ones in a generation.
-* The offsets that are seen are those whose commits were written, in the order of the log.
-* What a coordinator finds in the log is what the one before it had told.
-* When all goes well again, the group becomes stable.
+* A generation has one leader and one set of members in all answers, and generations never fall.
+* A member never gets an assignment that the log does not have, nor two different ones in a generation.
+* The visible offsets are those whose commits were written, in the order of the log.
+* A coordinator finds in the log what the previous one had answered.
+* When all faults end, the group becomes stable.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Client:
 
 @dataclass(slots=True)
 class Entry:
-    """An append in the order of the log. `there`: it is in the log; `known`: its coordinator was told so."""
+    """An append in the order of the log. `there`: it is in the log; `known`: its coordinator knows that."""
 
     append: Append
     there: bool | None = None
@@ -314,7 +314,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.settle_all("written")
 
     def settle_all(self, outcome: str) -> None:
-        """What is under way has this outcome; what follows from that is written."""
+        """All unfinished appends get this outcome; the appends that follow from it are written."""
         for entry in self.pending:
             self.settle_one(entry, outcome)
         while self.pending:
