@@ -1,7 +1,7 @@
-"""What tests share: one real ZooKeeper for the whole run, and clusters of real processes.
+"""Shared by all tests: one real ZooKeeper for the whole run, and clusters of real processes.
 
-Every process dies with this one, so a killed test run leaves none behind; what they printed lies below
-pytest's temporary folders, which keeps the last three runs.
+Every process dies with this one, so a killed test run leaves none behind; their output is below pytest's
+temporary folders, which keeps the last three runs.
 """
 
 from __future__ import annotations

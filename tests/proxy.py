@@ -77,7 +77,7 @@ class Proxy:
                 group.create_task(_copy(reader, onward_writer))
                 group.create_task(_copy(onward_reader, writer))
         except* OSError:
-            pass  # one side hung up; the other is told below
+            pass  # one side hung up; the other is closed below
         finally:
             self._connected -= transports
             for transport in transports:

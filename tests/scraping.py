@@ -1,4 +1,4 @@
-"""What Prometheus would see: one scrape over HTTP, parsed by prometheus_client."""
+"""Plays Prometheus: one scrape over HTTP, parsed by prometheus_client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Scrape:
 
 
 async def ask(port: int, request: bytes = SCRAPE) -> tuple[int, str]:
-    """The status and the body of whatever the server answers; status 0 if that is not HTTP, or nothing."""
+    """The status and the body of the server's answer; status 0 if that is not HTTP, or nothing."""
     reader, writer = await asyncio.open_connection(LOOPBACK, port)
     try:
         async with asyncio.timeout(ANSWER_S_MAX):

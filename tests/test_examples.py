@@ -1,4 +1,4 @@
-"""What the pages tell people to type does what they say (README.md, docs/use, docs/run)."""
+"""The commands on the pages do what the pages say (README.md, docs/use, docs/run)."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def test_the_tutorial_reads_every_record_though_a_member_and_a_broker_are_killed
     assert re.search("^3000$", printed, re.MULTILINE), printed
 
 
-def test_the_shell_example_of_state_changes_shows_who_leads_and_what_waits(tmp_path: Path) -> None:
-    """What is recorded a moment later is not shown yet: the example is run with a look until it is."""
+def test_the_shell_example_of_state_changes_shows_leaders_and_waiting_requests(tmp_path: Path) -> None:
+    """An event may be recorded a moment later: the example is repeated until it shows it."""
     script = example("docs/run/state-changes.md", "sh", "--backlog").replace("strandline down\n", "")
     shown = "strandline state-changes --topic orders --partition 1"
     looking = f"until {shown} | grep elected; do :; done"

@@ -1,7 +1,7 @@
-"""What a round would leave behind in which nothing is wrong: files as their writers write them, made up.
+"""The files of a sound round: written like the real ones, with made-up content.
 
-One topic with one partition and three brokers; broker 1 leads, dies, and broker 2 does. Two producers, a
-reader, a group of two whose partition changes hands, and a reader of the end.
+One topic with one partition and three brokers; broker 1 leads, dies, and broker 2 leads. Two producers, a
+reader, a group of two whose partition changes hands, and a final reader.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def epoch_of(offset: int) -> int:
 
 
 def write_log(made: Round, broker: int, *, config: dict[str, str] | None = None, end: int = RECORDS) -> None:
-    """Of one broker; segments begin elsewhere in each, and the first has begun to write what is not
-    committed."""
+    """The log of one broker; segments begin elsewhere in each, and the first broker has uncommitted
+    records."""
     folder = made.folder(broker)
     folder.mkdir(parents=True, exist_ok=True)
     Description(NAME, KEY, config or {}).save(folder, files=SYSTEM_FILES)
@@ -125,7 +125,7 @@ class _History:
 
 
 def by_hand(event: str, at: int, offset: int) -> Line:
-    """What a member says of its own work."""
+    """A member's own events of its work."""
     return {"event": event, "seq": 1, "at": T0 + at, "monotonic_ms": 0.0} | {
         "topic": TOPIC, "partition": 0, "offset": offset
     }  # fmt: skip

@@ -204,7 +204,7 @@ def test_every_check_has_its_fault() -> None:
 
 
 def test_replicas_may_differ_above_the_high_watermark(made: Round) -> None:
-    """T1: what is not committed may be cut. So it is for who is not in sync, wherever it is."""
+    """T1: uncommitted records may be truncated. A replica that is not in sync may differ anywhere."""
     with made.segment(1).open("ab") as file:
         file.write(batch(12, epoch=4))
         file.write(batch(14, epoch=4)[:40])  # it is being written
@@ -310,8 +310,8 @@ def test_a_history_that_cannot_be_read_is_an_error_with_its_place(made: Round) -
 
 
 @pytest.mark.parametrize("name", [*FILES, _READER, _FIRST, "final-swell.jsonl"])
-def test_a_file_that_is_not_there_is_an_error(made: Round, name: str) -> None:
-    """What was not looked at is not known to be well."""
+def test_a_missing_file_is_an_error(made: Round, name: str) -> None:
+    """A round that was not examined is not known to be well."""
     for path in made.out.glob("consume-group-*" if name == _FIRST else name):
         path.unlink()
     with pytest.raises(BrokenEvidence, match="has no"):

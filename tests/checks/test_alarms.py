@@ -1,4 +1,4 @@
-"""What docs/run/operations.md says to alarm on is there to be scraped."""
+"""Every metric in the alarms of docs/run/operations.md exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUFFIXES = {Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
 
 
 def test_every_name_in_an_alarm_is_a_metric() -> None:
-    """A misspelt one would be silent for ever."""
+    """A misspelt one would be silent forever."""
     _, _, alarms = (ROOT / OPERATIONS).read_text().partition("## What to alarm on")
     alarms, _, _ = alarms.partition("\n## ")
     expressions = re.findall(r"^\| `([^`]+)` \|", alarms, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What the example reads off lines of logs."""
+"""The fields that the example reads from lines of logs."""
 
 from __future__ import annotations
 

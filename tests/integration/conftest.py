@@ -1,5 +1,5 @@
-"""Clusters that are harmed on purpose, and at their end held against what they told of it; what their members
-printed is shown with a failure."""
+"""Clusters for tests of faults: at their end they are checked against their own records; a failure shows
+what their members printed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def harness(shared: Harness) -> AsyncIterator[Harness]:
 
 @pytest.fixture
 async def own(request: pytest.FixtureRequest, make_cluster: ClusterFactory) -> AsyncIterator[Harness]:
-    """Three brokers with short times, for one test that does what no other could go on after."""
+    """Three brokers with short times, for one test after which no other could continue."""
     cluster = await make_cluster(brokers=3, broker_settings=FAULT_SETTINGS)
     request.node.stash.setdefault(_CLUSTERS, []).append(cluster)
     async with judged(cluster) as harness:

@@ -35,7 +35,7 @@ from strandline.vocabulary.log import (
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 POLL_S, POLLS = 0.002, 10
-"""How long a fetch waits where there is nothing to tell."""
+"""How long a fetch waits if there are no records."""
 CLOCK = SystemClock()
 
 
@@ -58,14 +58,14 @@ class Log:
         return self.end if self.watermark is None else min(self.watermark, self.end)
 
     def write(self, count: int, *, value: bytes = b"v", timestamp_ms: int = 0) -> None:
-        """One batch of so many records."""
+        """One batch of this number of records."""
         values = [value] * count
         self.batches.append(
             encode_values(values, timestamp_ms, base_offset=self.end, leader_epoch=self.epoch)
         )
 
     def leave_out(self, count: int) -> None:
-        """As if compaction had taken so many records."""
+        """Skip this number of offsets, as if compaction had taken the records."""
         self.batches.append(gap_batch(self.end, self.end + count, self.epoch))
 
     def forget(self, start: int) -> None:
@@ -101,7 +101,7 @@ class LogWorld:
         self.asked: list[str] = []
         """RPCs by the last part of their path."""
         self.known: dict[str, tuple[str, list[tuple[int, int]]]] | None = None
-        """What brokers know of topics if they are behind: id, and leader and epoch of each partition."""
+        """The brokers' knowledge of topics if they are behind: id, and leader and epoch of each partition."""
         self.streams: list[_Stream] = []
 
     def create(
@@ -120,7 +120,7 @@ class LogWorld:
                 stream.broken.set()
 
     def fall_behind(self) -> None:
-        """From now on brokers tell of topics what they know now, until `known` is None again."""
+        """From now on brokers answer with their present knowledge of topics, until `known` is None again."""
         self.known = {
             name: (topic_id, [(log.leader, log.epoch) for log in logs])
             for name, (topic_id, logs) in self.topics.items()

@@ -1,7 +1,7 @@
-"""One partition in memory with several attempts at it, each of which moves only when it is told to.
+"""One partition in memory with several attempts at it, each of which moves only when a test says so.
 
-What a broker answers is the broker's own code; a change of leaders takes what is not committed, and with it
-what was known of producers.
+The broker's own code gives its answers; a change of leaders removes uncommitted batches, and with them the
+memory of producers.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class World:
         self.committed = len(self.batches)
 
     def change_leader(self) -> None:
-        """What is not committed goes with the leader that had it."""
+        """Uncommitted records are lost with their leader."""
         del self.batches[self.committed :]
         self.epoch += 1
         self.producers = self._nobody()
@@ -92,7 +92,7 @@ class World:
         return [(r.key, r.value, r.headers, r.timestamp) for r in decode(found)]
 
     def add_noise(self) -> None:
-        """Somebody else's batch."""
+        """Another producer's batch."""
         self.append(encode_batch([(b"noise", b"noise", (), 0)]))
 
 

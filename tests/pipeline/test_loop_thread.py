@@ -25,7 +25,7 @@ def thread() -> Iterator[LoopThread]:
 
 
 class Work:
-    """A coroutine that waits for ever, and tells when it began and how it ended."""
+    """A coroutine that waits forever, and reports its begin and its end."""
 
     def __init__(self) -> None:
         self.began = threading.Event()
@@ -125,7 +125,7 @@ def test_the_loops_own_thread_is_told_rather_than_stuck(thread: LoopThread) -> N
 
 
 def test_a_forked_process_has_a_loop_of_its_own() -> None:
-    """Spark forks its workers: one that waited for its parent's loop would wait for ever."""
+    """Spark forks its workers: one that waited for its parent's loop would wait forever."""
     call(asyncio.sleep(0))
     parents = loop_thread()
     child = os.fork()

@@ -1,4 +1,4 @@
-"""What a session of ours settles that Spark leaves to chance."""
+"""The settings of a session that Spark would take from the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ZooKeeper, as far as one partition needs it: who is alive, the `isr` znode, the global epoch."""
+"""ZooKeeper, as far as one partition needs it: live brokers, the `isr` znode, the global epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Write:
     state: PartitionState
     version: int
     reply: Callable[[int | None], None]
-    """Told the new version, or None if the outcome is a refusal or unknown."""
+    """Called with the new version, or with None if the outcome is a refusal or unknown."""
     arrived: bool = False
     version_written: int | None = None
 
@@ -39,7 +39,7 @@ class ModelZooKeeper:
         self._czxid = 100
 
     def register(self, broker: BrokerId) -> BrokerEpoch:
-        """Another life; whatever stood under this id before is gone."""
+        """Another life; an earlier registration of this id is gone."""
         self._czxid += 1
         epoch = BrokerEpoch(self._czxid)
         self.live = {**self.live, broker: Registration(Endpoint(int(broker), "model", 1), epoch)}
@@ -58,12 +58,12 @@ class ModelZooKeeper:
         return registration is not None and registration.epoch == life
 
     def next_epoch(self) -> LeaderEpoch:
-        """The version that an unconditional write of `/epoch` returns: nobody else gets it."""
+        """The version that an unconditional write of `/epoch` returns: no other broker gets it."""
         self._epoch += 1
         return LeaderEpoch(self._epoch)
 
     def arrive(self, write: Write) -> None:
-        """A write reaches the server, in whatever order the network chose."""
+        """A write reaches the server, in the order that the network chose."""
         write.arrived = True
         if not self.has_session(write.broker, write.session):
             return

@@ -1,4 +1,4 @@
-"""What comes after a walk: nothing breaks any more, and the partition has to serve again (H10)."""
+"""Healing after a walk: nothing breaks any longer, and the partition must serve again (H10)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ROUND_S = 0.3
 
 
 class Healing:
-    """Everybody runs, and does in each round whatever there is to do."""
+    """All processes run, and take every possible step in each round."""
 
     def __init__(self, world: World, lots: random.Random) -> None:
         self._world = world
         self._random = lots
 
     def run(self) -> None:
-        """Raises Violation if the partition does not come back although somebody may lead it."""
+        """Raises Violation if the partition does not come back although a replica may lead it."""
         world = self._world
         for machine in world.machines.values():
             machine.paused = False
@@ -74,7 +74,7 @@ class Healing:
         self._world.forget_closed_streams()
 
     def _serves(self) -> bool:
-        """One leader, everybody in sync with it, all of its log committed."""
+        """One leader, all replicas in sync with it, all of its log committed."""
         world, state = self._world, self._world.zookeeper.state
         leadership = None if state.leader not in world.machines else world.process(state.leader).leadership
         if leadership is None or leadership.epoch != state.leader_epoch or leadership.draining:

@@ -95,7 +95,7 @@ class ModelLeadership:
                 case WriteIsr():
                     self._write_isr(effect)
                 case TimeOut():
-                    continue  # their outcome is unknown, and nobody says otherwise later
+                    continue  # their outcome is unknown, and that is never corrected later
                 case _:
                     raise AssertionError(f"a turn never gives {effect}")
         if self.core.knows_watermark:
@@ -135,13 +135,13 @@ class ModelLeadership:
             self.core.resign()
 
     def watermark_after_the_end(self, high_watermark: int) -> None:
-        """In a walk that breaks H6 a queue that was left is served by whatever HW comes later."""
+        """In a walk that breaks H6, any later HW serves an abandoned queue."""
         for ticket in self.core.queue.committed(Offset(high_watermark)):
             self._world.truth.acknowledge(ticket, leads=not self.ended)
 
 
 class StreamServer:
-    """What one process does at the leader's end of its followers' streams."""
+    """Plays one process at the leader's end of its followers' streams."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -217,10 +217,10 @@ class StreamServer:
                 stream.follower, stream.life, self._process.world.now, subscription=subscription.id
             )
 
-    # --- what followers are told -------------------------------------------------------------
+    # --- messages to followers ---------------------------------------------------------------
 
     def push(self, stream: Stream, records_max: int) -> bool:
-        """Send whatever is news on this stream; False if nothing is."""
+        """Send the new data on this stream; False if there is none."""
         pushes, stream.endings = stream.endings, []
         for subscription in tuple(stream.subscriptions.values()):
             push = self._push(subscription, records_max)

@@ -16,7 +16,7 @@ class Record(NamedTuple):
 
 
 class MemoryLog:
-    """What `PartitionLog` promises (append, epochs, truncation), and what a loss of power takes."""
+    """Models `PartitionLog` (append, epochs, truncation), and the effects of a loss of power."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []

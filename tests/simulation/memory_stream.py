@@ -61,7 +61,7 @@ class MemoryStream:
     # --- the leader's end --------------------------------------------------------------------
 
     async def heard(self) -> Said:
-        """What the follower says next."""
+        """The follower's next message."""
         return await self._up.get()
 
     def push(self, *pushes: Push) -> None:

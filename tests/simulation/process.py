@@ -48,7 +48,7 @@ class Candidacy:
 
 
 class Process:
-    """What a broker forgets when it is killed."""
+    """The state that a broker loses when it is killed."""
 
     def __init__(self, machine: Machine, world: World) -> None:
         self.machine = machine
@@ -74,7 +74,7 @@ class Process:
         self.candidacy: Candidacy | None = None
         self.resigning = False
         self.unsure = False
-        """True while nobody knows whether the resignation was written."""
+        """True while it is unknown whether the resignation was written."""
         self.leaving = False
         self._next_id = 1
         self._left: list[ModelLeadership] = []
@@ -100,7 +100,7 @@ class Process:
         self.links.clear()
 
     def look_at_the_living(self) -> None:
-        """Read who is registered, and find out whether oneself still is."""
+        """Read the registered brokers, and find out whether this process is still one of them."""
         if self.life is None or not self.world.zookeeper.has_session(self.me, self.life):
             self.end_session()
             return
@@ -125,7 +125,8 @@ class Process:
             self._suspects_changed()
 
     def probe_again(self) -> bool:
-        """Ask the ports of the suspects that are due; False if none is. Who hangs says nothing."""
+        """Probe the ports of the suspects that are due; False if there are none. A hanging process is
+        silent."""
         if self.world.broken is Rule.PROBE_SUSPECTS_AGAIN:
             return False
         due = self.suspects.due(self.world.now)
@@ -202,7 +203,7 @@ class Process:
         def reply(version: int | None) -> None:
             self.candidacy = None
             if version is None:
-                self.vacant = True  # somebody was faster, or nobody knows
+                self.vacant = True  # another broker was faster, or the outcome is unknown
             else:
                 self._lead(state, version)
 
@@ -266,7 +267,8 @@ class Process:
         self.resigning = self.unsure = False
 
     def resign(self, *, leave: bool) -> None:
-        """Send the `multi` of a handover: nobody leads, the members stay; but who shuts down may `leave`."""
+        """Send the `multi` of a handover: no leader, the same members; but a broker that shuts down may
+        `leave`."""
         leadership, zookeeper = self.leadership, self.world.zookeeper
         assert leadership is not None and self.life is not None
         state = zookeeper.state

@@ -1,4 +1,4 @@
-"""The rules that a walk may be told to break, one at a time, to prove that it would notice."""
+"""The rules that a walk may break, one at a time, to prove that it would notice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Rule(Enum):
-    """What keeps acknowledged records. Each value names its row of docs/correctness.md."""
+    """The rules that keep acknowledged records. Each value names its row of docs/correctness.md."""
 
     TRUNCATE_BY_EPOCH = "T1: a follower cuts where epochs part, not at its own HW"
     ASK_UNTIL_EPOCHS_AGREE = "T3: after a cut the follower asks again, until both logs agree"

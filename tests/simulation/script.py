@@ -64,7 +64,7 @@ class Script:
         assert process.leadership is not None
 
     def follow(self, broker: int) -> None:
-        """Find out who leads, and ask it for what is missing; nothing is answered yet."""
+        """Find the leader, and request the missing records; the request is not answered yet."""
         process = self.process(broker)
         if process.life is None or not self.world.zookeeper.has_session(process.me, process.life):
             process.look_at_the_living()
@@ -79,7 +79,7 @@ class Script:
             assert self.world.connect(process, process.target)
 
     def pass_time(self, leader: int) -> None:
-        """So much that whoever lacks something is late, and has to leave the ISR."""
+        """Let enough time pass for every replica that lacks records to be late and leave the ISR."""
         leadership = self.process(leader).leadership
         assert leadership is not None
         self.world.now += 2 * KEEP_IN_SYNC_S
@@ -87,7 +87,7 @@ class Script:
         self.answer_all()
 
     def heal(self) -> None:
-        """From here on nothing breaks any more. Raises Violation if the partition does not come back."""
+        """From here on nothing breaks any longer. Raises Violation if the partition does not come back."""
         for stream in self.world.streams:
             stream.clogged = False
         Healing(self.world, random.Random(0)).run()

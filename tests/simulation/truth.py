@@ -1,4 +1,4 @@
-"""What an observer who sees everything knows, and the claims that must hold at every step."""
+"""The knowledge of an observer that sees everything, and the claims that must hold at every step."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Truth:
             self._ever_held[at, record].add(broker)
 
     def committed_up_to(self, end: int, log: MemoryLog) -> None:
-        """A leader moved its HW: what lies below is committed, whoever leads now or later."""
+        """A leader moved its HW: records below it are committed, under every later leader."""
         known = len(self.committed)
         common = min(known, end)
         if log.records[:common] != self.committed[:common]:
@@ -85,12 +85,13 @@ class Truth:
         if epoch in self._led:
             raise Violation(f"E7: epoch {epoch} is led twice, now by {broker}")
         self._led.add(epoch)
-        # Who hears so late of its election that it has a successor already is no leader of record.
+        # A process that learns so late of its election that it already has a successor is no leader of
+        # record.
         if self._record is not None and self._record.leader_epoch == epoch:
             self._holds(broker, log)
 
     def shown(self, epoch: LeaderEpoch, high_watermark: int) -> None:
-        """A leader tells a client its HW: later epochs never tell less than earlier ones (H1)."""
+        """A leader reports its HW to a client: later epochs never report less than earlier ones (H1)."""
         low, high = self._shown.get(epoch, (high_watermark, high_watermark))
         if high_watermark < high:
             raise Violation(f"H1: epoch {epoch} shows HW {high_watermark} after {high}")
@@ -119,7 +120,7 @@ class Truth:
     # --- what must hold ----------------------------------------------------------------------
 
     def check_members(self) -> None:
-        """Whoever may be elected has every committed record."""
+        """Every replica that may be elected has every committed record."""
         if self._record is None:
             return
         members = {member.broker: member.broker_epoch for member in self._record.isr}

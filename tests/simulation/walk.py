@@ -1,8 +1,8 @@
-"""Random walks: anything may happen next, decided by one seed; then everything heals.
+"""Random walks: any event may be next, chosen by one seed; then all faults end.
 
-While it walks, the world breaks: processes stop, pause and come back, sessions expire late, streams
-break, writes to ZooKeeper are refused or lose their replies. Nothing that `Truth` claims may break.
-Afterwards nothing breaks any more, and the partition has to serve again.
+During the walk, the world breaks: processes stop, pause and come back, sessions expire late, streams break,
+writes to ZooKeeper are refused or lose their replies. No claim of `Truth` may break. Afterwards nothing
+breaks any longer, and the partition must serve again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Action = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """What one walk saw."""
+    """The results of one walk."""
 
     steps: int
     committed: int
@@ -46,7 +46,7 @@ class Walk:
         self._weights = tuple(weight for _, weight in table)
 
     def _what_works(self) -> list[tuple[Action, float]]:
-        """What a partition does, and how often beside the rest."""
+        """The regular steps of a partition, and their frequency relative to the others."""
         return [
             (self._produce, 12),
             (self._read_above, 26),
@@ -88,7 +88,7 @@ class Walk:
         return [(action, weight * self._random.choice((0.3, 1, 3))) for action, weight in storm]
 
     def run(self) -> Walked:
-        """Walk, heal, and tell. Raises Violation."""
+        """Walk, heal, and return the results. Raises Violation."""
         world = self.world
         for machine in world.machines.values():
             world.start(machine)
@@ -107,7 +107,7 @@ class Walk:
         truth = world.truth
         return Walked(taken, len(truth.committed), len(truth.acknowledged), truth.elections)
 
-    # --- who ---------------------------------------------------------------------------------
+    # --- choices -----------------------------------------------------------------------------
 
     @staticmethod
     def _process(machine: Machine) -> Process:
@@ -235,7 +235,8 @@ class Walk:
         return True
 
     def _zookeeper_answers(self) -> bool:
-        """A reply arrives, or its connection broke: then nobody knows, and what did not arrive never will."""
+        """A reply arrives, or its connection broke: then the outcome is unknown, and a request that did
+        not arrive never will."""
         writes = self.world.zookeeper.writes
         ready = [w for w in writes if w.arrived or self._random.random() < 0.1]
         if not ready:
@@ -290,7 +291,8 @@ class Walk:
         return True
 
     def _expire(self) -> bool:
-        """Mostly of whoever is gone or hangs; now and then the network cuts a healthy one off."""
+        """Mostly the session of a dead or hanging process; now and then the network cuts a healthy one
+        off."""
         machine = self._machine()
         if machine.broker not in self.world.zookeeper.live:
             return False
@@ -327,14 +329,15 @@ class Walk:
         return True
 
     def _suspect(self) -> bool:
-        """A port refuses a connection although its broker is alive: two leaders, if somebody takes over."""
+        """A port refuses a connection although its broker is alive: two leaders, if another one takes
+        over."""
         process = self._any(lambda p: p.leader not in (NO_BROKER, p.me))
         if process is not None:
             process.suspect(process.leader)
         return process is not None
 
     def _probe_again(self) -> bool:
-        """Time passes until somebody's next probe of a suspect is due, and it is made."""
+        """Time passes until the next probe of a suspect is due, and it is made."""
         process = self._any(lambda p: p.suspects.next_due() is not None)
         if process is None:
             return False

@@ -16,7 +16,8 @@ from tests.simulation.truth import Holder, Truth
 
 @dataclass(slots=True)
 class Machine:
-    """What survives a process: the log, the HW checkpoint, and what `DataFolder` remembers of lives."""
+    """The state that survives a process: the log, the HW checkpoint, and the lives that `DataFolder`
+    remembers."""
 
     broker: BrokerId
     log: MemoryLog = field(default_factory=MemoryLog)
@@ -25,7 +26,7 @@ class Machine:
     process: Process | None = None
     paused: bool = False
     notice: LeaderEpoch = NO_EPOCH
-    """Of the youngest state-change request in this broker's queue: who sent it leads in this epoch."""
+    """The epoch of the youngest state-change request in this broker's queue; its sender leads in it."""
 
     @property
     def running(self) -> Process | None:
@@ -45,7 +46,7 @@ class World:
         self.truth = Truth(min_insync, self._holders)
         self.zookeeper = ModelZooKeeper(self.truth, broken)
         self.streams: list[Stream] = []
-        """Those that somebody may still read from."""
+        """Streams that may still be read from."""
         self._value = 0
 
     def _holders(self) -> Iterator[Holder]:
@@ -78,14 +79,14 @@ class World:
         self.truth.check_members()
 
     def process(self, broker: BrokerId) -> Process:
-        """Of a broker that is known to run."""
+        """The process of a broker that is known to run."""
         process = self.machines[broker].process
         assert process is not None
         return process
 
     @property
     def answering(self) -> frozenset[BrokerEpoch]:
-        """The registered lives whose port answers a probe: whatever process runs there now, and moves."""
+        """The registered lives whose port answers a probe: a process runs there now, and is not paused."""
         return frozenset(
             registration.epoch
             for broker, registration in self.zookeeper.live.items()
@@ -94,7 +95,8 @@ class World:
 
     @property
     def eligible(self) -> list[BrokerId]:
-        """Who may lead: nobody, once every member of the ISR lost its power before it could catch up."""
+        """The replicas that may lead: none, once every member of the ISR lost its power before it could
+        catch up."""
         state = self.zookeeper.state
         if state.leader_epoch == NO_EPOCH:
             return list(self.assigned)
@@ -110,7 +112,7 @@ class World:
             machine.process.handed_over = True
 
     def start_replicas(self, leader: BrokerId, epoch: LeaderEpoch) -> None:
-        """A new leader tells the others, dead ones too."""
+        """A new leader notifies the others, dead ones too."""
         for broker in self.assigned:
             if broker != leader:
                 self.notify(broker, epoch)
@@ -136,7 +138,7 @@ class World:
             self.disconnect(stream)
 
     def answer(self, write: Write, *, lost: bool) -> bool:
-        """A reply of ZooKeeper reaches who asked, if it still lives; False while that one does not move."""
+        """A reply of ZooKeeper reaches its caller, if that still lives; False while the caller is paused."""
         machine = self.machines[write.broker]
         if machine.paused:
             return False
@@ -151,7 +153,7 @@ class World:
         return True
 
     def disconnect(self, stream: Stream) -> None:
-        """The follower's end breaks. What it said is still readable at the other end, for a while."""
+        """The follower's end breaks. Its messages are still readable at the other end, for a while."""
         stream.open_below = False
         follower = self.machines[stream.follower].process
         if follower is not None and follower.links.get(stream.leader) is stream:

@@ -42,12 +42,13 @@ class _Watch:
 
 
 class ZnodeTree:
-    """What the server has."""
+    """The server's tree."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {"/": Znode(b"", 0, 0, 0, 0)}
         self.meanwhile: Callable[[Sequence[Operation]], object] = lambda operations: None
-        """What others do just before a multi is taken: a race that no session of a test could win."""
+        """Writes of other clients just before a multi is taken: a race that no session of a test could
+        win."""
         self._zxid = 0
         self._sequence = 0
         self._sessions = 0
@@ -136,7 +137,7 @@ class ZnodeTree:
 
 @dataclass(slots=True)
 class _Disturbance:
-    """What becomes of the next write of one kind."""
+    """The fate of the next write of one kind."""
 
     kind: type[Operation] | None
     """None: the next `multi`."""
@@ -156,7 +157,7 @@ class MemorySession:
         self.reads: Counter[str] = Counter()
         """How often each path was read."""
         self.multis: list[tuple[Operation, ...]] = []
-        """What was to be written together, whatever became of it."""
+        """The writes that were made together, with any outcome."""
         self._tree = tree
         self._listeners: list[Callable[[LinkState], None]] = []
         self._ended = asyncio.Event()
@@ -169,7 +170,7 @@ class MemorySession:
         self._disturbances.append(_Disturbance(kind, applied=applied, lost=True))
 
     def hold(self, kind: type[Operation] | None = None) -> tuple[asyncio.Event, asyncio.Event]:
-        """The next such write is taken, its reply waits: (set once it was taken, set it to go on)."""
+        """The next such write is taken, its reply waits: (set once it was taken, set it to continue)."""
         held, reached = asyncio.Event(), asyncio.Event()
         self._disturbances.append(_Disturbance(kind, held=held, reached=reached))
         return reached, held

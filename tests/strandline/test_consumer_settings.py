@@ -1,4 +1,4 @@
-"""A wrong setting of a group is refused at construction, not by a coordinator later, or by nobody."""
+"""An invalid group setting is refused at construction, not later by a coordinator, and never ignored."""
 
 from __future__ import annotations
 

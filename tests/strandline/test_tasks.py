@@ -15,7 +15,7 @@ class _Broken(Exception):
 
 
 async def _for_ever(broken: asyncio.Event) -> None:
-    """What a client's sender does: begin again whenever its stream breaks."""
+    """A client's sender does this: it begins again whenever its stream breaks."""
 
     async def part() -> None:
         await broken.wait()
@@ -27,7 +27,8 @@ async def _for_ever(broken: asyncio.Event) -> None:
 
 
 async def test_a_task_that_is_cancelled_as_its_group_fails_ends() -> None:
-    """CORRECTNESS E12: without the question it would go on, and whoever waits for its end with it."""
+    """CORRECTNESS E12: without the check it would continue, and so would every task that waits for its
+    end."""
     broken = asyncio.Event()
     task = asyncio.get_running_loop().create_task(_for_ever(broken))
     for _ in range(3):

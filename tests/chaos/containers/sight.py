@@ -1,4 +1,4 @@
-"""What a client on the host sees of a cluster of containers: one topic, written, read and described."""
+"""A host client's view of a cluster of containers: one topic, written, read and described."""
 
 from __future__ import annotations
 
@@ -82,8 +82,7 @@ class Sight:
         await eventually(is_it, deadline_s=SETTLE_S_MAX, what=f"the ISR is {brokers}")
 
     async def create_another_topic(self) -> None:
-        """What only the controllers can do. One that dies meanwhile leaves open what became of it: then it
-        is tried by another name."""
+        """Needs a controller. If one dies meanwhile, the outcome is unknown: then another name is tried."""
 
         async def created() -> bool:
             try:

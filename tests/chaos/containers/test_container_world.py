@@ -1,4 +1,4 @@
-"""Whatever can be done to a cluster of containers does what it says, as a client on the host sees it."""
+"""Every operation on a cluster of containers has its effect, as seen by a client on the host."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ async def test_a_paused_broker_can_be_killed(sight: Sight) -> None:
     assert not await sight.world.alive(broker(2))
 
 
-async def test_a_disconnected_leader_is_followed_by_another_and_comes_back(sight: Sight) -> None:
-    """It lives, and reaches nobody; its session ends, and somebody else leads."""
+async def test_a_disconnected_leader_is_replaced_and_comes_back(sight: Sight) -> None:
+    """It lives, and reaches no other member; its session ends, and another broker leads."""
     await sight.write()
     leader = await sight.leader()
     await sight.world.disconnect(leader)
@@ -92,7 +92,7 @@ async def test_a_disconnected_leader_is_followed_by_another_and_comes_back(sight
 
 
 async def test_a_follower_that_is_cut_in_one_direction_leaves_the_isr(sight: Sight) -> None:
-    """Its leader's records do not arrive, or its word that they did does not; clients see nobody cut."""
+    """Its leader's records do not arrive, or its acknowledgements do not; clients see no broker cut off."""
     if FaultKind.ONE_WAY not in sight.world.can:
         pytest.skip("the engine's rules are not this machine's, or not ours to change")
     leader, follower = await sight.leader(), broker(3)
@@ -109,11 +109,9 @@ async def test_a_follower_that_is_cut_in_one_direction_leaves_the_isr(sight: Sig
 
 
 @pytest.mark.parametrize("how", [Cut.UNREACHABLE, Cut.REFUSED])
-async def test_a_broker_that_is_cut_off_from_the_others_alone_takes_nothing_from_them(
-    sight: Sight, how: Cut
-) -> None:
-    """CORRECTNESS H5, E1: it reaches ZooKeeper, and hears at once that it reaches nobody else. It took every
-    partition with an ISR of itself alone, and refused all records, while the others were well."""
+async def test_a_broker_that_is_cut_off_from_the_others_takes_no_partition(sight: Sight, how: Cut) -> None:
+    """CORRECTNESS H5, E1: it reaches ZooKeeper, and learns at once that it reaches no other broker. It
+    took every partition with an ISR of itself alone, and refused all records, while the others were well."""
     if FaultKind.ONE_WAY not in sight.world.can:
         pytest.skip("the engine's rules are not this machine's, or not ours to change")
     leader, follower = await sight.leader(), broker(3)
@@ -132,8 +130,8 @@ async def test_a_broker_that_is_cut_off_from_the_others_alone_takes_nothing_from
     assert await sight.read() == sight.acknowledged
 
 
-async def test_a_full_disk_is_one_brokers_own(sight: Sight) -> None:
-    """CORRECTNESS E14: who cannot append is not in sync; the others go on."""
+async def test_a_full_disk_affects_one_broker(sight: Sight) -> None:
+    """CORRECTNESS E14: a broker that cannot append is not in sync; the others continue."""
     await sight.write()
     full = broker(2)
     await sight.world.fill_disk(full)
@@ -171,7 +169,7 @@ async def test_one_node_of_zookeeper_may_die(sight: Sight) -> None:
 
 
 async def test_records_are_written_while_zookeeper_has_no_quorum(sight: Sight) -> None:
-    """Nobody is elected then; who leads goes on."""
+    """There are no elections then; present leaders continue."""
     await sight.write()
     for node in ZOOKEEPERS[:2]:
         await sight.world.kill(node)

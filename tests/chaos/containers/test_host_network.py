@@ -1,4 +1,4 @@
-"""What an engine changed in the host's rules is found, and undone, by what iptables-save prints."""
+"""Finds and undoes an engine's changes of the host's rules, in the output of iptables-save."""
 
 from __future__ import annotations
 

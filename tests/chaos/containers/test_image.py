@@ -1,4 +1,4 @@
-"""The images: what is in them, who they run as, and that their health checks tell the truth."""
+"""The images: their content, their users, and correct health checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
 
 IMAGES = (IMAGE, f"{IMAGE}-zookeeper")
 OWN_BYTES_MAX = 140 * 1024 * 1024
-"""What they add to the base image: brokers and their packages; a Java and eight jars."""
+"""Bytes added to the base image: brokers and their packages; a Java and eight jars."""
 
 
 @pytest.mark.parametrize("image", IMAGES)
@@ -47,13 +47,13 @@ async def test_health_checks_say_who_serves_and_who_does_not(docker: Engine, clu
         await docker.docker("exec", await container(docker, service), *healthy)
     zookeeper = await container(docker, "zookeeper-1")
     await docker.docker("exec", zookeeper, "bash", "/opt/zookeeper/zookeeper-healthy.sh")
-    # Nobody listens in a container that only holds disks.
+    # A container that only holds disks listens on no port.
     with pytest.raises(CommandFailed, match="no answer"):
         await docker.docker("exec", await container(docker, "disks"), *healthy)
 
 
-async def test_nothing_is_started_again_by_the_engine(docker: Engine, cluster: World) -> None:
-    """Chaos says itself who comes back, and when."""
+async def test_the_engine_restarts_no_container(docker: Engine, cluster: World) -> None:
+    """Chaos itself decides which members come back, and when."""
     for service in ("broker-1", "controller-1", "zookeeper-1"):
         policy = "{{.HostConfig.RestartPolicy.Name}}"
         said = await docker.docker("inspect", "--format", policy, await container(docker, service))

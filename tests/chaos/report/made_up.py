@@ -25,7 +25,7 @@ FAULTS: Final[Sequence[tuple[str, str, str, float, float, tuple[str, ...]]]] = (
     ("one-way", "broker", "any", 33.0, 4.0, ("broker 3", "broker 2")),
     ("chase", "broker", "leader", 41.0, 7.0, ("broker 2", "broker 3")),
 )
-"""Kind, role, target, begins, lasts, who."""
+"""Kind, role, target, begin, length, member."""
 
 AWAY: Final = {1: [(6.0, 13.0)], 2: [(18.0, 25.4), (41.0, 49.1)], 3: [(44.0, 50.2)]}
 """When each broker was out of every ISR."""
@@ -45,10 +45,11 @@ def away(broker: int, at_s: float) -> bool:
 
 
 def leader(partition: int, at_s: float) -> int:
-    """The first in sync, from the partition's own; nobody for a moment after it went."""
+    """The first live broker in sync, in the partition's own order; none for a moment after the leader
+    went."""
     order = [(partition + turn) % 3 + 1 for turn in range(3)]
     for begin, end in (span for broker in AWAY for span in AWAY[broker]):
-        takes_s = 0.25 if begin != 18.0 else 2.6  # who is paused is missed when its session ends
+        takes_s = 0.25 if begin != 18.0 else 2.6  # a paused broker is missed when its session ends
         went = next(each for each in order if not away(each, begin - 0.1))
         if begin <= at_s < min(end, begin + takes_s) and away(went, at_s):
             return -1
@@ -91,7 +92,7 @@ def places() -> list[tuple[str, int, int]]:
 
 
 def produced(chance: random.Random) -> dict[str, list[Line]]:
-    """Two producers, each 50 records a second, in turn to all partitions. What meets no leader waits."""
+    """Two producers, each 50 records a second, in turn to all partitions. Records without a leader wait."""
     histories = {}
     for producer in ("p1", "p2"):
         events: list[tuple[float, Line]] = []

@@ -1,4 +1,4 @@
-"""What is counted of a round: figures that were worked out by hand."""
+"""The figures of a round, compared with figures computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load of a round: processes that are kept running until they are told to end."""
+"""The load of a round: processes that are kept running until a test ends them."""
 
 from __future__ import annotations
 

@@ -34,11 +34,11 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-async def test_a_round_keeps_every_promise_and_a_history_that_was_doctored_does_not(tmp_path: Path) -> None:
+async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tmp_path: Path) -> None:
     """A leader and a member of a group are killed, another member leaves, the active controller hangs, a disk
     is full, a partition moves, another is added.
 
-    Then an acknowledgement is added to a producer's history that nobody was ever given: it is found.
+    Then an acknowledgement that no client received is added to a producer's history: it is found.
     """
     broker, any_leader = Role.BROKER, Target.LEADER
     faults = (

@@ -33,7 +33,7 @@ async def by_an_election(harness: Harness, topic: Topic, point: str) -> None:
 
 
 async def by_a_handover(harness: Harness, topic: Topic, point: str) -> None:
-    """Broker 1, armed, gets the leadership back from broker 2 and is told to stop."""
+    """Broker 1, armed, gets the leadership back from broker 2 and is asked to stop."""
     await rearm(harness, topic, 1, point)
     epoch = (await topic.state()).leader_epoch
     await harness.cluster.stop_broker(2)
@@ -120,8 +120,8 @@ CASES = [
 ]
 
 
-def test_every_crash_point_of_a_broker_is_struck() -> None:
-    """A point that nobody strikes would claim a step that nobody tested."""
+def test_every_crash_point_of_a_broker_is_used() -> None:
+    """An unused point would claim a step that is not tested."""
     (package,) = broker_package.__path__
     sources = (path.read_text() for path in Path(package).rglob("*.py"))
     found = {name for source in sources for name in re.findall(r'\bcrash_point\("([^"]+)"\)', source)}

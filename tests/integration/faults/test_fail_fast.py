@@ -22,11 +22,11 @@ WHERE_LEADING = {
     "produce.append": "call /strandline.v1.Log/Produce",
     "leadership.timer": "Exception in callback",
 }
-"""By the point of a leader: what its log says of the place. A handler of gRPC, and a timer."""
+"""For each defect point of a leader: its place in the log. A handler of gRPC, and a timer."""
 
 
-def test_every_defect_point_is_struck() -> None:
-    """A point that nobody strikes would claim a place that nobody tested."""
+def test_every_defect_point_is_used() -> None:
+    """An unused point would claim a place that is not tested."""
     sources = (
         path.read_text()
         for package in (broker_package, controller_package)

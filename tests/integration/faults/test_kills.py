@@ -68,8 +68,8 @@ async def test_a_rolling_restart_costs_no_client_an_error(harness: Harness) -> N
 
 @pytest.mark.timeout(120)
 async def test_all_brokers_killed_at_once_lose_nothing(harness: Harness) -> None:
-    """What was written survives the processes: the page cache is the kernel's. Members of the ISR that
-    come back with it whole may lead again (CORRECTNESS E2, H7, T4)."""
+    """Written data survives the processes: the page cache is the kernel's. Members of the ISR that come
+    back with it whole may lead again (CORRECTNESS E2, H7, T4)."""
     cluster = harness.cluster
     topic = await harness.create_topic(SPREAD)
     clock = SystemClock()

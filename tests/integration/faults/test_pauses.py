@@ -13,7 +13,7 @@ from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
 REACTION_S = 1.0
-"""What two busy cores may add to KeepInSyncTime."""
+"""The time that two busy cores may add to KeepInSyncTime."""
 
 
 @pytest.mark.slow
@@ -85,8 +85,8 @@ async def test_a_woken_leader_acknowledges_nothing_that_its_successor_lacks(harn
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_leaders_paused_under_load_lose_nothing(harness: Harness) -> None:
-    """Each broker in turn hangs until its session has expired and its partitions are led by others; the
-    load goes on, and all of it is judged (CORRECTNESS E1, H2, T1, T5)."""
+    """Each broker in turn hangs until its session has expired and its partitions have other leaders; the
+    load continues, and all of it is judged (CORRECTNESS E1, H2, T1, T5)."""
     topic = await harness.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
     async with workload(topic) as load:
         await load.progress()

@@ -24,7 +24,7 @@ UNCLEAN = "unclean election: committed records may be lost from here on"
 
 
 def events(harness: Harness, broker: int, event: str, partition: str) -> list[dict[str, Any]]:
-    """What a broker logged of one kind about one partition."""
+    """A broker's log events of one kind about one partition."""
     lines = (line for line in harness.log_text(broker).splitlines() if f'"event": "{event}"' in line)
     return [fields for fields in map(json.loads, lines) if fields.get("partition") == partition]
 
@@ -59,10 +59,10 @@ async def test_with_others_in_sync_nothing_is_lost(harness: Harness) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_after_power_is_lost_everywhere_every_partition_is_led_again(harness: Harness) -> None:
-    """CORRECTNESS E2, E3: a log that was synced record by record is whole, and is led without a loss. Of the
-    others the longest leads once all of them are back, the system's own topics included, and says from where
-    on committed records may be missing."""
+async def test_after_power_is_lost_everywhere_every_partition_gets_a_leader(harness: Harness) -> None:
+    """CORRECTNESS E2, E3: a log that synced each record is whole, and leads without a loss. Among the
+    others the longest leads once all of them are back, for internal topics too, and reports from where on
+    committed records may be missing."""
     synced = await harness.create_topic([(1, 2, 3)], {"flush.messages": "1"})
     lazy = await harness.create_topic([(2, 3, 1)])
     single = await harness.create_topic([(3,)])
@@ -94,9 +94,9 @@ async def test_after_power_is_lost_everywhere_every_partition_is_led_again(harne
 
 
 @pytest.mark.timeout(120)
-async def test_a_lost_folder_is_no_log_that_leads(harness: Harness) -> None:
-    """CORRECTNESS E18: the only replica's folder is gone, and its broker came back whole otherwise.
-    Nobody leads an empty log in its place until an operator says so, who is told what is known to be lost."""
+async def test_a_lost_folder_never_leads(harness: Harness) -> None:
+    """CORRECTNESS E18: the only replica's folder is gone, and its broker came back whole otherwise. No
+    empty log leads in its place until an operator permits it, who sees the known loss first."""
     topic = await harness.create_topic([(2,)], ONE_IS_ENOUGH)
     await write(topic, 10)
     await topic.settled()
@@ -160,7 +160,7 @@ async def test_an_unclean_election_names_the_exact_range_that_it_lost(harness: H
 
 async def last_one_standing(harness: Harness, config: dict[str, str]) -> tuple[Topic, list[int]]:
     """A topic of which broker 1 alone is in sync, and the offsets that it acknowledged since."""
-    harness.usable = False  # nobody may lead `__state_changes` either, for good
+    harness.usable = False  # `__state_changes` has no leader either, for good
     harness.usable = False  # as above
     topic = await harness.create_topic([(1, 2, 3)], config)
     await write(topic, 10)

@@ -43,7 +43,7 @@ class Availability:
         live = await self.topic.harness.live()
         for name in self.topic.partitions:
             state = await self.topic.state(name.partition)
-            # A member that left after `live` was read counts: who is gone is not asked what it kept.
+            # A member that left after `live` was read counts: a former member is not asked what it kept.
             alive = sum(
                 member.broker in live and live[member.broker].epoch == member.broker_epoch
                 for member in state.isr

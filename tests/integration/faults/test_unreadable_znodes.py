@@ -22,7 +22,7 @@ GIANT = b'{"leader":1,"epoch":1e999,"isr":[[1,' + b"9" * 4_000 + b"]]}"
 
 @pytest.fixture
 async def two(make_cluster: ClusterFactory) -> AsyncIterator[Harness]:
-    """What is written here stays unreadable, so the cluster is nobody else's."""
+    """The written content stays unreadable, so no other test uses the cluster."""
     async with watching(await make_cluster(brokers=2, broker_settings=FAULT_SETTINGS)) as harness:
         yield harness
 

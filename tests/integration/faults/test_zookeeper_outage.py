@@ -1,5 +1,5 @@
-"""ZooKeeper dies, hangs and comes back: what is safe goes on, what is not is refused, and nobody is deposed
-without need (DESIGN §3; CORRECTNESS E1, E8, E10, E11, E12)."""
+"""ZooKeeper dies, hangs and comes back: safe operations continue, others are refused, and no leader is
+deposed without need (DESIGN §3; CORRECTNESS E1, E8, E10, E11, E12)."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ async def epochs(topic: Topic) -> list[LeaderEpoch]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(150)
-async def test_for_long_without_zookeeper_safe_writes_go_on_and_unsafe_ones_are_refused(
+async def test_in_a_long_zookeeper_outage_safe_writes_continue_and_unsafe_ones_are_refused(
     harness: Harness,
 ) -> None:
-    """For several sessions' timeouts. acks=all needs nobody's leave while the ISR is whole. acks=1 is
-    refused from the moment that the session may have expired, and taken again afterwards. No leader
-    changes, and no record fails (CORRECTNESS E1, E11)."""
+    """For several session timeouts. acks=all needs no ZooKeeper while the ISR is whole. acks=1 is refused from the moment
+    that the session may have expired, and accepted again afterwards. No leader changes, and no record
+    fails (CORRECTNESS E1, E11)."""
     topic = await harness.create_topic(SPREAD)
     before = await epochs(topic)
     probe = await harness.create_topic([(1, 2, 3)])
@@ -83,8 +83,8 @@ async def test_for_long_without_zookeeper_safe_writes_go_on_and_unsafe_ones_are_
 
 @pytest.mark.timeout(120)
 async def test_an_election_waits_for_zookeeper(harness: Harness) -> None:
-    """A leader dies while nobody can be elected: its partitions are refused, the others go on as far as
-    their ISR is whole, and all is well when ZooKeeper is back (DESIGN §3; CORRECTNESS E8, E12)."""
+    """A leader dies while elections are impossible: its partitions are refused, the others continue as far
+    as their ISR is whole, and all is well when ZooKeeper is back (DESIGN §3; CORRECTNESS E8, E12)."""
     topic = await harness.create_topic([(1, 2, 3)])
     async with workload(topic) as load:
         await load.progress()
@@ -158,8 +158,9 @@ async def test_a_broker_that_starts_without_zookeeper_says_so_and_waits(harness:
 
 
 @pytest.mark.slow
-async def test_how_many_partitions_a_topic_has_is_still_known(harness: Harness) -> None:
-    """A group goes on rebalancing without ZooKeeper; what was never asked for is refused, retriable (E8)."""
+async def test_the_number_of_partitions_of_a_topic_is_still_known(harness: Harness) -> None:
+    """A group continues to rebalance without ZooKeeper; an unknown topic is refused with a retriable error
+    (E8)."""
     topic = await harness.create_topic(SPREAD)
     address, transport = harness.cluster.address(1), GrpcTransport()
     try:

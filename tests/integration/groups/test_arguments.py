@@ -1,5 +1,5 @@
-"""Bad arguments of the public calls, with a real broker: refused by name where they are given, nothing is
-sent, and the client goes on (docs/use/groups.md)."""
+"""Bad arguments of the public calls, with a real broker: refused at the call, by name; nothing is sent,
+and the client continues (docs/use/groups.md)."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ async def test_a_consumer_refuses_them_and_goes_on(cluster: LocalCluster) -> Non
 
 
 @pytest.mark.slow
-async def test_what_was_told_of_a_commit_can_be_committed_again(cluster: LocalCluster) -> None:
-    """With its metadata, which somebody keeps there for a reason."""
+async def test_a_committed_offset_that_was_read_can_be_committed_again(cluster: LocalCluster) -> None:
+    """With its metadata, which an application keeps there for a reason."""
     async with Consumer(cluster.bootstrap, group_id="again", **GROUP_SETTINGS) as consumer:
         consumer.subscribe(["tides"])
         _ = await consumer.getone()
@@ -122,7 +122,7 @@ async def test_an_administrator_is_told_what_is_wrong_with_an_argument(cluster: 
 
 @pytest.mark.slow
 async def test_offsets_are_altered_of_partitions_that_exist_only(cluster: LocalCluster) -> None:
-    """None is written if one is refused. A group that nobody knows begins with its offsets, as in Kafka."""
+    """None is written if one is refused. An unknown group begins with its offsets, as in Kafka."""
     async with Admin(cluster.bootstrap) as admin:
         for name in (TopicPartition("nope", 0), TopicPartition("tides", 1)):
             with pytest.raises(UnknownTopicOrPartition, match=name.topic):

@@ -1,4 +1,4 @@
-"""What members may send by mistake or malice: a typed answer, and the group goes on."""
+"""Wrong or malicious requests of members: a typed answer, and the group continues."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
 
 @pytest.fixture
 async def member(cluster: LocalCluster) -> AsyncIterator[Member]:
-    """The one member of a stable group, who must not notice what the test does."""
+    """The one member of a stable group, which must not notice the test's requests."""
     async with GroupRpcs(cluster) as rpcs:
         member = Member(rpcs, f"group-{next(_numbers)}")
         generation = await stable([member])
@@ -142,7 +142,7 @@ async def test_a_message_over_the_transports_limit_ends_that_call_only(member: M
         await member.rpcs.call(member.address, group_wire.JOIN_GROUP, request)
 
 
-# --- whom nobody knows --------------------------------------------------------------------------
+# --- unknown members ----------------------------------------------------------------------------
 
 
 async def test_a_group_that_nobody_knows(member: Member) -> None:
@@ -210,8 +210,8 @@ async def test_another_generation(member: Member, generation: int) -> None:
         assert isinstance(error, IllegalGeneration), method.path
 
 
-async def test_an_instance_that_is_another_members(member: Member) -> None:
-    """KIP-345: of two processes under one name only one may go on."""
+async def test_an_instance_id_of_another_member_is_refused(member: Member) -> None:
+    """KIP-345: of two processes under one name only one may continue."""
     static = Member(member.rpcs, f"{member.group}-static", instance="i")
     await stable([static])
     error = await refused(
@@ -348,10 +348,10 @@ async def test_a_group_with_members_is_not_deleted(member: Member) -> None:
     ],
     ids=["partition", "topic", "generation"],
 )
-async def test_a_report_of_what_cannot_have_been(
+async def test_an_impossible_report_is_refused(
     member: Member, name: TopicPartition, generation: int, error: type[StrandlineError]
 ) -> None:
-    """The ledger stays as it was, and no event is published."""
+    """The ownership record stays as it was, and no event is published."""
     change = OwnershipChange(OwnershipKind.ASSIGNED, (name,), 1, generation)
     request = ReportOwnership(member.group, member.member, member.generation, (change,))
     assert isinstance(await refused(member, group_wire.REPORT_OWNERSHIP, request), error)

@@ -1,4 +1,5 @@
-"""Whoever stops gives everything up in order: committed, told, and read on by others (docs/use/groups.md)."""
+"""A consumer that stops releases its partitions in order: committed, revoked, and read on by others
+(docs/use/groups.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ both_protocols = pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 
 
 async def offsets(cluster: LocalCluster, group: str) -> dict[TopicPartition, int]:
-    """What the group has committed."""
+    """The committed offsets of the group."""
     async with Admin(cluster.bootstrap) as admin:
         return {name: entry.offset for name, entry in (await admin.group_offsets(group)).items()}
 
@@ -73,7 +74,8 @@ async def test_a_stop_of_another_task_lets_the_reader_say_that_it_is_done(cluste
 
 @pytest.mark.parametrize("call", ["getone", "getmany", "getbatches"])
 async def test_a_listener_cannot_ask_its_consumer_for_records(cluster: LocalCluster, call: str) -> None:
-    """None can come before it returns: it is told so, in a task that it waits for too; all goes on."""
+    """None can come before it returns: the call raises, also in a task that the listener waits for;
+    everything continues."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 1)
     group = new_group()
@@ -217,8 +219,8 @@ async def test_another_subscription_and_none_leave_nothing_to_be_read_twice(
 async def test_all_members_stop_one_soon_after_the_other(
     cluster: LocalCluster, protocol: str, spacing: int
 ) -> None:
-    """Nothing crashes, so all that was handed out is committed and nothing is lost (G6): each stops when it
-    has been handed out so many more records since the one before it stopped."""
+    """Nothing crashes, so all handed-out records are committed and nothing is lost (G6): each stops when
+    it has been handed out this number of records since the one before it stopped."""
     topic = await new_topic(cluster, 6)
     async with (
         loading(cluster, {topic: 6}),
@@ -245,9 +247,9 @@ async def _reads_on(member: Participant, how_many: int) -> None:
     await eventually(lambda: len(member.records) >= wanted, what=f"{how_many} more records")
 
 
-async def test_from_a_subscription_to_partitions_by_hand(cluster: LocalCluster) -> None:
-    """The assignment waits until what was subscribed to is given up, and goes on behind what was processed;
-    the last call counts."""
+async def test_from_a_subscription_to_assigned_partitions(cluster: LocalCluster) -> None:
+    """The assignment waits until the subscribed partitions are released, and continues after the processed
+    records; the last call counts."""
     topic = await new_topic(cluster, 2)
     name = TopicPartition(topic, 0)
     await write(cluster, topic, 0, 4)
@@ -279,8 +281,8 @@ async def test_from_a_subscription_to_partitions_by_hand(cluster: LocalCluster) 
 # --- commits that come too late -------------------------------------------------------------------
 
 
-async def test_a_commit_of_what_was_lost_says_so(cluster: LocalCluster) -> None:
-    """As long as the application goes on with what it was handed out before: no silent None (G12)."""
+async def test_a_commit_of_lost_records_raises(cluster: LocalCluster) -> None:
+    """As long as the application continues with records from before: no silent None (G12)."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 2)
     group = new_group()

@@ -1,4 +1,4 @@
-"""What a group keeps of what its members read, and how they end (docs/use/groups.md)."""
+"""A group's offsets, and the end of its members (docs/use/groups.md)."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ async def test_commits_by_hand(cluster: LocalCluster) -> None:
         assert [committed and committed.offset for committed in offsets] == [5, 5]
 
 
-async def test_assigned_by_hand_a_consumer_commits_to_its_group(cluster: LocalCluster) -> None:
-    """From outside the group protocol, as long as nobody subscribes; and it goes on where it stood."""
+async def test_a_consumer_with_assigned_partitions_commits_to_its_group(cluster: LocalCluster) -> None:
+    """From outside the group protocol, as long as no consumer subscribes; and it continues at its offsets."""
     topic = await new_topic(cluster, 2)
     name = TopicPartition(topic, 1)
     group = new_group()

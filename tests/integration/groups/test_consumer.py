@@ -1,4 +1,4 @@
-"""Consumers share a group, with real brokers: who reads what, and what is read again (docs/use/groups.md)."""
+"""Consumers share a group, with real brokers: their partitions, and repeated records (docs/use/groups.md)."""
 
 from __future__ import annotations
 
@@ -85,8 +85,9 @@ async def test_eager_members_give_everything_up_first(cluster: LocalCluster) -> 
         assert sizes[:3] == [4, 4, 2]
 
 
-async def test_kept_partitions_go_on_while_a_cooperative_group_rebalances(cluster: LocalCluster) -> None:
-    """(G9) records of kept partitions are handed out in the middle of a rebalance that somebody holds up."""
+async def test_kept_partitions_continue_while_a_cooperative_group_rebalances(cluster: LocalCluster) -> None:
+    """(G9) records of kept partitions are handed out in the middle of a rebalance that another member
+    delays."""
     topic = await new_topic(cluster, 6)
     async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
         first, second = await members.join(), await members.join()
@@ -114,7 +115,8 @@ async def test_kept_partitions_go_on_while_a_cooperative_group_rebalances(cluste
 async def test_a_close_calls_the_listener_for_everything_and_hands_over_at_once(
     cluster: LocalCluster,
 ) -> None:
-    """Everything is revoked in order, committed, and the group told, long before a session would expire."""
+    """Everything is revoked in order, committed, and reported to the group, long before a session would
+    expire."""
     topic = await new_topic(cluster, 3)
     async with Members(cluster, [topic], session_timeout_ms=60_000) as members:
         first = await members.join()
@@ -134,7 +136,8 @@ async def test_a_close_calls_the_listener_for_everything_and_hands_over_at_once(
 
 @both_protocols
 async def test_a_listener_that_fails_skips_nothing(cluster: LocalCluster, protocol: str) -> None:
-    """(G10) what it raises is raised by the next get call; the rebalance goes on as if nothing happened."""
+    """(G10) its exception is raised by the next get call; the rebalance continues as if nothing had
+    happened."""
     topic = await new_topic(cluster, 4)
     async with Members(cluster, [topic], rebalance_protocol=protocol) as members:
         first = await members.join()
@@ -172,7 +175,7 @@ async def test_a_seek_in_on_assigned_counts(cluster: LocalCluster) -> None:
 
 
 async def test_a_listener_cannot_stop_its_consumer(cluster: LocalCluster) -> None:
-    """It would wait for itself: it is told so, and everything goes on."""
+    """It would wait for itself: the call raises, and everything continues."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 1)
 
@@ -241,10 +244,10 @@ async def test_a_topic_that_is_subscribed_to_may_come_later(cluster: LocalCluste
 
 
 @both_protocols
-async def test_a_deleted_topic_goes_from_a_group_subscribed_by_pattern(
+async def test_a_deleted_topic_leaves_a_group_subscribed_by_pattern(
     cluster: LocalCluster, protocol: str
 ) -> None:
-    """Its partitions are revoked, and nobody fails for it."""
+    """Its partitions are revoked, and no member fails for it."""
     prefix = f"deleted-{protocol}"
     stays, goes = await new_topic(cluster, 2, prefix), await new_topic(cluster, 2, prefix)
     async with Members(cluster, [], rebalance_protocol=protocol) as members:
@@ -267,8 +270,9 @@ async def test_a_deleted_topic_goes_from_an_eager_group(cluster: LocalCluster) -
         await _read_on(members, stays)
 
 
-async def test_a_deleted_topic_that_is_named_is_given_back(cluster: LocalCluster) -> None:
-    """KIP-429, unknown partitions: whoever claims them has them, so a topic made anew is read at once."""
+async def test_a_deleted_topic_that_is_named_stays_with_its_owner(cluster: LocalCluster) -> None:
+    """KIP-429, unknown partitions: the member that claims them has them, so a topic that is created again
+    is read at once."""
     stays, goes = await new_topic(cluster, 2), await new_topic(cluster, 2)
     async with Members(cluster, [stays, goes], rebalance_protocol="cooperative") as members:
         one, two = await members.join(), await members.join()
@@ -290,7 +294,7 @@ async def _delete(cluster: LocalCluster, topic: str) -> None:
 
 
 async def _read_on(members: Members, topic: str) -> None:
-    """Nobody has failed, and what is written now arrives."""
+    """No consumer has failed, and new records arrive."""
     before = sum(members.seen().values())
     await write(members.cluster, topic, 0, 5)
     await eventually(
@@ -299,10 +303,10 @@ async def _read_on(members: Members, topic: str) -> None:
     assert [member.errors for member in members.all] == [[] for _ in members.all]
 
 
-async def test_a_topic_that_goes_before_it_was_ever_read_is_no_error_of_its_readers(
+async def test_a_topic_that_is_deleted_before_it_was_ever_read_is_no_error_of_its_readers(
     cluster: LocalCluster,
 ) -> None:
-    """The group takes its partitions back by itself; a reader has nothing to do about it."""
+    """The group revokes its partitions; a reader has nothing to do about it."""
     prefix = "short-lived"
     stays = await new_topic(cluster, 1, prefix)
     async with Members(cluster, [], rebalance_protocol="cooperative") as members:

@@ -76,8 +76,8 @@ async def read(cluster: LocalCluster, topic: str, partitions: int) -> list[tuple
 # --- a group's life -----------------------------------------------------------------------------
 
 
-async def test_the_first_who_ask_have_the_topic_made_once(cluster: LocalCluster, rpcs: GroupRpcs) -> None:
-    """DESIGN §6: created by itself, replicated, compacted; all brokers name the same coordinator."""
+async def test_the_first_requests_create_the_topic_once(cluster: LocalCluster, rpcs: GroupRpcs) -> None:
+    """DESIGN §6: created automatically, replicated, compacted; all brokers name the same coordinator."""
     async with asyncio.TaskGroup() as tasks:
         asked = [tasks.create_task(rpcs.coordinator("somebody")) for _ in range(20)]
     assert len({task.result() for task in asked}) == 1
@@ -141,7 +141,7 @@ async def test_a_member_that_leaves_makes_room_at_once(rpcs: GroupRpcs, group: s
 async def test_a_client_that_vanishes_while_its_join_is_held_is_forgotten(
     rpcs: GroupRpcs, group: str
 ) -> None:
-    """Its call is cancelled, the others wait for it no longer than the rebalance timeout, and go on."""
+    """Its call is cancelled, the others wait for it no longer than the rebalance timeout, and continue."""
     first = Member(rpcs, group, rebalance_timeout_ms=300, session_timeout_ms=600)
     await stable([first])
     async with GroupRpcs(rpcs.cluster) as others:
@@ -212,10 +212,11 @@ async def test_each_broker_lists_the_groups_that_it_coordinates(
 # --- internal topics ----------------------------------------------------------------------------
 
 
-async def test_nobody_writes_or_deletes_the_systems_topics_by_accident(
+async def test_clients_cannot_write_or_delete_internal_topics_by_accident(
     cluster: LocalCluster, rpcs: GroupRpcs
 ) -> None:
-    """A record of anybody's in `__consumer_offsets` would be read as a group's; all may read it."""
+    """A client's record in `__consumer_offsets` would be read as a group's; all clients may read the
+    topic."""
     await stable([Member(rpcs, "somebody")])
     async with Admin(cluster.bootstrap) as admin:
         with pytest.raises(InvalidTopic, match="cannot be deleted"):
@@ -229,10 +230,8 @@ async def test_nobody_writes_or_deletes_the_systems_topics_by_accident(
     assert await read(cluster, OFFSETS_TOPIC, 3)
 
 
-async def test_what_happens_to_a_group_becomes_events(
-    cluster: LocalCluster, rpcs: GroupRpcs, group: str
-) -> None:
-    """Generations with their reasons, and who was assigned what, in the order of their happening."""
+async def test_changes_of_a_group_become_events(cluster: LocalCluster, rpcs: GroupRpcs, group: str) -> None:
+    """Generations with their reasons, and each member's partitions, in the order in which they happened."""
     member = Member(rpcs, group)
     generation = await stable([member])
     changes = (OwnershipChange(OwnershipKind.ASSIGNED, (SECOND, FIRST), 17, generation, "new"),)

@@ -22,8 +22,8 @@ PARTITIONS = 4
 
 
 class Handing:
-    """Shares evenly at first; then a partition goes to whoever says that it is ready for it, once its owner
-    has given it up to join. Each member is told for what anybody is ready."""
+    """Shares evenly at first; then a partition goes to the member that reports to be ready for it, once
+    its owner has released it before a join. Each member gets all reports of readiness."""
 
     def __init__(self) -> None:
         self.name = "handing"
@@ -62,7 +62,7 @@ class Handing:
         return self.wanted_by_others
 
     def on_assignment(self, user_data: bytes, assigned: frozenset[TopicPartition], generation: int) -> None:
-        """What others are ready for, and this member has, is given up before the next join."""
+        """This member's partitions for which others are ready are released before the next join."""
         self.log.append(f"told {list(user_data)} in {generation}")
         wanted = {TopicPartition(TOPIC, number) for number in user_data if number not in self.ready}
         self.wanted_by_others = assigned & wanted
@@ -122,8 +122,8 @@ async def test_a_partition_goes_to_who_is_ready_for_it_in_one_rebalance(make_clu
         assert one.errors == other.errors == []
 
 
-async def test_what_is_asked_for_during_a_rebalance_is_one_more(make_cluster: ClusterFactory) -> None:
-    """However often; and its reason is told to the group."""
+async def test_requests_during_a_rebalance_cause_one_more(make_cluster: ClusterFactory) -> None:
+    """However many there are; and the group gets the reason."""
     cluster = await start(make_cluster)
     async with Members(cluster, [TOPIC], rebalance_protocol="cooperative") as members:
         (one, ones), (other, others) = await joined(members), await joined(members)

@@ -1,4 +1,4 @@
-"""A coordinator that dies, hangs or hands over: its groups go on elsewhere, in their generation."""
+"""A coordinator that dies, hangs or hands over: its groups continue elsewhere, in their generation."""
 
 from __future__ import annotations
 
@@ -137,10 +137,10 @@ async def test_groups_survive_the_death_of_every_broker_in_turn(
     assert committed is not None and committed.offset == 2
 
 
-async def test_a_coordinator_that_shuts_down_sends_its_members_on(
+async def test_a_coordinator_that_shuts_down_redirects_its_members(
     cluster: LocalCluster, rpcs: GroupRpcs
 ) -> None:
-    """A held heartbeat is answered by the old one, not by a broken connection, and the next one goes on."""
+    """The old one answers a held heartbeat, instead of a broken connection, and the next one continues."""
     members = [Member(rpcs, "handed") for _ in range(2)]
     generation = await stable(members)
     before = await rpcs.coordinator("handed")
@@ -202,7 +202,7 @@ async def test_a_rebalance_that_is_under_way_when_the_coordinator_dies_is_finish
     await rpcs.coordinator("half-way", other_than=before.id)
     for member in members:
         member.address = ""
-    members[2].member = ""  # whoever was about to join is not known to the next coordinator
+    members[2].member = ""  # the next coordinator does not know members that were about to join
     assert await stable(members) > generation
 
 
@@ -218,8 +218,9 @@ async def answered_join(member: Member) -> Exception | None:
     return None
 
 
-async def test_groups_go_on_while_zookeeper_is_away(cluster: LocalCluster, rpcs: GroupRpcs) -> None:
-    """DESIGN §3: past every session's timeout; nobody else was elected while all replicas still follow."""
+async def test_groups_continue_while_zookeeper_is_away(cluster: LocalCluster, rpcs: GroupRpcs) -> None:
+    """DESIGN §3: past every session's timeout; there is no other coordinator while all replicas still
+    follow."""
     members = [Member(rpcs, "alone") for _ in range(2)]
     generation = await stable(members)
     await rpcs.coordinator("alone")

@@ -1,4 +1,4 @@
-"""Members that die, hang or cannot reach anybody, and a coordinator that dies (docs/use/groups.md)."""
+"""Members that die, hang or reach no broker, and a coordinator that dies (docs/use/groups.md)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def all_owned(members: Processes, *indices: int) -> None:
 async def test_a_member_that_is_killed_loses_no_record(
     cluster: LocalCluster, protocol: str, tmp_path: Path
 ) -> None:
-    """At least once: what it had not committed is read by who gets its partitions."""
+    """At least once: its uncommitted records are read by the members that get its partitions."""
     topic = await new_topic(cluster, PARTITIONS)
     async with (
         loading(cluster, {topic: PARTITIONS}) as load,
@@ -68,7 +68,7 @@ async def test_a_member_that_is_killed_loses_no_record(
 async def test_a_member_that_was_paused_past_its_session_commits_nothing(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """(G1) it wakes up as nobody: its partitions are lost, not revoked, and no offset goes back."""
+    """(G1) it wakes up outside the group: its partitions are lost, not revoked, and no offset goes back."""
     topic = await new_topic(cluster, PARTITIONS)
     group = new_group()
     async with (
@@ -115,7 +115,7 @@ async def _committed(consumer: Consumer, topic: str, partition: int) -> int:
 
 
 async def test_members_outlive_their_coordinator(make_cluster: ClusterFactory) -> None:
-    """Its death costs a reload, not the group: same members, same generation, and commits go on."""
+    """Its death costs a reload, not the group: same members, same generation, and commits continue."""
     cluster = await make_cluster(brokers=3)
     topic = await new_topic(cluster, PARTITIONS)
     async with (

@@ -1,9 +1,9 @@
-"""Whatever a stranger sends to the `Groups` service, its broker stays what it was (CORRECTNESS X1, X6).
+"""A broker keeps its state under any request to the `Groups` service (CORRECTNESS X1, X6).
 
-Every field of every request at its bounds, counts that lie, bytes that are no message, and messages of as
-many elements as their size allows. No answer is a failure of the broker's own, and the broker is measured:
-its memory above rest, and the CPU time of one request, which bounds how long that can hold the event loop.
-(The time of a clock would measure what else this machine does.)
+Every field of every request at its bounds, wrong counts, bytes that are no message, and messages with as many
+elements as their size allows. No answer is a failure of the broker's own, and the broker is measured: its
+memory above rest, and the CPU time of one request, which bounds how long that can hold the event loop. (The
+time of a clock would also measure the machine's other work.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Applications that take their time: heartbeats go on, until max_poll_interval_ms says enough."""
+"""Slow applications: heartbeats continue until max_poll_interval_ms is up."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_membership(cluster: Loca
         assert member.errors == []
 
 
-async def test_a_handler_that_blocks_the_loop_is_rebalanced_all_the_same(
+async def test_a_handler_that_blocks_the_loop_is_rebalanced_nevertheless(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """(G8) each record takes longer than a session and nothing else gets the loop, yet a rebalance ends after
-    a few records, with nobody expelled in its middle."""
+    """(G8) each record takes longer than a session and nothing else gets the loop, yet a rebalance ends
+    after a few records, without an expulsion in its middle."""
     topic = await new_topic(cluster, 2)
     group = new_group()
     protocol = {"session_timeout_ms": SESSION_MS, "rebalance_protocol": "cooperative"}
@@ -91,7 +91,7 @@ async def test_a_handler_that_blocks_the_loop_is_rebalanced_all_the_same(
 
 
 async def test_a_listener_may_take_longer_than_a_session(cluster: LocalCluster) -> None:
-    """(G8) heartbeats go on while a member prepares to join again."""
+    """(G8) heartbeats continue while a member prepares to join again."""
     topic = await new_topic(cluster, 2)
     settings = {"session_timeout_ms": SESSION_MS, "rebalance_protocol": "eager"}
     async with Members(cluster, [topic], **settings) as members:
@@ -145,7 +145,7 @@ async def test_who_never_asks_for_records_leaves_and_comes_back(
 
 
 async def test_a_blocked_loop_is_overdue_too(cluster: LocalCluster) -> None:
-    """The thread leaves by itself: others need not wait until the loop is free to say so."""
+    """The thread sends the leave itself: others need not wait until the loop is free to send it."""
     topic = await new_topic(cluster, 1)
     group = new_group()
     await write(cluster, topic, 0)
@@ -156,7 +156,7 @@ async def test_a_blocked_loop_is_overdue_too(cluster: LocalCluster) -> None:
         first = await consumer.getone()
         member = consumer.group_metadata().member_id
         block_the_loop(BLOCKED_S)
-        # Joins as somebody else, since the group does not know the old member any more.
+        # Joins under a new id, since the group no longer knows the old member.
         again = await consumer.getone()
         assert again.offset == first.offset
         assert consumer.group_metadata().member_id not in ("", member)
@@ -164,8 +164,8 @@ async def test_a_blocked_loop_is_overdue_too(cluster: LocalCluster) -> None:
 
 
 async def test_a_blocked_loop_with_records_fetched_reads_on(cluster: LocalCluster) -> None:
-    """What was fetched before it was found overdue is lost; the call that comes back joins again, and gets
-    all that was not committed."""
+    """Records fetched before the member was found overdue are lost; the returning call joins again, and
+    gets all uncommitted records."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 6)
     settings = {**GROUP_SETTINGS, "session_timeout_ms": 60_000, "max_poll_interval_ms": 700}
@@ -209,8 +209,8 @@ async def test_who_waits_for_records_is_not_slow(cluster: LocalCluster) -> None:
         assert consumer.group_metadata().generation == 1
 
 
-async def test_a_drain_waits_no_longer_than_the_others_do(cluster: LocalCluster) -> None:
-    """Who is still at work on a revoked partition when max_poll_interval_ms is up loses it."""
+async def test_a_drain_has_the_same_bound_as_the_others_wait(cluster: LocalCluster) -> None:
+    """A member that still works on a revoked partition when max_poll_interval_ms is up loses it."""
     topic = await new_topic(cluster, 2)
     async with Members(cluster, [topic], rebalance_protocol="eager") as members:
         slow = await members.join(max_poll_interval_ms=1_500)

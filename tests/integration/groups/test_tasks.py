@@ -1,4 +1,4 @@
-"""What members say of their tasks, from a consumer to the group's events, with brokers that come and go."""
+"""Members' task reports, from a consumer to the group's events, with brokers that come and go."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def told(members: Members, event: str, task: str | None = None) -> list[di
 
 
 def places(events: list[dict[str, Any]], member: str) -> list[tuple[str, str | None]]:
-    """What one member said, in the order of the topic."""
+    """One member's reports, in the order of the topic."""
     said = [event for event in events if event.get("member") == member]
     own = ("assigned", "revoked", "lost", "member_left")
     return [

@@ -1,4 +1,4 @@
-"""Groups whose members change their ways or come back as who they were (docs/use/groups.md)."""
+"""Groups whose members change their protocol or come back as static members (docs/use/groups.md)."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ async def _all_owned(group: list[Participant]) -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 async def test_a_static_member_comes_back_without_a_rebalance(cluster: LocalCluster, protocol: str) -> None:
-    """KIP-345, (G13) the same instance within its session has its partitions again, in the same generation, a
-    leader too; nobody else notices."""
+    """KIP-345, (G13) the same instance within its session has its partitions again, in the same
+    generation, a leader too; no other member notices."""
     topic = await new_topic(cluster, 4)
     settings = {"session_timeout_ms": 30_000, "rebalance_protocol": protocol}
     async with Members(cluster, [topic], **settings) as members:
@@ -123,7 +123,8 @@ async def test_a_static_member_comes_back_for_another_topic(cluster: LocalCluste
 
 
 async def test_an_instance_that_is_taken_over_is_fenced(cluster: LocalCluster) -> None:
-    """(G1) of two with one instance name the later one goes on; the earlier is told, and commits nothing."""
+    """(G1) of two with one instance name the later one continues; the earlier gets an error, and commits
+    nothing."""
     topic = await new_topic(cluster, 2)
     async with Members(cluster, [topic], group_instance_id="twin") as members:
         first = await members.join()
@@ -139,7 +140,7 @@ async def test_an_instance_that_is_taken_over_is_fenced(cluster: LocalCluster) -
 
 
 class RawLeader:
-    """A member that speaks for itself, and assigns what it is told to."""
+    """A member without a consumer, which assigns what a test says."""
 
     def __init__(self, transport: GrpcTransport, address: str, group: str, topic: str) -> None:
         self._transport = transport

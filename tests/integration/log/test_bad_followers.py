@@ -113,7 +113,7 @@ async def test_an_earlier_life_of_a_broker_is_refused(topic: Topic, impostor: Im
 
 
 async def test_a_life_that_is_not_registered_is_refused(topic: Topic, impostor: Impostor) -> None:
-    """CORRECTNESS X4: a hello out of the future would let anybody count as a follower, for ever."""
+    """CORRECTNESS X4: with a hello of a future life any client could count as a follower, forever."""
     await impostor.hello(broker_epoch=await topic.harness.broker_epoch(3) + 1_000_000)
     assert await impostor.refusal() == ErrorCode.BROKER_NOT_AVAILABLE
 
@@ -130,7 +130,7 @@ async def test_a_broker_that_is_not_registered_is_refused(impostor: Impostor) ->
 async def test_a_subscription_of_another_epoch_is_refused(
     topic: Topic, impostor: Impostor, ahead: int, code: ErrorCode
 ) -> None:
-    """CORRECTNESS H2, T6: only a position told in the current epoch counts."""
+    """CORRECTNESS H2, T6: only a position reported in the current epoch counts."""
     await impostor.hello()
     epoch = (await topic.state()).leader_epoch
     assert (await impostor.subscribe(leader_epoch=epoch + ahead)).error.code == code
@@ -159,7 +159,7 @@ async def test_a_position_without_an_epoch_is_no_position(impostor: Impostor) ->
 
 
 async def test_a_position_that_was_never_sent_ends_the_stream(topic: Topic, impostor: Impostor) -> None:
-    """Nobody may claim records that the leader did not give it."""
+    """No follower may claim records that the leader did not send to it."""
     await impostor.hello()
     await impostor.subscribe()
     await impostor.send(progress=[replication_pb2.Progress(subscription_id=1, log_end_offset=10)])
@@ -173,7 +173,7 @@ async def test_an_acknowledgement_of_what_was_not_sent_ends_the_stream(impostor:
 
 
 async def test_a_reader_that_is_not_assigned_never_enters_the_isr(topic: Topic, impostor: Impostor) -> None:
-    """CORRECTNESS I1: whoever is not among the assigned replicas may read, and does not count."""
+    """CORRECTNESS I1: a broker that is not an assigned replica may read, and does not count."""
     await impostor.hello()
     push = await impostor.subscribe()
     assert not push.HasField("error")

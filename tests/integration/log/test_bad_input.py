@@ -1,4 +1,4 @@
-"""What clients may send by mistake or malice: a typed answer, nothing appended, the broker serves on."""
+"""Wrong or malicious requests of clients: a typed answer, nothing appended, the broker continues to serve."""
 
 from __future__ import annotations
 

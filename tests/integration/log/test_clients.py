@@ -429,7 +429,7 @@ async def test_without_a_controller_admin_says_so_and_records_flow(make_cluster:
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", ["kill", "hang"])
 async def test_producer_and_consumer_follow_the_leader(make_cluster: ClusterFactory, harm: str) -> None:
-    """DESIGN §4, CORRECTNESS §2: nothing acknowledged is lost, doubled or out of order, and both go on."""
+    """DESIGN §4, CORRECTNESS §2: nothing acknowledged is lost, doubled or out of order, and both continue."""
     cluster = await make_cluster(brokers=3)
     topic = await new_topic(cluster, partitions=3)
     partitions = [TopicPartition(topic, number) for number in range(3)]

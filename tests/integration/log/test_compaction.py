@@ -28,7 +28,7 @@ CONFIG = {
     "delete.retention.ms": "0",
 }  # fmt: skip
 COMPACTED_RECORDS_MAX = 8 * KEYS
-"""What a log of so many keys holds at most, with what is not yet to be compacted."""
+"""The most records in a log of this number of keys, with those that cannot be compacted yet."""
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def compacted(folder: Path) -> bool:
 
 
 async def consumed(harness: Harness, topic: Topic, end: int) -> list[tuple[int, bytes, bytes | None]]:
-    """What a consumer reads from the beginning until its position is the log's end."""
+    """The records that a consumer reads from the beginning until its position is the log's end."""
     partition = TopicPartition(topic.name, 0)
     found: list[tuple[int, bytes, bytes | None]] = []
     async with Consumer(harness.cluster.bootstrap, offset_reset="earliest") as consumer:
@@ -117,7 +117,7 @@ async def test_the_last_value_of_each_key_survives_compaction_and_kill_9(compact
         for key in (b"key 3", b"key 4"):
             await producer.send_and_wait(topic.name, None, key, partition=0)
             del table[key]
-        # What comes behind seals the segment of the tombstones.
+        # The following records seal the segment of the tombstones.
         await overwrite_one(producer, topic, table, 60)
     await topic.settled()
     _, end = await topic.end()
@@ -162,7 +162,7 @@ def clean(folder: Path, expected: dict[bytes, tuple[int, bytes]]) -> bool:
 
 
 async def test_a_record_without_a_key_is_refused_by_a_compacted_topic(compacting: Harness) -> None:
-    """Kafka's INVALID_RECORD, told to the producer; the records that have one go on."""
+    """Kafka's INVALID_RECORD, as an error of the producer; records with a key are accepted."""
     topic = await compacting.create_topic([(1, 2, 3)], CONFIG)
     async with Producer(compacting.cluster.bootstrap) as producer:
         with pytest.raises(InvalidRecord, match="has no key"):

@@ -1,4 +1,4 @@
-"""Writers that say where they expect a log to end: nothing of theirs is anywhere else, whoever dies."""
+"""Writers that name the expected end of the log: their batches are nowhere else, even after crashes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def records_of(*values: str) -> list[tuple[bytes | None, bytes | None, tuple[()]
 
 
 async def end_of(future: Awaitable[object]) -> object:
-    """What it ends with, an error too."""
+    """The result of the future, also an error."""
     try:
         return await future
     except StrandlineError as error:
@@ -139,8 +139,8 @@ async def test_a_log_is_the_appends_that_succeeded_though_two_writers_race_and_l
 
 @pytest.mark.timeout(120)
 async def test_a_writer_alone_is_never_refused_though_leaders_die_under_its_batches(harness: Harness) -> None:
-    """Five batches are under way when the leader dies: some are in the log of the next one, and are told as
-    what they are though it ends elsewhere; the others find its end where they expect it."""
+    """Five batches are in flight when the leader dies: some are in the log of the next one, and are
+    answered as duplicates though it ends elsewhere; the others find its end where they expect it."""
     topic = await harness.create_topic([(1, 2, 3)])
     cluster = harness.cluster
     ends: list[int] = []
@@ -177,7 +177,7 @@ async def test_a_writer_alone_is_never_refused_though_leaders_die_under_its_batc
 
 
 async def test_behind_a_failed_batch_a_gapless_producer_appends_nothing(harness: Harness) -> None:
-    """Whatever is in flight with it, waits, or is sent later, and by which call; other partitions go on."""
+    """This holds for batches in flight, waiting or sent later, by any call; other partitions continue."""
     topic = await harness.create_topic([(1, 2, 3), (2, 3, 1)])
     async with Producer(harness.cluster.bootstrap, gapless=True, linger_ms=5) as producer:
         before = await producer.send_records(topic.name, 0, records_of("a"), expected_offset=0)
@@ -208,8 +208,8 @@ async def test_behind_a_failed_batch_a_gapless_producer_appends_nothing(harness:
     assert await values_of(topic) == ["a"]
 
 
-async def test_a_refused_batch_holds_up_nothing_that_was_sent_with_it(harness: Harness) -> None:
-    """A producer that is not gapless goes on, in order, under another producer id."""
+async def test_a_refused_batch_does_not_block_the_others(harness: Harness) -> None:
+    """A producer that is not gapless continues, in order, under another producer id."""
     topic = await harness.create_topic([(1, 2, 3)])
     async with Producer(harness.cluster.bootstrap) as producer:
         sent = [

@@ -1,4 +1,4 @@
-"""A follower whose process is gone holds nobody up, however long sessions and patience are."""
+"""A follower whose process is gone delays no write, however long sessions and timeouts are."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
 SEGMENT_BYTES = 64 * 1024
-"""What the load writes before the disk is full: more than any other file of a broker holds."""
+"""The bytes that the load writes before the disk is full: more than any other file of a broker holds."""
 
 
 async def fill_disk_of(broker: int, topic: Topic) -> None:
-    """From now on no file of this broker may grow beyond what the partition's segment has, and a little:
-    appends fail with EFBIG, as they would with ENOSPC. What the process prints is far shorter."""
+    """From now on no file of this broker may grow beyond the size of the partition's segment, and a little
+    more: appends fail with EFBIG, as they would with ENOSPC. The process's output is far shorter."""
 
     def size() -> int:
         return max(file.stat().st_size for file in topic.folder(broker).glob("*.log"))
@@ -96,7 +96,7 @@ async def test_a_leader_that_cannot_read_gives_up_before_anybody_writes(own: Har
 async def test_connections_that_take_every_descriptor_fence_no_replica(own: Harness) -> None:
     """CORRECTNESS E14: a new leader could not open its epoch file, and its replica was out of use until the
     process ended, though nothing had been written. Files have descriptors of their own."""
-    topic = await own.create_topic([(1, 2)])  # nobody else can take over
+    topic = await own.create_topic([(1, 2)])  # no other broker can take over
     name, pid = topic.partitions[0], own.cluster.pid(2)
     host, _, port = own.cluster.address(2).rpartition(":")
     epoch = (await topic.state()).leader_epoch

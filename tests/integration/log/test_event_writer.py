@@ -83,7 +83,7 @@ async def read(
 
 
 async def test_events_are_written_in_order_and_once_over_the_death_of_the_leader(harness: Harness) -> None:
-    """At least once is not enough for who counts events: the producer id drops what is there already."""
+    """At least once is not enough for readers that count events: the producer id drops repeated ones."""
     cluster = harness.cluster
     async with writer(cluster) as events:
         for number in range(500):

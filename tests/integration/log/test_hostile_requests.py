@@ -41,7 +41,7 @@ MEMORY_BYTES_MAX = 300 * MIB
 LOG_BYTES_MAX = 100_000
 
 CLIENT_SIDE = "Internal error from Core"
-"""What gRPC says here of a write to a stream that the other side has ended."""
+"""gRPC's message for a write to a stream that the other side has ended."""
 
 OF_GRPC = {
     grpc.StatusCode.OK,

@@ -1,5 +1,5 @@
-"""Two listeners a member: who comes in by the outer one is told addresses that work from there, wherever an
-answer names somebody, and who comes in by the inner one is told the others."""
+"""Two listeners for each member: a client of the external one gets addresses that work from there in every
+answer that names a member, and a client of the internal one gets the others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Listeners:
 
     @property
     def bootstrap(self) -> str:
-        """Of the outer listeners."""
+        """The addresses of the external listeners."""
         return ",".join(outer(broker) for broker in self.brokers.values())
 
 
@@ -126,10 +126,10 @@ async def test_a_coordinator_is_found_where_the_caller_reaches_it(listeners: Lis
     assert list(found) == [listeners.brokers[coordinator].address, outer(listeners.brokers[coordinator])]
 
 
-async def test_who_asks_the_wrong_broker_is_pointed_to_an_address_that_he_can_use(
+async def test_a_client_of_the_wrong_broker_gets_an_address_that_it_can_use(
     listeners: Listeners,
 ) -> None:
-    """The result of a produce is known in another's task, and still told as its own caller sees things."""
+    """Another task receives the result of a produce, and it still names the address for its own caller."""
     (topic,) = (await metadata(listeners.bootstrap.split(",")[0])).topics
     leader = topic.partitions[0].leader
     follower = listeners.brokers[3 - leader]

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.timeout(120)
 async def test_below_min_insync_the_watermark_is_frozen_and_acks_all_refused(harness: Harness) -> None:
-    """Members die one by one. Down to the bound acks=all goes on; below it, it is refused at once and
-    appends nothing, and what acks=1 appends stays above a HW that stands still, until a member is back
+    """Members die one by one. Down to the bound acks=all is accepted; below it, it is refused at once and
+    appends nothing, and acks=1 appends stay above a HW that does not move, until a member is back
     (CORRECTNESS H5, H10)."""
     topic = await harness.create_topic([(1, 2, 3)], {"min.insync.replicas": "2"})
     stream = harness.brokers.produce(1, topic.partitions[0])

@@ -1,4 +1,4 @@
-"""A replica that a reassignment adds is copied at the pace that was asked for; nobody else waits for it."""
+"""A replica that a reassignment adds is copied at the requested rate; no other replica waits for it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ START_TRIES = 8
 """Spark gives the Python process of a stream's driver ten seconds to come up, however busy the machine is."""
 BATCHES = 3
 LEAST = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Of Java: what costs the least to start."""
+"""Options of Java: those that start fastest."""
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 class World:
-    """A cluster and a Spark that looks at it. What Spark does is done in a thread."""
+    """A cluster and a Spark that reads it. Spark's calls run in a thread."""
 
     def __init__(self, cluster: LocalCluster, spark: SparkSession, home: Path) -> None:
         self.cluster = cluster
@@ -110,7 +110,7 @@ class World:
         return patiently(to_the_end)
 
     def going(self, frame: DataFrame, name: str) -> StreamingQuery:
-        """A stream that goes on, once its first batch is done."""
+        """A running stream, once its first batch is done."""
         writer = self._writer(frame, name, None).trigger(processingTime="20 milliseconds")
 
         def begun() -> StreamingQuery:
@@ -139,13 +139,13 @@ class World:
         return keep
 
     def written(self, name: str) -> list[Row]:
-        """What all batches of a stream had."""
+        """The records of all batches of a stream."""
         folders = [str(folder) for folder in sorted((self.home / name).glob("batch=*"))]
         return rows_of(self.spark.read.parquet(*folders)) if folders else []
 
 
 def patiently(run: Callable[[], T]) -> T:
-    """What a query does, once Spark has it started."""
+    """The results of a query, after Spark has started it."""
     for _ in range(START_TRIES):
         try:
             return run()

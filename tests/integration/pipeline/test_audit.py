@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["quick"]
-"""Of this module too: a fixture is found by its name."""
+"""The fixtures of this module too: a fixture is found by its name."""
 
 COMMAND_S_MAX = 300.0
 

@@ -94,7 +94,7 @@ def driver(world: World, source: str, target: str, folder: Path) -> Iterator[Dri
 
 
 def _spark_home(home: Path) -> Path:
-    """What is in the package, but with a folder `work` elsewhere: workers write where Spark's home is."""
+    """A copy of the package with a folder `work` elsewhere: workers write into Spark's home."""
     home.mkdir()
     for name in ("bin", "jars"):
         (home / name).symlink_to(Path(pyspark.__file__).parent / name)
@@ -102,7 +102,7 @@ def _spark_home(home: Path) -> Path:
 
 
 def _session(leader: int) -> list[int]:
-    """Who is in the session of this process, in whatever group."""
+    """The processes in the session of this process, in any group."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -126,7 +126,7 @@ def _command(pid: int) -> bytes:
 
 
 async def filled(world: World, count: int) -> str:
-    """A topic of three partitions with so many records, of all kinds."""
+    """A topic of three partitions with this number of records, of all kinds."""
     topic = await world.topic(3)
     async with Producer(world.cluster.bootstrap, linger_ms=5) as producer:
         for number in range(count):
@@ -148,11 +148,11 @@ def multiset(rows: Sequence[Row]) -> Counter[Row]:
     return Counter(row._replace(topic="", offset=-1) for row in rows)
 
 
-async def test_executors_find_what_they_need_and_one_that_is_killed_costs_and_doubles_no_row(
+async def test_executors_find_their_packages_and_a_killed_one_costs_and_doubles_no_row(
     world: World, tmp_path: Path
 ) -> None:
-    """The packages lie where only the driver knows, and nothing but the session tells. The other executor,
-    and the one that Spark starts in place of the dead one, do what that had begun."""
+    """Only the driver knows where the packages are, and only the session passes it on. The other executor,
+    and the one that Spark starts in place of the dead one, repeat the interrupted work."""
     count = 12_000
     source, target = await filled(world, count), await world.topic(3)
     with driver(world, source, target, tmp_path) as copying:

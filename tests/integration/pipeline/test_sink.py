@@ -60,7 +60,7 @@ def save(frame: DataFrame, world: World, *, mode: str = "append", **options: str
 
 
 async def has(world: World, topic: str, records: float) -> bool:
-    """Whether so many can be read; not, too, while brokers do not say."""
+    """True if this number of records can be read; False also while brokers do not answer."""
     try:
         return await end_of(world, topic) >= records
     except StrandlineError:
@@ -156,7 +156,7 @@ async def test_what_cannot_be_written_is_refused_with_what_to_change_before_anyt
     assert await end_of(world, topic) == await end_of(world, compacted) == 0
 
 
-# --- who dies -----------------------------------------------------------------------------------
+# --- kills --------------------------------------------------------------------------------------
 
 
 def workers(spark: SparkSession) -> list[int]:
@@ -309,7 +309,7 @@ async def test_leaders_that_are_killed_meanwhile_cost_and_double_no_row(world: W
 
 
 async def replace_leader(world: World, harness: Harness, topic: str) -> None:
-    """Kill who leads, and have it come back once another one does."""
+    """Kill the leader, and start it again once another one leads."""
 
     async def state() -> Any:
         return znodes.load_isr(topic, 0, (await harness.session.get(znodes.isr(topic, 0))).data)

@@ -43,7 +43,7 @@ async def world(
 
 @pytest.fixture
 def name(tmp_path: Path) -> str:
-    """Of a stream that no other test has."""
+    """The name of a stream that no other test has."""
     return tmp_path.name
 
 
@@ -338,7 +338,7 @@ async def test_available_now_is_what_was_there_at_its_begin_in_batches_of_a_limi
 async def test_a_topic_that_is_created_again_is_a_loss_and_then_another_topic(
     world: World, name: str
 ) -> None:
-    """(CORRECTNESS P3) Its offsets go on from 0, and an offset of the old one says nothing of it."""
+    """(CORRECTNESS P3) Its offsets begin at 0, and an offset of the old one has no meaning for it."""
     topic = await world.topic()
     await world.fill(topic, numbered(10))
     stream = partial(world.stream, subscribe=topic, startingOffsets="earliest")

@@ -39,7 +39,7 @@ async def test_partitions_added_to_the_topic_of_a_live_group_are_read(
 
 
 async def test_a_running_producer_uses_partitions_that_are_added(cluster: LocalCluster) -> None:
-    """By its number at once, and for records without a key from the next look at the metadata on."""
+    """By its number at once, and for records without a key after the next metadata request."""
     topic = await new_topic(cluster, 1)
     async with Producer(cluster.bootstrap, metadata_max_age_ms=200) as producer:
         assert (await producer.send_and_wait(topic, b"v")).partition == 0

@@ -1,5 +1,5 @@
-"""Topics grow and go while the controller that does it dies, and a broker is away: the next controller ends
-what was begun, and nobody keeps what is gone."""
+"""Topics grow and are deleted while the controller in charge dies, and a broker is away: the next
+controller completes the work, and no broker keeps deleted data."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ async def written(topic: Topic) -> list[int]:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("point", ["controller.delete.marked:3", "controller.delete.removed:3"])
-async def test_topics_go_though_their_controller_dies_and_a_broker_is_away(
+async def test_topics_are_deleted_though_their_controller_dies_and_a_broker_is_away(
     harness: Harness, point: str
 ) -> None:
-    """What is marked is deleted by the next controller; the broker that was away has nothing of it when it
+    """The next controller deletes marked topics; the broker that was away has nothing of them when it
     serves again, and each request to it has its end (CORRECTNESS Q1, Q2)."""
     cluster, run = harness.cluster, uuid4().hex[:8]
     names = [f"bulk-{run}-{number}" for number in range(TOPICS)]

@@ -1,5 +1,5 @@
-"""Leadership goes where it belongs while records are written: no producer sees an error, and how long the
-longest of them waits is measured, and printed, but not held against anybody (a busy machine is slow)."""
+"""Leadership returns to the preferred replica while records are written: no producer sees an error. The
+longest wait is measured and printed, but not judged (a busy machine is slow)."""
 
 from __future__ import annotations
 
@@ -93,8 +93,9 @@ async def test_a_leader_that_was_killed_and_came_back_leads_again_by_itself(harn
 
 
 @pytest.mark.timeout(120)
-async def test_leadership_is_given_on_demand_and_nobody_sees_an_error(harness: Harness) -> None:
-    """A notice reaches a leader whatever else waits in its queue; it goes back to the preferred one later."""
+async def test_leadership_moves_on_demand_without_an_error(harness: Harness) -> None:
+    """A notice reaches a leader ahead of everything in its queue; leadership returns to the preferred one
+    later."""
     topic = await harness.create_topic([(2, 1, 3)])
     async with workload(topic, producers=2) as load:
         await load.progress()
@@ -112,8 +113,8 @@ async def test_leadership_is_given_on_demand_and_nobody_sees_an_error(harness: H
 
 
 @pytest.mark.timeout(120)
-async def test_a_notice_that_cannot_be_followed_is_dropped_and_delays_no_other(harness: Harness) -> None:
-    """CORRECTNESS I7, E6: one that is dead leads nothing, and the leader goes on."""
+async def test_an_impossible_notice_is_dropped_and_delays_no_other(harness: Harness) -> None:
+    """CORRECTNESS I7, E6: a dead broker gets no leadership, and the leader continues."""
     topic = await harness.create_topic([(2, 1, 3)])
     await harness.cluster.kill_broker(3)
     await topic.isr_is(1, 2)

@@ -1,5 +1,5 @@
-"""Replicas move while whoever has a part in it dies, at named steps and at any moment: the partitions end
-where they were asked to be and nowhere else, and nothing that was acknowledged is lost, doubled or
+"""Replicas move while brokers and controllers with a part in it die, at named steps and at any moment: the
+partitions end where they were requested and nowhere else, and no acknowledged record is lost, doubled or
 reordered."""
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ async def topic_of(harness: Harness, assignment: Sequence[tuple[int, ...]]) -> A
 
 
 async def reassign_all(topic: Topic, targets: Sequence[tuple[int, ...]]) -> None:
-    """All partitions at once. Who dies may take the answer along; that it was done is what is expected."""
+    """All partitions at once. A controller that dies may take the answer along; the test then expects that
+    it was done."""
     wanted = dict(zip(topic.partitions, targets, strict=True))
     for number, replicas in enumerate(targets):
         expect(topic, *replicas, partition=number)
@@ -115,7 +116,7 @@ async def any_moment(topic: Topic, draw: random.Random) -> None:
 
 
 async def die(harness: Harness, victim: int | str) -> None:
-    """By kill -9."""
+    """Killed with kill -9."""
     cluster = harness.cluster
     match victim:
         case "zookeeper":
@@ -132,7 +133,7 @@ async def die(harness: Harness, victim: int | str) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("point", ["controller.reassign.before", "controller.reassign.written"])
 async def test_the_controller_dies_before_it_has_answered(harness: Harness, point: str) -> None:
-    """Who asked does not know what came of it, asks the next controller, and gets one reassignment
+    """The caller does not know the outcome, asks the next controller, and gets one reassignment
     (CORRECTNESS E7, E16)."""
     async with topic_of(harness, [(1, 2, 3), (2, 3, 1)]) as topic, workload(topic) as load:
         await load.progress()
@@ -157,7 +158,7 @@ STEPS = [
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("point", STEPS)
 async def test_a_reassignment_is_cancelled_when_its_leader_has_died_at(harness: Harness, point: str) -> None:
-    """Whatever was done by then is taken back, or it was over: never half of each (CORRECTNESS E16)."""
+    """Either everything that was done is undone, or it was complete: never half of each (CORRECTNESS E16)."""
     before, after = (1, 2, 3), (3, 4, 5)
     async with topic_of(harness, [before]) as topic, workload(topic) as load:
         await load.progress()
@@ -188,8 +189,8 @@ async def test_a_reassignment_is_cancelled_when_its_leader_has_died_at(harness: 
     ],
 )
 async def test_a_replica_dies_while_it_does_its_part(harness: Harness, broker: int, point: str) -> None:
-    """What it was asked is done when it lives again, and ends once (CORRECTNESS Q2, Q6). An old replica is
-    asked three things: to read again, to close, to delete."""
+    """It executes its requests when it lives again, and each ends once (CORRECTNESS Q2, Q6). An old
+    replica gets three requests: to read again, to close, to delete."""
     async with topic_of(harness, [(1, 2, 3)]) as topic, workload(topic) as load:
         await load.progress()
         await armed(harness, broker, point)
@@ -253,8 +254,8 @@ async def died(harness: Harness, broker: int, point: str) -> None:
 
 @pytest.mark.timeout(180)
 async def test_the_leader_of_three_zookeepers_dies_while_replicas_move(tmp_path: Path) -> None:
-    """Sessions go on at the other two: nothing is deposed for good, nothing is lost, and it ends where it was
-    asked to (CORRECTNESS E8, E9, E16)."""
+    """Sessions continue at the other two: no leader is deposed for good, nothing is lost, and the replicas
+    end where they were requested (CORRECTNESS E8, E9, E16)."""
     cluster = EnsembleCluster(4, directory=tmp_path / "cluster", broker_settings=FAULT_SETTINGS)
     async with cluster, judged(cluster) as harness:
         topic = await harness.create_topic([(1, 2, 3), (2, 3, 1)])

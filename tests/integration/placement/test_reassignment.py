@@ -73,7 +73,7 @@ async def test_many_partitions_move_at_once(harness: Harness) -> None:
     assert history.failed == []
 
 
-# --- somebody dies ------------------------------------------------------------------------------
+# --- deaths -------------------------------------------------------------------------------------
 
 
 async def the_leader(harness: Harness, topic: Topic) -> None:
@@ -107,7 +107,7 @@ Harm = Callable[[Harness, Topic], Awaitable[None]]
     "harm", [the_leader, a_new_replica, an_old_replica, the_controller, zookeeper], ids=lambda h: h.__name__
 )
 async def test_a_reassignment_survives_the_death_of(harness: Harness, harm: Harm) -> None:
-    """CORRECTNESS E13, E16, Q2: what stands in ZooKeeper is gone on with, by whoever leads then."""
+    """CORRECTNESS E13, E16, Q2: the next leader continues the reassignment that it finds in ZooKeeper."""
     topic = await harness.create_topic([(1, 2, 3)])
     async with workload(topic) as load:
         await load.progress()

@@ -1,5 +1,5 @@
-"""A broker's lives: sessions that expire, bounces that nobody had time to notice, and starts that must be
-refused (CORRECTNESS E4, E10, I6; DESIGN §9)."""
+"""A broker's lives: sessions that expire, unnoticed restarts, and starts that must be refused (CORRECTNESS
+E4, E10, I6; DESIGN §9)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SETTINGS_REFUSED = 2
 async def test_a_broker_whose_session_expired_leads_nothing_and_comes_back_in_another_life(
     harness: Harness,
 ) -> None:
-    """It slept longer than its session. Awake, it gives up whatever it led, and joins again under a broker
-    epoch of its own; the ISR names it with that epoch (CORRECTNESS E1, E4, E10, I6)."""
+    """It slept longer than its session. When it wakes, it resigns all its leaderships, and joins again
+    under a broker epoch of its own; the ISR names it with that epoch (CORRECTNESS E1, E4, E10, I6)."""
     topic = await harness.create_topic([(1, 2, 3)])
     before, life = await topic.state(), await harness.broker_epoch(1)
     harness.cluster.pause_broker(1)
@@ -45,9 +45,9 @@ async def test_a_broker_whose_session_expired_leads_nothing_and_comes_back_in_an
 
 
 @pytest.mark.timeout(120)
-async def test_a_bounce_faster_than_the_session_is_another_life(harness: Harness) -> None:
-    """A leader is killed and started again while its old registration still stands: it removes that, gets
-    another broker epoch, and a new leader epoch begins, whoever leads (CORRECTNESS E4, E10, T5, I2)."""
+async def test_a_restart_faster_than_the_session_is_another_life(harness: Harness) -> None:
+    """A leader is killed and started again while its old registration still exists: it removes that, gets
+    another broker epoch, and a new leader epoch begins, under any leader (CORRECTNESS E4, E10, T5, I2)."""
     topic = await harness.create_topic([(1, 2, 3)])
     async with workload(topic) as load:
         await load.progress()
@@ -106,7 +106,7 @@ async def intruder(harness: Harness, tmp_path: Path) -> AsyncIterator[Intruder]:
 async def test_a_second_broker_with_the_same_id_refuses_to_start(
     harness: Harness, intruder: Intruder
 ) -> None:
-    """It says whose the id is and what to change, and harms nobody (E10)."""
+    """The message names the owner of the id and what to change; no other broker is affected (E10)."""
     life = await harness.broker_epoch(2)
     said = await intruder.refused(broker_id=2)
     assert f"broker 2 is alive at {harness.cluster.address(2)}" in said

@@ -93,8 +93,10 @@ async def test_records_are_told_where_they_came_went_and_were_copied(harness: Ha
 
 
 @pytest.mark.timeout(180)
-async def test_a_death_is_told_by_brokers_and_controller_until_it_is_mended(harness: Harness) -> None:
-    """Under-replicated and offline partitions, ISR shrinks and expands, elections at who won them, and the
+async def test_a_death_shows_in_the_metrics_of_brokers_and_controller_until_it_is_repaired(
+    harness: Harness,
+) -> None:
+    """Under-replicated and offline partitions, ISR shrinks and expands, elections at the winners, and the
     queue of the dead broker with the age of its oldest request."""
     topic = await harness.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
     victim = (await topic.state()).leader
@@ -118,7 +120,7 @@ async def test_a_death_is_told_by_brokers_and_controller_until_it_is_mended(harn
     await _sum(harness, others, lambda s: s(f"{REPLICAS}isrshrinks_total"), at_least=1)
     elections = sum(each(ELECTIONS) for each in before.values())
     await _sum(harness, others, lambda s: s(ELECTIONS), at_least=elections + 1)
-    # Whoever leads now asked the dead one to follow.
+    # The present leader asked the dead broker to follow.
     waiting = await controller_says(
         harness, lambda s: s("strandline_state_queue_requests", broker=str(victim)) > 0
     )
@@ -152,15 +154,16 @@ async def _sum(
 
 
 @pytest.mark.timeout(180)
-async def test_an_unclean_election_and_its_loss_are_told(harness: Harness) -> None:
-    """The winner counts the election; whoever has to cut what it had counts the records (CORRECTNESS T11)."""
+async def test_an_unclean_election_and_its_loss_are_counted(harness: Harness) -> None:
+    """The winner counts the election; brokers that truncate count the lost records (CORRECTNESS T11)."""
     config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     topic = await harness.create_topic([(1, 2)], config)
     await harness.cluster.kill_broker(2)
     await topic.isr_is(1)
     await produce(harness, topic)
     state = await topic.state()
-    await eventually(lambda: watermark_on_disk(harness, 1, topic) == RECORDS)  # else nobody knows it was
+    # otherwise no broker knows that it was
+    await eventually(lambda: watermark_on_disk(harness, 1, topic) == RECORDS)
     await harness.cluster.kill_broker(1)
     await harness.cluster.start_broker(2)
     led = await topic.led_above(state.leader_epoch)
@@ -174,7 +177,7 @@ async def test_an_unclean_election_and_its_loss_are_told(harness: Harness) -> No
 
 @asynccontextmanager
 async def health_of(address: str, service: str) -> AsyncIterator[asyncio.Queue[int]]:
-    """Every status that the standard health service tells of this name, as it comes."""
+    """Every status that the standard health service sends for this name, in order."""
     told: asyncio.Queue[int] = asyncio.Queue()
 
     async def follow() -> None:

@@ -1,4 +1,5 @@
-"""Elections, ISR changes, resignations and cuts are in `__state_changes`, whoever dies in between."""
+"""Elections, ISR changes, resignations and truncations are in `__state_changes`, even if brokers die in
+between."""
 
 from __future__ import annotations
 
@@ -145,7 +146,7 @@ async def test_an_unclean_election_tells_its_exact_loss(harness: Harness) -> Non
 
 
 async def produce(topic: Topic, count: int) -> None:
-    """As somebody whom no broker remembers."""
+    """Produce like a client that no broker remembers."""
     async with Producer(topic.harness.cluster.bootstrap) as producer:
         for number in range(count):
             await (await producer.send(topic.name, str(number).encode(), partition=0))

@@ -1,4 +1,5 @@
-"""State-change requests over the death of who executes them, and what is left on the disk of who was away."""
+"""State-change requests over the death of the broker that executes them, and the disk of a broker that was
+away."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ async def queue_is_empty(harness: Harness, broker: int, *, deadline_s: float = 3
 
 
 def lives(events: Iterable[StateChangeEvent]) -> dict[str, list[StateChangeEvent]]:
-    """What was told of each request, in the order of the topic."""
+    """The recorded events of each request, in the order of the topic."""
     found: defaultdict[str, list[StateChangeEvent]] = defaultdict(list)
     for event in events:
         if isinstance(event.command, Command):
@@ -58,14 +59,14 @@ async def each_ended_once(reader: Told) -> dict[str, list[StateChangeEvent]]:
 
 
 def folders(harness: Harness, broker: int, topic: str) -> list[Path]:
-    """Of its replicas, whichever incarnation they are of."""
+    """The folders of its replicas, of any incarnation."""
     return list(harness.cluster.data_dir(broker).glob(f"{topic}-*"))
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("point", [point for point in POINTS if point.startswith("state_change.")])
-async def test_a_request_ends_once_wherever_its_broker_dies(harness: Harness, point: str) -> None:
-    """CORRECTNESS Q2: executed again if need be, ended once, told completely."""
+async def test_a_request_ends_once_even_if_its_broker_dies_at_any_step(harness: Harness, point: str) -> None:
+    """CORRECTNESS Q2: executed again if need be, ended once, recorded completely."""
     topic = await harness.create_topic([(1, 2, 3)])
     await POINTS[point](harness, topic, point)
     await harness.heal()

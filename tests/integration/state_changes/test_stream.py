@@ -1,4 +1,4 @@
-"""The lives of state changes as they are read: each step once, whoever dies meanwhile."""
+"""The lives of state changes as they are read: each step once, even if processes die meanwhile."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def asked(cluster: LocalCluster, controller: int) -> AsyncIterator[Callabl
 
 
 async def read_all(stream: Stream[StateChangesQuery, StateChangesAnswer]) -> StateChangesAnswer:
-    """All that the stream tells until it ends, in one answer."""
+    """All records of the stream until it ends, in one answer."""
     events: list[bytes] = []
     offsets: tuple[int, ...] = ()
     async with asyncio.timeout(20):
@@ -108,7 +108,7 @@ class Following:
     """Follows the events of one topic in a task."""
 
     def __init__(self, cluster: LocalCluster, **query: Any) -> None:
-        self.events: list[StateChangeEvent] = []
+        self.events: list[bytes] = []
         self._cluster = cluster
         self._query = query
 
@@ -134,10 +134,11 @@ async def following(cluster: LocalCluster, **query: Any) -> AsyncIterator[Follow
 
 
 @pytest.mark.slow
-async def test_who_follows_gets_each_step_once_in_order_though_controllers_die(
+async def test_a_follower_of_the_stream_gets_each_step_once_in_order_though_controllers_die(
     cluster: LocalCluster, told: Told
 ) -> None:
-    """The next controller goes on at the offsets that came with the last answer; one stops, one is killed."""
+    """The next controller continues at the offsets that came with the last answer; one stops, one is
+    killed."""
     expected = told.put(50)
     async with following(cluster, topic=told.topic) as follower:
         await follower.has(50)
@@ -154,7 +155,7 @@ async def test_who_follows_gets_each_step_once_in_order_though_controllers_die(
 async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_die(
     cluster: LocalCluster, told: Told
 ) -> None:
-    """CORRECTNESS H8: only what is committed is read, so no leader takes back what another one told."""
+    """CORRECTNESS H8: only committed records are read, so no leader contradicts an earlier one."""
     transport = GrpcTransport()
     async with EventReader(
         cluster.bootstrap, STATE_CHANGES_TOPIC, follow=True, transport=transport, clock=SystemClock()
@@ -189,10 +190,10 @@ async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_di
 
 
 @pytest.mark.slow
-async def test_what_happens_to_a_topic_can_be_watched_from_its_creation_to_the_loss_of_its_leader(
+async def test_the_changes_of_a_topic_can_be_watched_from_its_creation_to_the_loss_of_its_leader(
     own: Harness,
 ) -> None:
-    """Seed 002: the entire life of a state change, and who leads why."""
+    """Seed 002: the entire life of a state change, and the reason for each leader."""
     async with following(own.cluster, topic="orders") as follower:
         async with Admin(own.cluster.bootstrap) as admin:
             await admin.create_topic("orders", 1, 3)
@@ -228,8 +229,9 @@ async def test_a_reading_without_follow_ends_with_what_is_there(cluster: LocalCl
         assert [event async for event in admin.state_changes(topic=told.topic)] == expected
 
 
-async def test_a_step_that_was_written_twice_is_told_once(cluster: LocalCluster, told: Told) -> None:
-    """Who cannot know whether a record is in the log writes it again: of one identity the first counts."""
+async def test_a_step_that_was_written_twice_is_returned_once(cluster: LocalCluster, told: Told) -> None:
+    """A writer that cannot know whether a record is in the log writes it again: the first of one identity
+    counts."""
     (first,) = told.put(at_ms=1_000)
     (other,) = told.put(at_ms=1_001)
     told.put_again(first)
@@ -250,7 +252,7 @@ async def test_what_is_no_state_change_is_passed_over(cluster: LocalCluster, tol
 
 
 async def test_filters(cluster: LocalCluster, told: Told) -> None:
-    """By broker, by partition, by time: what is told is what is about it."""
+    """By broker, by partition, by time: only matching events are returned."""
 
     def key(partition: int) -> PartitionKey:
         return PartitionKey(TopicId("cd" * 16), PartitionId(partition))
@@ -379,8 +381,8 @@ async def test_a_stream_ends_with_not_controller_when_its_controller_stops(
     assert isinstance(errors[-1], NotController)
 
 
-async def test_so_many_streams_and_no_more(cluster: LocalCluster, told: Told) -> None:
-    """`state_change_streams_max`; who goes makes room."""
+async def test_the_number_of_streams_is_bounded(cluster: LocalCluster, told: Told) -> None:
+    """`state_change_streams_max`; a stream that ends makes room."""
     async with asked(cluster, await active_controller(cluster)) as ask:
         streams = [await ask(topic=told.topic, follow=True) for _ in range(STREAMS_MAX)]
         for stream in streams:

@@ -1,5 +1,5 @@
-"""The judge of what was told is judged: each check refuses a story that was doctored to break just what it is
-about (CORRECTNESS Q2)."""
+"""Tests of the checks of recorded lives: each check refuses a manipulated record that breaks just its rule
+(CORRECTNESS Q2)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.integration.streams.counting import COMPONENTS
 from tests.waiting import eventually
 
 SETTLE_S: Final = 60.0
-"""For whatever has to happen: the machine may be slow."""
+"""A bound for every wait: the machine may be slow."""
 SESSION_S: Final = 2.0
 
 SETTINGS: Final[Mapping[str, Any]] = {
@@ -39,7 +39,7 @@ _numbers = count(1)
 
 
 class Member:
-    """One process. `told` is what it printed, in its order."""
+    """One process. `told` is what it printed, in order."""
 
     def __init__(self, name: str, process: Forked, log: Path, state: Path) -> None:
         self.name = name
@@ -63,7 +63,7 @@ class Member:
 
     @property
     def roles(self) -> dict[str, str]:
-        """What it does with each of its tasks, as it told last."""
+        """The present role of each of its tasks, by its last report."""
         told = self._last("tasks")
         return dict(told["roles"]) if told else {}
 
@@ -80,7 +80,7 @@ class Member:
         return self.with_role("running")
 
     def roles_ever(self, task: str) -> list[str]:
-        """What it did with one task, in this order."""
+        """The roles of one task, in order."""
         roles: list[str] = []
         for event in self.events("tasks"):
             role = event["roles"].get(task)
@@ -105,7 +105,7 @@ class Member:
         return next((event for event in reversed(self.told) if event["event"] == kind), None)
 
     async def ask(self, question: str, store: str, **facts: Any) -> Any:
-        """What `member.answer` answers. Raises AssertionError with what it raised."""
+        """The answer of `member.answer`. Raises AssertionError with its exception."""
         number = next(self._questions)
         asked = {"ask": question, "number": number, "store": store, **facts}
         self._process.stdin.write(json.dumps(asked).encode() + b"\n")
@@ -132,7 +132,7 @@ class Member:
 
 
 class Application:
-    """What `streaming` hands out."""
+    """Returned by `streaming`."""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ class Feed:
         self._ended.set()
 
     async def goes_on(self, lines: int) -> None:
-        """Return once so many more are written."""
+        """Return once this number of further records is written."""
         enough = self.written + lines
         await self._app.until(lambda: self.written >= enough, f"{lines} more lines are written")
 
@@ -304,7 +304,7 @@ async def feeding(app: Application) -> AsyncIterator[Feed]:
 
 
 async def fill(app: Application, partition: int, users: int) -> None:
-    """A line of each of so many users, to one partition."""
+    """A record of each of this number of users, to one partition."""
     async with Producer(app.cluster.bootstrap) as producer:
         keys = [b"many-%d" % number for number in range(users)]
         values = [b"component-%d" % (number % COMPONENTS_FED) for number in range(users)]

@@ -1,7 +1,7 @@
-"""What the members of these tests compute: how often each user and each component stands in a topic.
+"""The topology of these tests' members: it counts each user and each component in a topic.
 
 A record's key is its user, its value its component. Users are counted where they are read, components behind
-a repartition topic, so that both ways in which a count could be wrong are there.
+a repartition topic, so that both ways in which a count could be wrong are covered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Look = Callable[[Record[str, str]], None]
 
 
 class Padded:
-    """A count that takes as much room as told, so that few keys make a large state."""
+    """A count that is padded to this size, so that few keys make a large state."""
 
     def __init__(self, size: int) -> None:
         self._padding = bytes(max(0, size - COUNT_BYTES))

@@ -1,9 +1,9 @@
-"""What the log says of an application afterwards, and what must hold of it.
+"""Checks of an application's logs after the run.
 
-Each commit of a task is one batch of its changelog: so the changelogs alone tell what was counted after each
-commit, and that is held against the input that the same batch says was read. A record that was counted twice,
-or never, shows in the first batch that has it; a position that goes back shows too. And the events of the
-group tell who had what when. The checks are pure: each returns sentences; none means that all is well.
+Each commit of a task is one batch of its changelog: so the changelogs alone show the counts after each
+commit, which are compared with the input that the same batch claims to have read. A record that was counted
+twice, or never, shows in the first batch that has it; a position that goes back shows too. The events of the
+group have the owners over time. The checks are pure: each returns sentences; none means that all is well.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Commit:
 
 @dataclass(slots=True)
 class History:
-    """What the topics of an application hold, by partition."""
+    """The content of an application's topics, by partition."""
 
     lines: dict[int, list[tuple[bytes, bytes]]] = field(default_factory=lambda: defaultdict(list))
     """User and component, at their offsets."""
@@ -48,9 +48,9 @@ class History:
     users: dict[int, list[Commit]] = field(default_factory=lambda: defaultdict(list))
     components: dict[int, list[Commit]] = field(default_factory=lambda: defaultdict(list))
     counts: list[tuple[bytes, int]] = field(default_factory=list)
-    """What came out: a component and its count."""
+    """The outputs: a component and its count."""
     events: list[dict[str, Any]] = field(default_factory=list)
-    """Of the group."""
+    """The events of the group."""
 
 
 def commit(batch: FetchedBatch, store: str) -> Commit:
@@ -140,7 +140,7 @@ def once(origins: Sequence[bytes]) -> Callable[[int], int]:
 
 
 def state(commits: Iterable[Commit]) -> Counter[bytes]:
-    """What a task that replays these has."""
+    """The state of a task that replays these."""
     counted: Counter[bytes] = Counter()
     for each in commits:
         for key, value in each.counts.items():
@@ -172,8 +172,8 @@ def output_faults(counts: Iterable[tuple[bytes, int]], wanted: Mapping[bytes, in
 def owner_faults(events: Iterable[Mapping[str, Any]]) -> list[str]:
     """No partition has two owners at a time, and no task runs at two members.
 
-    In the order of when it happened, not of when it was told: a member that gives a partition up tells of
-    it when it has time. Of one millisecond, who lets go comes first.
+    In the order in which it happened, not in which it was reported: a member reports a release when it has
+    time. Within one millisecond, a release comes first.
     """
     found: list[str] = []
     owners: dict[str, str] = {}

@@ -23,7 +23,7 @@ from tests.integration.streams.counting import counting
 from tests.waiting import looking
 
 TOLD_EVERY_LOOKS = 10
-"""Lags change all the time; roles are told at once."""
+"""Looks between two reports of lags, which change all the time; roles are reported at once."""
 
 
 def tell(event: str, **facts: Any) -> None:
@@ -31,7 +31,7 @@ def tell(event: str, **facts: Any) -> None:
 
 
 class Watch:
-    """Tells what the application runs and learns, and how far behind what it counts is."""
+    """Reports the running and learned tasks, and the lag of their counts."""
 
     def __init__(self) -> None:
         self._clock = SystemClock()
@@ -56,7 +56,7 @@ class Watch:
 
 
 def answer(app: Streams, question: dict[str, Any]) -> Any:
-    """Raises whatever the store raises."""
+    """Raises the store's exceptions."""
     store = app.store(question["store"])
     match question["ask"]:
         case "get":

@@ -38,10 +38,8 @@ async def test_the_leader_dies_while_a_learner_restores(cluster: LocalCluster, t
         _ = await exactly_once(app)
 
 
-async def test_what_a_killed_member_had_sent_on_is_counted_once(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    """(CORRECTNESS S3, S9) it dies between its outputs and its commit, so who comes next sends them again.
+async def test_outputs_of_a_killed_member_are_counted_once(cluster: LocalCluster, tmp_path: Path) -> None:
+    """(CORRECTNESS S3, S9) it dies between its outputs and its commit, so its successor sends them again.
     Then it comes back with its old store."""
     async with streaming(cluster, tmp_path, commit_interval_ms=400) as app, feeding(app) as feed:
         victim = await app.start()
@@ -61,7 +59,7 @@ async def test_what_a_killed_member_had_sent_on_is_counted_once(
 
 
 async def test_all_members_die_at_once(cluster: LocalCluster, tmp_path: Path) -> None:
-    """The changelogs are the state: members that never saw any of it go on from there."""
+    """The changelogs are the state: members that never saw any of it continue from there."""
     async with streaming(cluster, tmp_path) as app, feeding(app) as feed:
         first = [await app.start(), await app.start()]
         await app.running(*first)

@@ -19,11 +19,11 @@ ROUNDS = 10
 MEMBERS_MAX = 4
 
 
-async def test_whatever_happens_to_members_each_line_is_counted_once(
+async def test_under_any_faults_of_members_each_line_is_counted_once(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """(CORRECTNESS S8, S9) they are started, killed, told to leave, paused and woken in any order, and nobody
-    waits for the group to come to rest in between."""
+    """(CORRECTNESS S8, S9) they are started, killed, asked to leave, paused and woken in any order,
+    without waiting for the group to come to rest in between."""
     async with streaming(cluster, tmp_path, partitions=2, num_standbys=1) as app, feeding(app) as feed:
         await app.running(await app.start())
         mayhem = Mayhem(app, feed, Random(app.id))
@@ -83,7 +83,7 @@ class Mayhem:
         member.signal(signal.SIGCONT)
 
     async def end(self) -> list[Member]:
-        """Wake all; who is left once all that were to leave have gone."""
+        """Wake all; the members that are left once all leaving ones have gone."""
         for member in self._paused:
             member.signal(signal.SIGCONT)
         for member in self._leaving:

@@ -1,4 +1,4 @@
-"""What a member knows of the state: its own, and whose the rest is (docs/use/streams.md)."""
+"""A member's view of the state: its own, and the owner of the rest (docs/use/streams.md)."""
 
 from __future__ import annotations
 

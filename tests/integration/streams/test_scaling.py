@@ -16,14 +16,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 AT_ONCE_S = 10.0
 """Far less than what a member that leaves may take, and far more than it takes."""
 BEHIND_MS_MAX = 2_000
-"""Of lines that are counted while another member learns: on an idle machine it is some 100."""
+"""Bound for the delay of lines that are counted while another member learns: on an idle machine it is some
+100."""
 
 
 async def test_from_one_member_to_three_and_to_two_each_line_is_counted_once(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """(CORRECTNESS S1, S2, S5) tasks move to who learned them, and are not restored again where they arrive;
-    who leaves goes when it has nothing left."""
+    """(CORRECTNESS S1, S2, S5) tasks move to their learners, and are not restored again on arrival; a
+    leaving member goes when it has nothing left."""
     async with streaming(cluster, tmp_path, partitions=3) as app, feeding(app) as feed:
         one = await app.start()
         await app.running(one)
@@ -65,8 +66,8 @@ async def test_a_leave_that_takes_too_long_ends_at_its_deadline(
         _ = await exactly_once(app)
 
 
-async def test_the_last_one_waits_for_nobody_when_it_leaves(cluster: LocalCluster, tmp_path: Path) -> None:
-    """Nobody is there to learn anything; who comes later goes on from where it ended."""
+async def test_the_last_member_leaves_without_waiting(cluster: LocalCluster, tmp_path: Path) -> None:
+    """No other member could learn its tasks; a later one continues from where it ended."""
     async with streaming(cluster, tmp_path) as app, feeding(app) as feed:
         last = await app.start()
         await app.running(last)

@@ -21,7 +21,8 @@ TAKEN_S_MAX = 5.0
 async def test_a_standby_takes_over_without_restoring_everything(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """(CORRECTNESS S2, S4) every task of who is killed goes to who has its copy, and runs a moment later."""
+    """(CORRECTNESS S2, S4) every task of the killed member goes to the member with its copy, and runs a
+    moment later."""
     async with streaming(cluster, tmp_path, num_standbys=1) as app:
         first = await app.start()
         for partition in range(app.partitions):

@@ -1,4 +1,4 @@
-"""What a member finds on its disk after a restart: everything, nothing, or rubbish (docs/use/streams.md)."""
+"""A member's disk after a restart: complete, empty, or garbage (docs/use/streams.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def corrupted(folder: Path) -> None:
 async def test_a_store_that_is_lost_is_made_anew_from_the_changelog(
     cluster: LocalCluster, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
-    """(CORRECTNESS S6) the disk is a cache: whatever happens to it, every line is counted once."""
+    """(CORRECTNESS S6) the disk is a cache: with any content, every line is counted once."""
     async with streaming(cluster, tmp_path, partitions=1, state_bytes=2_000) as app:
         first = await app.start()
         await fill(app, 0, USERS)

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 async def test_an_owner_that_wakes_after_its_session_extends_no_changelog(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """(CORRECTNESS S8) it had read lines that it did not commit; others have counted them since. Nothing of
-    it gets into a changelog, and it goes on as a member like any other."""
+    """(CORRECTNESS S8) it had read lines that it did not commit; others have counted them since. None of
+    it gets into a changelog, and it continues as a normal member."""
     async with streaming(cluster, tmp_path) as app, feeding(app) as feed:
         members = [await app.start(), await app.start()]
         await app.running(*members)

@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 READ_MS = 200
 EVENTS_S = 10.0
-"""A member tells of its partitions when it has time."""
+"""How long a member may take to report its partitions."""
 
 
 async def exactly_once(app: Application) -> judge.History:
@@ -32,7 +32,7 @@ async def exactly_once(app: Application) -> judge.History:
 
 
 async def one_owner(app: Application) -> bool:
-    """Raises AssertionError only at the caller's deadline: what was told late may explain what was told."""
+    """Raises AssertionError only at the caller's deadline: a late report may explain an earlier one."""
     found = judge.owner_faults(await events(app))
     if found:
         print("\n".join(found[:20]))
@@ -53,7 +53,7 @@ async def committed(app: Application) -> None:
 
 
 async def events(app: Application) -> list[dict[str, object]]:
-    """What the group told so far."""
+    """The group's events so far."""
     partition = TopicPartition(GROUP_EVENTS_TOPIC, 0)
     found: list[dict[str, object]] = []
     async with Consumer(app.cluster.bootstrap, offset_reset="earliest") as consumer:
@@ -109,7 +109,7 @@ class Reading:
             history.counts += [(r.key or b"", INTEGER.decode(r.value or b"")) for r in records]
 
     def _all_read(self, ends: dict[TopicPartition, int]) -> bool:
-        """By what the last commits say. A commit comes after what was written because of it."""
+        """True by the last commits. A commit comes after the outputs that belong to it."""
         stages = ((self._app.lines, self.history.users), (self._app.repartition, self.history.components))
         return all(
             _read(commits[name.partition], name) >= ends[name]

@@ -1,4 +1,4 @@
-"""A cluster whose ZooKeeper is three servers, so that their leader can be killed and nobody has to wait."""
+"""A cluster whose ZooKeeper is three servers, so that their leader can be killed without an outage."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Ensemble(ZooKeeperProcess):
         return all(server.alive for server in self.servers)
 
     def start(self) -> Process:
-        """Those that do not run; returns the process of the first."""
+        """Start the servers that do not run; returns the process of the first."""
         for number, server in enumerate(self.servers, 1):
             if not server.alive:
                 (server.directory / "data").mkdir(parents=True, exist_ok=True)

@@ -72,7 +72,7 @@ class Harness:
         await topic.settled()
         return topic
 
-    # --- who is alive --------------------------------------------------------------------------
+    # --- live processes ------------------------------------------------------------------------
 
     async def live(self) -> dict[BrokerId, Registration]:
         """The registrations, as ZooKeeper has them."""
@@ -95,7 +95,7 @@ class Harness:
         return self.cluster.log_path(broker).read_text(errors="replace")
 
     async def heal(self) -> None:
-        """Start, wake and disarm whatever a test left dead, paused or armed."""
+        """Start, wake and disarm every process that a test left dead, paused or armed."""
         if self._has("zookeeper"):
             if not self.running(1, "zookeeper"):
                 await self.cluster.start_zookeeper()
@@ -161,7 +161,7 @@ class Topic:
     # --- what the brokers say ------------------------------------------------------------------
 
     async def end(self, partition: int = 0) -> tuple[int, int]:
-        """(HW, LEO) once the leader of record tells them."""
+        """(HW, LEO) once the leader of record reports them."""
 
         async def found() -> tuple[int, int] | None:
             leader = (await self.state(partition)).leader
@@ -194,7 +194,7 @@ class Topic:
         return found
 
     async def differences(self) -> list[str]:
-        """What differs between replicas below the HW, and damage in their files. At rest: nothing."""
+        """The differences between replicas below the HW, and damage in their files. At rest: none."""
         found: list[str] = []
         for number, replicas in enumerate(self.assignment):
             watermark, _ = await self.end(number)

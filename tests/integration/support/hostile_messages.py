@@ -93,7 +93,7 @@ class Hostile:
                 return bytes(spoilt)
             case 1:
                 return random.randbytes(random.choice((1, 100, 100_000)))
-            case 2:  # a repeated field of more empty elements than anybody needs
+            case 2:  # a repeated field of more empty elements than any request needs
                 return self._many_empty(message) or data
             case _:
                 return data

@@ -1,9 +1,9 @@
-"""What `__state_changes` told of a whole run, and what must hold of it.
+"""The records in `__state_changes` of a whole run, and their checks.
 
 A request has one life and one end (CORRECTNESS Q2), an epoch one election, and each change of an ISR begins
 where the one before it ended. The checks are pure: each returns sentences that name the request or the
-partition; none means that the story is sound. `judged` holds a cluster against them at its end, once its
-brokers are whole and their queues empty.
+partition; none means that the records are sound. `judged` checks a cluster at its end, once its brokers are
+whole and their queues empty.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SETTLE_S_MAX = 60.0
 SHOWN = 20
 
 _FACTS = frozenset({*Command, Happening.ELECT_LEADER, Happening.RESIGN_LEADER, Happening.CHANGE_ISR})
-"""Of these all records of one identity are alike: one compare-and-set decided what they say."""
+"""Commands of which all records of one identity are equal: one compare-and-set decided their content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Present:
 
 @dataclass(slots=True)
 class Story:
-    """Everything that was told, in the order of the topic, repeats too; and how it ended."""
+    """All records, in the order of the topic, with repetitions; and the final state."""
 
     records: list[StateChangeEvent] = field(default_factory=list)
     waiting: dict[str, str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def faults(story: Story) -> list[str]:
 
 
 def contradicted(records: Iterable[StateChangeEvent]) -> list[str]:
-    """What was told twice, and not alike."""
+    """Records of one identity that differ."""
     first: dict[tuple[str, str], StateChangeEvent] = {}
     return [
         f"{event.id} was told as {first[event.identity]}, then as {event}"
@@ -107,7 +107,7 @@ def _lives(events: Iterable[StateChangeEvent]) -> Mapping[str, Sequence[StateCha
 
 
 def unfinished(events: Iterable[StateChangeEvent]) -> list[str]:
-    """Requests that nobody asked for, that have no end, or more than one."""
+    """Requests that were never made, that have no end, or more than one."""
     found = []
     for request, life in _lives(events).items():
         states = {event.state for event in life}
@@ -139,17 +139,18 @@ def out_of_order(events: Iterable[StateChangeEvent]) -> list[str]:
 
 
 def usurped(events: Iterable[StateChangeEvent]) -> list[str]:
-    """Epochs with no election or two, and deeds in an epoch of who did not win it."""
+    """Epochs with no election or two, and actions in an epoch by a broker that did not win it."""
     return _said(leader_epochs.not_elected(leader_epochs.epochs_in(events)))
 
 
 def disconnected(events: Iterable[StateChangeEvent]) -> list[str]:
-    """Changes of an ISR that do not begin where the one before ended: something in between was not told."""
+    """Changes of an ISR that do not begin where the one before ended: a change in between was not
+    recorded."""
     return _said(leader_epochs.disconnected(leader_epochs.epochs_in(events)))
 
 
 def elected_out_of_sync(events: Iterable[StateChangeEvent]) -> list[str]:
-    """Elections, none of them unclean, of who was not in the last ISR, or that let somebody into it
+    """Elections, none of them unclean, of brokers that were not in the last ISR, or that added one to it
     (CORRECTNESS E2, I1)."""
     return _said(leader_epochs.elected_out_of_sync(leader_epochs.epochs_in(events)))
 
@@ -162,7 +163,7 @@ def _said(found: Iterable[Finding]) -> list[str]:
 
 
 def untold(events: Iterable[StateChangeEvent], present: Collection[Present]) -> list[str]:
-    """What stands in an `isr` znode, and is in no record."""
+    """Events in an `isr` znode that are in no record."""
     events = list(events)
     identities = {event.identity for event in events}
     told_reigns = leader_epochs.epochs_in(events)
@@ -243,7 +244,7 @@ async def present(harness: Harness) -> list[Present]:
 
 
 async def judge(harness: Harness, *, deadline_s: float = SETTLE_S_MAX) -> Story:
-    """Wait until all of the cluster's story is told, and hold it against the rules."""
+    """Wait until all of the cluster's events are recorded, and check them."""
     story, found = Story(), ["nothing was read"]
 
     async def sound() -> bool:

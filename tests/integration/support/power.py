@@ -29,7 +29,8 @@ async def lose_power(topic: Topic, broker: int, *, kept: float) -> dict[str, Any
 
 
 async def lose_power_everywhere(harness: Harness) -> dict[int, dict[str, Any]]:
-    """Kill all brokers at once; the settings with which each comes back. What to tear is the caller's."""
+    """Kill all brokers at once; returns the settings with which each comes back. The caller decides what
+    to tear."""
     cluster = harness.cluster
     async with asyncio.TaskGroup() as kills:
         for broker in cluster.broker_ids:

@@ -39,7 +39,7 @@ class Ended(Exception):
 
 
 class Brokers:
-    """One channel to each broker of a cluster, whoever lives."""
+    """One channel to each broker of a cluster, live or dead."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._channels = {
@@ -72,7 +72,7 @@ class Brokers:
         return answer.topics[0].partitions if answer.topics else ()
 
     async def latest(self, broker: int, name: TopicPartition) -> log_pb2.ListedOffset | None:
-        """What this broker says of the partition's end; None if it does not answer."""
+        """This broker's answer about the partition's end; None if it does not answer."""
         wanted = log_pb2.ListOffsetsPartition(topic=name.topic, partition=name.partition, timestamp_ms=LATEST)
         request = log_pb2.ListOffsetsRequest(partitions=[wanted])
         try:
@@ -152,7 +152,7 @@ class FetchStream:
     async def fetch(
         self, offset: int, *, leader_epoch: int = -1, wait_ms: int = FETCH_WAIT_MS
     ) -> log_pb2.FetchedPartition | None:
-        """One answer; None if it holds no news. Raises Ended, also if the broker hangs."""
+        """One answer; None if it is empty. Raises Ended, also if the broker hangs."""
         wanted = log_pb2.FetchPartition(
             topic=self._name.topic,
             partition=self._name.partition,

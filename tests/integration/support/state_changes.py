@@ -1,4 +1,4 @@
-"""What `__state_changes` tells of a cluster, and what ZooKeeper showed meanwhile."""
+"""The records of a cluster in `__state_changes`, and what ZooKeeper showed meanwhile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Told:
         self._consumer = consumer
         self.events: list[StateChangeEvent] = []
         self.again: list[StateChangeEvent] = []
-        """Records of what was told already."""
+        """Repetitions of earlier records."""
         self._seen: dict[tuple[str, str], StateChangeEvent] = {}
 
     async def read_on(self) -> None:
@@ -52,7 +52,7 @@ class Told:
     async def until(
         self, wanted: Callable[[StateChangeEvent], bool], *, count: int = 1, what: str
     ) -> list[StateChangeEvent]:
-        """The events that are wanted, once there are so many."""
+        """The wanted events, once there are this number of them."""
 
         async def found() -> list[StateChangeEvent]:
             await self.read_on()
@@ -86,7 +86,7 @@ class Told:
             raise AssertionError(f"not in {STATE_CHANGES_TOPIC}: {await missing()}") from None
 
     def once(self) -> None:
-        """No epoch has two elections, and what a trail told again was told alike."""
+        """No epoch has two elections, and repeated events of a trail are equal."""
         for event in self.again:
             if event.command in (Happening.ELECT_LEADER, Happening.RESIGN_LEADER, Happening.CHANGE_ISR):
                 assert event == self._seen[event.identity]
@@ -116,7 +116,7 @@ class Witness:
         self._harness = harness
         self._names = [*names, RECORDS]
         self.leaders: dict[tuple[TopicPartition, int], int] = {}
-        """Each epoch that there was, and who led in it."""
+        """Each epoch and its leader."""
         self.trails: dict[tuple[str, str], StateChangeEvent] = {}
         """Each event that was in a trail."""
 

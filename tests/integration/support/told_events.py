@@ -63,7 +63,7 @@ class Told:
         return events
 
     def put_again(self, event: StateChangeEvent) -> None:
-        """As who cannot know whether it is in the log."""
+        """Write it again, like a writer that cannot know whether it is in the log."""
         self._writer.put(event_key(event), event_value(event), event.at_ms)
 
     def put_raw(self, value: bytes) -> None:

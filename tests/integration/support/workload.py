@@ -205,7 +205,7 @@ class Workload:
         return Ends(list(_of(Acked, self._sent)), list(_of(Failed, self._sent)))
 
     async def _read_all(self, ends: dict[TopicPartition, int]) -> Reading:
-        """What a fresh consumer finds, from the beginning to the high watermark."""
+        """The records that a fresh consumer finds, from the beginning to the high watermark."""
         fresh = Reading("fresh consumer", self.topic.partitions)
         async with self._consumer() as consumer:
 

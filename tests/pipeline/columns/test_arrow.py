@@ -1,4 +1,4 @@
-"""Arrow columns of batches are what `FetchedBatch.columns` says, for whatever bytes."""
+"""Arrow columns of batches are equal to `FetchedBatch.columns`, for any bytes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rows_in(table: pa.RecordBatch) -> list[tuple[Any, ...]]:
 
 
 def outcome(make: Any) -> Any:
-    """What it returns, or what it raises, which is the same if class and words are."""
+    """The result, or the error, which counts as the same if class and message are."""
     try:
         return make()
     except StrandlineError as error:
@@ -132,7 +132,8 @@ def test_any_batches_have_the_rows_that_their_columns_say(
 def test_damaged_records_are_corrupt_exactly_where_columns_finds_them_so(
     batches: list[FetchedBatch], draw: st.DataObject
 ) -> None:
-    """Whatever byte of the records or number of the header is another: no row is made up, none kept back."""
+    """For a change of any byte of the records or number of the header: no row is invented, none is
+    missing."""
     which = draw.draw(st.integers(0, len(batches) - 1))
     _, header, data, _ = batches[which]
     body = bytearray(data[header.position + HEADER_BYTES : header.end])

@@ -1,4 +1,4 @@
-"""Who writes what, as brokers are told."""
+"""The identities of writers, as brokers see them."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def test_batches_of_a_partition_follow_each_other_under_one_producer_id_until_it
 
 
 def test_an_identity_is_the_same_in_every_process_and_version() -> None:
-    """A query that was stopped is repeated by whatever is installed then."""
+    """A query that was stopped may be repeated by any later version."""
     assert identity_of("9b7c", 3, 40_000) == ProducerIdentity(6_270_022_858_667_936_933, 7_232)

@@ -1,4 +1,4 @@
-"""What conditions say of where rows can be."""
+"""The bounds that conditions set for the position of rows."""
 
 from __future__ import annotations
 

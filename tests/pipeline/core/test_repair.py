@@ -1,4 +1,4 @@
-"""What is known of a log, and which rows are taken for written."""
+"""The known part of a log, and the rows that count as written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sink is asked for, and what it says of that which it does not do."""
+"""The options of the sink, and its refusals."""
 
 from __future__ import annotations
 

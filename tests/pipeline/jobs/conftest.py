@@ -20,7 +20,7 @@ QUICK = {
 
 @pytest.fixture(autouse=True)
 def quick(spark: SparkSession) -> Iterator[None]:
-    """For one test; the session is everybody's."""
+    """For one test; all tests share the session."""
     before = {name: spark.conf.get(name) or "" for name in QUICK}
     for name, value in QUICK.items():
         spark.conf.set(name, value)

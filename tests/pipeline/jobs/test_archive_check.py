@@ -1,4 +1,4 @@
-"""What tells an archive from its topic, on rows that a test made up."""
+"""The differences of an archive from its topic, on rows that a test made up."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_only_what_both_should_have_is_compared(spark: SparkSession) -> None:
 def compared(
     spark: SparkSession, kept: list[dict[str, Any]], topic: list[dict[str, Any]], **logs: Any
 ) -> archive_check.Check:
-    """An archive up to offset 6 of partition 0, of a topic that begins at 3 and goes on."""
+    """An archive up to offset 6 of partition 0, of a topic that begins at 3 and continues."""
     facts = {"topic_id": "id", "compacted": False, "starts": {0: 3, 1: 0}, "ends": {0: 90, 1: 0}, **logs}
     sides = [archive_check.hashed(rows(spark, *side)) for side in (kept, topic)]
     return archive_check.compared(sides[0], sides[1], archive_check.Logs(**facts), {0: 6, 1: 0})

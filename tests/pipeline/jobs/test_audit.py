@@ -1,4 +1,4 @@
-"""What Spark finds in histories and logs is what the reference finds in them."""
+"""Spark finds the same in histories and logs as the reference."""
 
 from __future__ import annotations
 

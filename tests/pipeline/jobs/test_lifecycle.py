@@ -1,4 +1,4 @@
-"""What is said of requests, from records that a test made up."""
+"""The report about requests, from records that a test made up."""
 
 from __future__ import annotations
 

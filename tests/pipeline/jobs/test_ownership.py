@@ -1,4 +1,4 @@
-"""What is said of owners and rebalances, from events that a test made up."""
+"""The report about owners and rebalances, from events that a test made up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark says of owners is what `strandline.auditing.ownership` says in memory."""
+"""Spark's report about owners equals that of `strandline.auditing.ownership` in memory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def story(random: Random, group: str) -> list[Told]:
 
 
 def in_memory(told: Sequence[Told]) -> list[GroupEvent]:
-    """Of equal events the first."""
+    """The first of equal events."""
     once = {repr(sorted(fields.items())): (fields, told_ms) for fields, told_ms in reversed(told)}
     return [
         GroupEvent(

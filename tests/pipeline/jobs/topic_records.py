@@ -36,5 +36,5 @@ def as_records(spark: SparkSession, values: Iterable[tuple[Mapping[str, Any] | b
 
 
 def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
-    """What is in these columns, in the frame's order."""
+    """The values of these columns, in the frame's order."""
     return [tuple(row) for row in frame.select(*columns).collect()]

@@ -1,4 +1,4 @@
-"""What a driver finds out of topics and logs, from brokers in memory that may be behind."""
+"""A driver's facts about topics and logs, from brokers in memory that may be behind."""
 
 from __future__ import annotations
 

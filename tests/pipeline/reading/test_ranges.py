@@ -179,8 +179,8 @@ async def test_another_topic_of_the_name_is_a_loss_and_not_read(world: LogWorld,
 async def test_a_topic_that_is_created_again_in_the_middle_gives_nothing_to_the_range(
     world: LogWorld, reader: RangeReader, behind: bool
 ) -> None:
-    """Its leader is fetched from as the partition's next one: only the epoch of its batches tells. A broker
-    that has not heard of that epoch says that the topic is the old one, and is not believed."""
+    """The new leader is fetched from as the partition's next one: only the epoch of its batches shows the
+    difference. A broker that does not know that epoch yet reports the old topic, and is not believed."""
     (old,) = world.create("t")
     old.write(10)
     await reader.begin(part(0, 30), timeout_s=10, fail_on_data_loss=True)

@@ -25,7 +25,7 @@ Offset = dict[str, Any]
 
 
 class Query:
-    """What Spark does: it asks for the end of a batch, writes it down, reads the batch, and goes on."""
+    """Plays Spark: it requests the end of a batch, writes it down, reads the batch, and continues."""
 
     def __init__(self, world: LogWorld, **options: str) -> None:
         self._world = world

@@ -27,7 +27,7 @@ def counted(records: Sequence[RecordFields]) -> Counter[bytes | None]:
 
 
 def drawn_attempt(data: st.DataObject, world: World, numbers: Sequence[int]) -> Attempt:
-    """The same rows, in an order of its own, cut at places of its own, dated by itself."""
+    """The same rows, in another order, in other batches, with other times."""
     rows = rows_of(data.draw(st.permutations(numbers)), data.draw(st.sampled_from([1_000, 2_000])))
     first = data.draw(st.integers(0, len(rows)))
     calm = data.draw(st.booleans())
@@ -100,8 +100,8 @@ def test_an_attempt_that_is_killed_after_any_of_its_steps_is_completed_by_the_ne
     assert second.writer.end().unmatched == 0
 
 
-def test_a_batch_with_the_same_numbers_and_other_rows_is_not_taken_for_ones_own() -> None:
-    """(CORRECTNESS P2) Brokers answer for it as if it were: only its bytes tell."""
+def test_a_batch_with_the_same_numbers_and_other_rows_is_not_taken_for_its_own() -> None:
+    """(CORRECTNESS P2) Brokers answer as if it were: only its bytes show the difference."""
     world = World()
     one = Attempt(world, [rows_of([0, 1], 1_000)], bytes_max=500)
     two = Attempt(world, [rows_of([1, 2], 1_000)], bytes_max=500)
@@ -150,8 +150,8 @@ def test_an_attempt_that_brokers_forget_meanwhile_still_writes_each_row_once(for
     assert counted(world.records()) == counted(rows_of([0, 1, 2, 3, 4, 5], 0))
 
 
-def test_who_was_forgotten_and_is_refused_looks_back_behind_what_it_wrote_itself() -> None:
-    """Numbers may have begun anew since, and the records before that are to be known, too."""
+def test_a_forgotten_attempt_that_is_refused_looks_back_behind_its_own_records() -> None:
+    """Numbers may have begun anew since, and the records before that must be found, too."""
     world = World()
     one, other = (Attempt(world, [rows_of([0, 1, 2, 3], 1_000)], bytes_max=110) for _ in range(2))
     for _ in range(3):  # up to where it has the first answer and not sent the next batch
@@ -178,8 +178,8 @@ def test_times_are_compared_where_rows_have_them_and_not_where_they_were_only_da
         assert len(world.records()) == expected
 
 
-def test_where_all_that_was_written_is_deleted_the_rows_are_written_again() -> None:
-    """Nobody can say where they ended: so they go under another identity, which repeats find again."""
+def test_if_all_written_records_are_deleted_the_rows_are_written_again() -> None:
+    """Their end is unknown: so they are written under another identity, which repeats find again."""
     world = World()
     Attempt(world, [rows_of([0, 1], 1_000)], bytes_max=110).finish(world)
     world.lose(2)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def breaking(world: World) -> Iterator[None]:
-    """What the server leaves out instead is in `Truth.relaxed`."""
+    """The checks that the server omits instead are in `Truth.relaxed`."""
     with pytest.MonkeyPatch.context() as patches:
         _observe(patches, world)
         match world.broken:

@@ -1,8 +1,8 @@
-"""A broker of the walk: the real session with all it owns, over logs that are only there or not.
+"""A broker of the walk: the real session with all its parts, over logs that only exist or not.
 
-Real are the queue of requests and its execution, elections, leaderships with their reassignments, handovers,
-balancing, notices, the reconciler. A log has no records: who fetches has everything. The disk survives a
-crash; what was in memory does not.
+The queue of requests and its execution, elections, leaderships with their reassignments, handovers,
+balancing, notices and the reconciler are real. A log has no records: a replica that fetches has everything.
+The disk survives a crash; memory does not.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _settings(broker: BrokerId) -> BrokerSettings:
 
 @dataclass(slots=True)
 class Stored:
-    """What lies in a replica's folder."""
+    """The content of a replica's folder."""
 
     name: TopicPartition
     config: TopicConfig
@@ -73,7 +73,7 @@ class Folders(MemoryFiles):
 
 @dataclass(slots=True)
 class Disk:
-    """What a broker keeps when it dies. Fulfils as much of `DataFolder` as its session asks for."""
+    """The part of a broker that survives its death. Fulfils as much of `DataFolder` as its session needs."""
 
     broker_id: BrokerId
     replicas: dict[PartitionKey, Stored] = field(default_factory=dict)
@@ -208,12 +208,12 @@ class Flow:
     leader: BrokerId
     epoch: LeaderEpoch
     leadership: Leadership | None = None
-    """Who heard of it."""
+    """The leadership that received the subscription."""
     refused: bool = False
 
 
 class Session(BrokerSession):
-    """The real one, but that following is told, and not done over streams."""
+    """The real one, except that following is simulated, without streams."""
 
     def __init__(self, process: BrokerProcess, coordination: SimulatedSession) -> None:
         manager, endpoint = process.manager, Endpoint(process.id, "host", 1)
@@ -257,7 +257,7 @@ class Session(BrokerSession):
             self._stopped(flow)
 
     def fetch(self) -> None:
-        """Each flow tells its leader where it is, and hears if that one leads no more."""
+        """Each flow reports its position to its leader, and ends if that one no longer leads."""
         for flow in list(self.flows.values()):
             leader = self._process.world.brokers[flow.leader].manager_if_up()
             if leader is not None and self.flows.get(flow.replica.key) is flow:
@@ -343,6 +343,6 @@ class BrokerProcess:
             self.session.stop_all()
 
     def failure(self) -> BaseException | None:
-        """What it died of, if it did by itself."""
+        """The error that ended it, if it was not killed."""
         task = self._task
         return task.exception() if task is not None and task.done() else None

@@ -1,4 +1,4 @@
-"""A controller of the walk: the real one, all of it, but for where it tells what it did."""
+"""A controller of the walk: the real one, complete, except for the recorder of its events."""
 
 from __future__ import annotations
 

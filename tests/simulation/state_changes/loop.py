@@ -1,7 +1,7 @@
-"""An event loop whose time passes only when it is told to, and which stops when nothing is ready.
+"""An event loop whose time passes only when a test says so, and which stops when nothing is ready.
 
-Everything that runs on it is ordinary asyncio code; in which order the outside world answers it, and when
-its timers are due, is for whoever turns the loop.
+Everything that runs on it is ordinary asyncio code; the caller that turns the loop decides in which order the
+outside world answers, and when timers are due.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.now = 0.0
         self.failures: list[str] = []
-        """What nobody awaits and failed."""
+        """Failures of tasks that are not awaited."""
         self._idle = _Idle(self.stop)
         super().__init__(self._idle)
         self.set_exception_handler(lambda _, context: self.failures.append(str(context)))
@@ -48,7 +48,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """What would go to a thread happens at once."""
+        """Work for a thread is done at once."""
         future = self.create_future()
         try:
             future.set_result(func(*args))
@@ -57,7 +57,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     def turn(self) -> None:
-        """Run whatever is ready, and what that makes ready."""
+        """Run every ready callback, and those that become ready by it."""
         self._idle.rounds = 0
         self.run_forever()
 

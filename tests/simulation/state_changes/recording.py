@@ -12,7 +12,8 @@ from tests.simulation.state_changes.truth import Truth
 
 
 class Recording:
-    """One process's, the controller's too. What `keep` is told lies in `outbox`, if there is one."""
+    """The recorder of one process, also of the controller. Events given to `keep` are in `outbox`, if
+    there is one."""
 
     def __init__(self, truth: Truth) -> None:
         self.under_way: deque[tuple[Sequence[StateChangeEvent], OnRecorded | None]] = deque()
@@ -28,7 +29,7 @@ class Recording:
         self.outbox.record_durably(events)
 
     async def meet(self, brokers: object) -> None:
-        """What the controller's is told."""
+        """Handle an event of the controller's."""
 
     async def close(self) -> None:
         """The same."""
@@ -41,7 +42,7 @@ class Recording:
             told(True)
 
     def write_unheard(self) -> None:
-        """It got into the log, and its teller is gone."""
+        """It reached the log, and its writer is gone."""
         events, _ = self.under_way.popleft()
         self._truth.recorded(events)
 

@@ -1,4 +1,4 @@
-"""The rules that a walk may be told to break, one at a time, to prove that it would notice."""
+"""The rules that a walk may break, one at a time, to prove that it would notice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from enum import Enum
 
 
 class Rule(Enum):
-    """What keeps requests and replicas in order. Most values name their row of docs/correctness.md."""
+    """The rules that keep requests and replicas in order. Most values name their row of
+    docs/correctness.md."""
 
     TOPIC_ID = "Q1: a request means one incarnation of a topic"
     INCARNATION = "Q1, E6: a write to the znodes of a topic says which incarnation it means"

@@ -1,6 +1,7 @@
-"""What really happened, seen from outside: each write as the server takes it, each record, each removal.
+"""The events as they really happened, seen from outside: each write as the server takes it, each record, each
+removal.
 
-Nothing here is known to a broker or a controller. A Violation says which rule was broken.
+No broker or controller knows this. A Violation says which rule was broken.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def check(holds: bool, rule: str, *seen: object) -> None:
 
 
 class Truth:
-    """Fulfils `Observer`. Violations are kept, for who breaks a rule may be deep in somebody's task."""
+    """Fulfils `Observer`. Violations are kept, because a task deep in the code under test may cause them."""
 
     def __init__(self, broken: Rule | None) -> None:
         self.violations: list[Violation] = []

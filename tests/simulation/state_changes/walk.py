@@ -11,7 +11,8 @@ from tests.simulation.state_changes.world import BROKERS, TOPICS, World
 
 WARM_UP_ROUNDS = 30
 TIMES_S = (1 / 64, 1 / 16, 1 / 8, 1 / 4, 1.0)
-"""Their sums are exact: a timer that is due but for a rounding would be for ever, as time stands still."""
+"""Their sums are exact: a timer that misses its time by a rounding error would wait forever, as time does
+not move."""
 
 
 class Walk:
@@ -52,7 +53,7 @@ class Walk:
         self.world.heal()
 
     def begin(self) -> None:
-        """Everybody is there, and a topic."""
+        """All processes run, and there is a topic."""
         world = self.world
         world.answer_all()
         for _ in range(WARM_UP_ROUNDS):
@@ -62,7 +63,7 @@ class Walk:
             world.answer_all()
         world.create(TOPICS[0], (1, 2, 3), (2, 3, 1))
 
-    # --- what goes on by itself ----------------------------------------------------------------
+    # --- background work -----------------------------------------------------------------------
 
     def answer(self) -> None:
         """A few requests of one session are taken, or answers and events of it arrive."""
@@ -135,7 +136,8 @@ class Walk:
         if not living:
             return
         process = self.random.choice(living)
-        for _ in range(self.random.choice((0, 0, 1, 3))):  # what got into the log, and its teller heard not
+        # events that reached the log without the writer's knowledge
+        for _ in range(self.random.choice((0, 0, 1, 3))):
             if process.recording.under_way:
                 process.recording.write_unheard()
         self.world.die(process, self.random.choice((0, 0, 1, 2, 100)))

@@ -37,7 +37,7 @@ ANSWERS_MAX: Final = 20_000
 
 
 class World:
-    """See the module. Whoever uses it calls `open` first and `close` last."""
+    """See the module. Callers call `open` first and `close` last."""
 
     def __init__(self, broken: Rule | None = None) -> None:
         self.broken = broken
@@ -87,7 +87,7 @@ class World:
     # --- one thing happens ---------------------------------------------------------------------
 
     def act(self, action: Callable[[], object], *, quietly: bool = False) -> None:
-        """Do this on the loop, and everything that follows from it by itself."""
+        """Do this on the loop, and everything that follows from it."""
         raised: list[BaseException] = []
 
         def guarded() -> None:
@@ -140,7 +140,7 @@ class World:
     # --- what is asked of the controller ---------------------------------------------------------
 
     def ask(self, request: Request) -> bool:
-        """Of whichever believes to be active; False if none does."""
+        """Call the controller that believes to be active; False if there is none."""
         for controller in self.controllers.values():
             if controller.active is not None:
                 self.act(lambda controller=controller: controller.ask(request))  # type: ignore[misc]
@@ -170,7 +170,7 @@ class World:
     # --- healing -------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """All live, all answer at once; then everything has to be as it should be, in bounded time."""
+        """All live, all answer at once; then the cluster must reach its normal state in bounded time."""
         for session in self.orphans():
             self.act(session.close_at_server)
         for process in self.processes:
@@ -207,7 +207,7 @@ class World:
         raise Violation("it never comes to rest")
 
     def what_is_wrong(self) -> str:
-        """The first thing that is not as it should be once all has healed; empty if nothing is."""
+        """The first deviation from the normal state after healing; empty if there is none."""
         nodes = self.zookeeper.tree.nodes
         for process in self.brokers.values():
             if not process.serving:
@@ -216,7 +216,8 @@ class World:
             for folder in (znodes.STATE, znodes.ELECTIONS):
                 if path.startswith(f"{folder}/") and path.count("/") == 4:
                     return f"{path} waits"
-            # A topic's folder of reassignments may stay: who removes its last child does what it can.
+            # A topic's folder of reassignments may stay: the writer that removes its last child removes it
+            # only if it can.
             if path.startswith(f"{znodes.REASSIGNED}/") and path.count("/") == 4:
                 return f"{path} stands"
             if path.startswith(f"{znodes.DELETE_TOPICS}/"):

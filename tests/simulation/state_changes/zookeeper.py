@@ -1,8 +1,8 @@
-"""A ZooKeeper that answers when it is told to: one tree, sessions whose requests wait to be taken.
+"""A ZooKeeper that answers when a test says so: one tree, sessions whose requests wait to be taken.
 
-A session's requests are taken and answered in their order, as a server does; those of different sessions
-in any. A connection that breaks takes with it what was under way: the server had taken the first few of
-these requests, and not the others.
+A session's requests are taken and answered in their order, as by a server; those of different sessions in any
+order. A connection that breaks takes the requests in flight with it: the server had taken the first few of
+them, and not the others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Observer(Protocol):
     """Sees each write as the server takes it."""
 
     def relaxed(self, operations: Sequence[Operation]) -> Sequence[Operation]:
-        """What the server makes of these: a broken rule may be a check that it leaves out."""
+        """The server's version of these operations: a broken rule may be a check that it omits."""
         ...
 
     def before(self, session: SimulatedSession, operations: Sequence[Operation]) -> None: ...
@@ -54,7 +54,7 @@ class _Fate(Enum):
 class _Waiting:
     future: asyncio.Future[_Fate]
     write: Callable[[], object] | None
-    """What the server does when it takes it; None for a read, and for an answer."""
+    """The server's action when it takes it; None for a read, and for an answer."""
 
 
 class SimulatedZooKeeper:
@@ -81,7 +81,7 @@ class SimulatedSession(MemorySession):
         super().__init__(tree, session_id)
         self.owner = owner
         self.events: dict[str, Callable[[list[str]], None]] = {}
-        """Watches that fired, by path, whose listeners were not told yet."""
+        """Watches that fired, by path, whose listeners have not been called yet."""
         self._observer = observer
         self._waiting: deque[_Waiting] = deque()
         self._watched: dict[str, Callable[[list[str]], None]] = {}
@@ -108,7 +108,7 @@ class SimulatedSession(MemorySession):
             listener(self._tree.children(path))
 
     def disconnect(self, taken: int) -> None:
-        """The server had taken so many of the requests under way."""
+        """The server had taken this number of the requests in flight."""
         if self.state is not LinkState.CONNECTED:
             return
         self._change_link(LinkState.SUSPENDED)
@@ -117,7 +117,7 @@ class SimulatedSession(MemorySession):
             self._decide(each, _Fate.LOST_AFTER if number < taken else _Fate.LOST_BEFORE)
 
     def connect(self) -> None:
-        """Again. Watches are set anew, and tell what there is."""
+        """Connect again. Watches are set anew, and report the present state."""
         if self._expired:
             self.learn_end()
         elif self.state is LinkState.SUSPENDED:
@@ -130,7 +130,7 @@ class SimulatedSession(MemorySession):
         self._tree.expire(self.session_id)
 
     def close_at_server(self) -> None:
-        """Its process ended it, or the library did when it could not go on."""
+        """Its process ended it, or the library did because it could not continue."""
         self.expire_at_server()
         self.learn_end()
 
@@ -144,7 +144,7 @@ class SimulatedSession(MemorySession):
                     each.future.set_exception(SessionEnded(f"session {self.session_id}"))
 
     def die(self, taken: int) -> None:
-        """Its process is gone; the server had taken so many of the requests under way."""
+        """Its process is gone; the server had taken this number of the requests in flight."""
         self.state = LinkState.SUSPENDED
         waiting, self._waiting = self._waiting, deque()
         for each in list(waiting)[:taken]:
@@ -184,7 +184,7 @@ class SimulatedSession(MemorySession):
         await self._read(lambda: None)
 
     async def ensure_path(self, path: str) -> None:
-        """One request: who creates what of it first makes no difference."""
+        """One request: it makes no difference which client creates a part of it first."""
 
         def ensure() -> None:
             parts = path.strip("/").split("/")
@@ -219,7 +219,7 @@ class SimulatedSession(MemorySession):
         return await self._written(write)
 
     def watch_children(self, path: str, listener: Callable[[list[str]], None]) -> None:
-        """The tree tells that something changed; the listener hears of it later, and of all at once."""
+        """The tree reports a change; the listener is called later, once for all changes."""
         self._watched[path] = listener
         self._tree.watch(self, path, lambda _: self.events.update({path: listener}))
 
@@ -273,7 +273,7 @@ class SimulatedSession(MemorySession):
         try:
             return await each.future
         except asyncio.CancelledError:
-            # Who waits for it is gone, not the request.
+            # The caller that waits for it is gone, not the request.
             if each in self._waiting:
                 self._waiting.remove(each)
                 if not self._dead:

@@ -1,7 +1,7 @@
-"""Stories of clients and a log: sound ones, made at random, and what can be done to them.
+"""Generated runs of clients and a log: sound ones, made at random, and ways to break them.
 
-A story is what an audit is given. `Making` plays a log with producers, readers that are assigned partitions,
-members that hand them over, and records of which nobody knows; it never breaks the log's promise.
+A run is the input of an audit. `Making` plays a log with producers, readers that are assigned partitions,
+members that hand them over, and records with an unknown outcome; it never breaks the log's promise.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Making:
             self.logs[partition].append(value)
 
     def read(self) -> None:
-        """Somebody reads a little."""
+        """A reader reads a little."""
         reader = self.random.choice(self.readers + self.members)
         for partition, position in list(reader.position.items()):
             until = min(len(self.logs[partition]), position + self.random.randrange(4))
@@ -165,7 +165,7 @@ class Making:
                 reader.proven[partition] = max(reader.proven[partition], until)
 
     def ask(self) -> None:
-        """Somebody asks for a high watermark, which may not be the very last one."""
+        """A reader requests a high watermark, which may not be the very last one."""
         reader = self.random.choice(self.readers + self.members)
         for partition in reader.position:
             told = self.random.randint(reader.proven[partition], len(self.logs[partition]))
@@ -173,7 +173,7 @@ class Making:
             reader.proven[partition] = told
 
     def rebalance(self) -> None:
-        """Partitions go to others, who begin where the last one has committed, or before."""
+        """Partitions move to other members, which begin where the last one has committed, or before."""
         held = {
             partition: self.random.randint(max(0, position - 3), position)
             for member in self.members
@@ -191,7 +191,7 @@ class Making:
         reader.position |= positions
 
     def story(self, *, retention: bool = True) -> Story:
-        """What an audit finds when the clients have ended, and old records were perhaps deleted."""
+        """The input of an audit after the clients have ended, and perhaps after old records were deleted."""
         spans, log = {}, []
         for partition, values in enumerate(self.logs):
             start = self.random.randint(0, len(values) // 2) if retention else 0

@@ -43,7 +43,8 @@ class Sent:
 
 @dataclass
 class Run:
-    """What producers sent, a follower saw, and a fresh reader found from the beginning to the end."""
+    """The records that producers sent, that a follower saw, and that a fresh reader found from the
+    beginning to the end."""
 
     sent: list[Sent]
     followed: list[Placed]

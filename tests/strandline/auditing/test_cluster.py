@@ -38,7 +38,8 @@ def elected(broker: int, epoch: int) -> StateChangeEvent:
 
 
 def sound() -> tuple[Seen, Elections]:
-    """Broker 1 leads, dies, nobody leads, and broker 2 does; the old one's word comes late, once."""
+    """Broker 1 leads and dies, there is no leader, and then broker 2 leads; one report of the old leader
+    comes late."""
     observations = [
         seen(10, 1, 3, 100),
         seen(20, 1, 3, 120),
@@ -80,7 +81,7 @@ def _fell_in_an_epoch(observations: Seen, _: Elections) -> None:
 
 
 def _fell_with_a_leader(observations: Seen, _: Elections) -> None:
-    """The second leader begins below what the first one had told."""
+    """The second leader begins below the first one's last report."""
     observations[4] = replace(observations[4], watermark=119)
     observations[6] = replace(observations[6], watermark=119)
 

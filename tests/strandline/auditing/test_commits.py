@@ -1,4 +1,4 @@
-"""A group's committed offsets: they rise, and nothing that nobody received lies below them."""
+"""A group's committed offsets: they rise, and every record below them was received."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def test_a_partition_given_up_while_at_work_on_it_is_found() -> None:
     assert (found.check, found.partition, found.offset) == (HANDLED.name, 1, 7)
 
 
-def test_a_partition_that_was_taken_is_no_fault() -> None:
-    """Nobody can wait for a member that is out of its group."""
+def test_a_partition_that_was_lost_is_no_fault() -> None:
+    """The group cannot wait for a member that it has expelled."""
     taken = Unassigned(4, "t", (1,), in_order=False)
     again = [Assigned(5, "t", (1,)), Unassigned(6, "t", (1,))]
     assert findings([History("m", [*TOLD, taken, *again])]) == []

@@ -1,4 +1,5 @@
-"""Reigns of leaders, as told: each begins in the ISR of the one before, and nothing in it is left out."""
+"""Leader epochs from the recorded events: each begins in the ISR of the one before, and no change is
+missing."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def _set(at: int, **facts: object) -> Callable[[Story], None]:
     ],
 )
 def test_each_fault_is_found(doctor: Callable[[Story], object], said: str) -> None:
-    """E1, E2, I1, I3: who was not in sync must not lead, and one leader an epoch."""
+    """E1, E2, I1, I3: a broker that was not in sync must not lead, and an epoch has one leader."""
     story = sound()
     doctor(story)
     found = findings(story)

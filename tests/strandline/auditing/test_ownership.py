@@ -1,4 +1,4 @@
-"""Who held which partition, from the events that a coordinator wrote down, and when two did."""
+"""The owner of each partition, from the events that a coordinator recorded, and overlaps of two."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _gone(story: Story) -> None:
 
 
 def _gone_from_the_end(story: Story) -> None:
-    """Nobody read it, so that nothing but the acknowledgement knows of it."""
+    """It was never read, so that only the acknowledgement knows of it."""
     story.histories[0].events += [Sent(20, TOPIC, 8, b"v8"), Acked(21, TOPIC, 8, 0, 8)]
 
 
@@ -115,7 +115,7 @@ def _denied(story: Story) -> None:
 
 
 def _denied_and_received(story: Story) -> None:
-    """Below the start of the log, which bears out nobody there."""
+    """It is below the start of the log, which contradicts no reader there."""
     story.histories[0].events[1] = Failed(1, TOPIC, 0, Outcome.FATAL)
     del story.histories[2].events[1]
 
@@ -126,7 +126,7 @@ def _received_otherwise(story: Story) -> None:
 
 
 def _acknowledged_otherwise(story: Story) -> None:
-    """An unknown record stands where this one was acknowledged; nobody else says what is there."""
+    """A record with unknown outcome is where this one was acknowledged; there is no other evidence."""
     story.log[-1] = Logged(TOPIC, 0, 7, b"stranger")
     for history in story.histories[1:]:
         history.events[:] = [
@@ -136,7 +136,7 @@ def _acknowledged_otherwise(story: Story) -> None:
 
 
 def _received_in_two_ways(story: Story) -> None:
-    """Where the log has nothing any more."""
+    """The log no longer has the offset."""
     story.histories[1].events[1] = Received(1, TOPIC, 0, 0, b"other")
 
 

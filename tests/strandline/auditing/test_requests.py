@@ -29,7 +29,7 @@ REQUESTED, RECEIVED, COMPLETED = RequestState.REQUESTED, RequestState.RECEIVED, 
 SUPERSEDED, FAILED = RequestState.SUPERSEDED, RequestState.FAILED
 WHOLE = [
     *life("a", REQUESTED, RECEIVED, COMPLETED),
-    *life("b", REQUESTED, REQUESTED, SUPERSEDED, SUPERSEDED),  # told twice by those who could not know
+    *life("b", REQUESTED, REQUESTED, SUPERSEDED, SUPERSEDED),  # recorded twice by writers that could not know
     *life("c", REQUESTED, RECEIVED, FAILED),
     step("d", REQUESTED, Happening.REASSIGN),
     step("d", COMPLETED, Happening.REASSIGN),

@@ -14,7 +14,7 @@ def test_the_longest_time_from_acknowledgement_to_reading_is_told_with_who_and_w
         Reading("slow", *LANE, 0, 130.0, 50.0),
         Reading("slow", *LANE, 1, 180.5, 50.0),
         Reading("slow", *LANE, 2, 181.0, 50.0),
-        Reading("slow", "orders", 1, 2, 999.0, 50.0),  # nobody was told of that one
+        Reading("slow", "orders", 1, 2, 999.0, 50.0),  # this one was never reported
     ]
     assert longest(acked, readings) == [Staleness("orders", 0, 1, "slow", 70.5)]
 

@@ -1,4 +1,4 @@
-"""What callers hand over is refused where they call, by name and value, and not somewhere later."""
+"""Callers' arguments are refused at the call, by name and value, and not later."""
 
 from __future__ import annotations
 

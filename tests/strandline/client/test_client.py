@@ -1,4 +1,4 @@
-"""What all clients have in common: they start once, and end with everything that is theirs."""
+"""The common life of all clients: they start once, and at the end they stop all that they started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client finds brokers and leaders by what it is told, without polling (DESIGN §11)."""
+"""A client finds brokers and leaders from answers, without polling (DESIGN §11)."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ async def test_a_topic_that_stays_unknown_is_missing() -> None:
             await cluster.led_by(TopicPartition("t", 3))
 
 
-async def test_a_topic_that_is_known_smaller_is_asked_for_again() -> None:
-    """Whoever is given a partition of a topic that grew has not heard of it before."""
+async def test_a_topic_that_is_known_as_smaller_is_requested_again() -> None:
+    """A client may get a partition of a topic that grew before it has learned of it."""
     network = Network()
     network.brokers[BROKER_1] = answering(metadata((1, 5)))
     async with view(network) as cluster:

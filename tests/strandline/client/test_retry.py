@@ -1,4 +1,4 @@
-"""What is retried, for how long, and what is raised at the end."""
+"""Retries: which errors, for how long, and the error at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTINGS = ClientSettings(retry_backoff_ms=100, retry_backoff_ms_max=400)
 
 
 class Asked:
-    """Fails with these errors in turn, the last one for ever; without any left it answers."""
+    """Fails with these errors in turn, the last one forever; without any left it answers."""
 
     def __init__(self, *errors: StrandlineError, for_ever: bool = False) -> None:
         self.errors = deque(errors)

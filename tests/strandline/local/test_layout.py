@@ -1,4 +1,4 @@
-"""A cluster's folder says who belongs to it (DESIGN, "Running it")."""
+"""A cluster's folder names its members (DESIGN, "Running it")."""
 
 from __future__ import annotations
 

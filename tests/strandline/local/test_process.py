@@ -32,7 +32,7 @@ def log_path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def spawned() -> Iterator[list[Process]]:
-    """Processes to end after the test, whatever became of it."""
+    """Processes that end after the test, with any result."""
     processes: list[Process] = []
     yield processes
     for process in processes:

@@ -1,4 +1,4 @@
-"""What a broker checks in a batch, and the only bytes it writes (DESIGN §5; CORRECTNESS E15)."""
+"""A broker's checks of a batch, and the only bytes that it writes (DESIGN §5; CORRECTNESS E15)."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _with_crc(data: bytearray) -> bytes:
 @settings(deadline=None)
 @given(st.data())
 def test_mutations_never_raise_anything_untyped(data: st.DataObject) -> None:
-    """Whatever arrives on the wire, the answer is an error with a code."""
+    """For any bytes on the wire, the answer is an error with a code."""
     mutated = bytearray(TWO)
     for _ in range(data.draw(st.integers(1, 6))):
         mutated[data.draw(st.integers(0, len(mutated) - 1))] = data.draw(st.integers(0, 255))

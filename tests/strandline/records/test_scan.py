@@ -32,10 +32,8 @@ def test_what_is_seen_is_what_is_decoded(fields: list[RecordFields], codec: Code
 
 
 @given(records, st.data())
-def test_damage_is_found_or_passed_over_and_never_anything_else(
-    fields: list[RecordFields], data: st.DataObject
-) -> None:
-    """What a broker meets in a batch under a right CRC is a CorruptMessage, whatever it is."""
+def test_damage_is_either_found_or_skipped(fields: list[RecordFields], data: st.DataObject) -> None:
+    """Any damage in a batch under a correct CRC is a CorruptMessage for a broker."""
     whole = encode_batch(fields)
     body = bytearray(whole[HEADER_BYTES:])
     at = data.draw(st.integers(0, len(body) - 1))
@@ -56,8 +54,8 @@ def test_offsets_that_do_not_count_from_the_first_one_are_refused() -> None:
         first_without_key(data, BatchHeader.parse(data))
 
 
-def test_what_is_remembered_of_the_largest_batch_is_bounded() -> None:
-    """One batch that claimed nine million records took 0.9 GB for ever."""
+def test_the_memory_of_the_largest_batch_is_bounded() -> None:
+    """One batch that claimed nine million records took 0.9 GB forever."""
     count = REMEMBERED_MAX + 10
     assert list(offset_deltas(count)) == [encode_varint(index) for index in range(count)]
     assert len(_OFFSET_DELTAS) == REMEMBERED_MAX

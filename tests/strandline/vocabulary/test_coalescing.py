@@ -47,8 +47,8 @@ def test_the_last_word_of_the_highest_epoch_stays() -> None:
     assert ids((START, 6, 2), (CLOSE, 6, 2), (START, 6, 2)) == {"0", "1"}
 
 
-def test_the_controllers_read_again_supersedes_no_leaders_word() -> None:
-    """One of a leader tells the epoch it leads in, which deposes others; the controller's tells nothing."""
+def test_the_controllers_request_to_read_again_supersedes_no_leaders_request() -> None:
+    """A leader's request has its epoch, which deposes others; the controller's has none."""
     assert ids((START, 5, 1), (START, 9, -1)) == set()
     assert ids((START, 5, -1), (START, 4, -1)) == {"0"}
     assert ids((START, NO_EPOCH, -1), (CLOSE, 5, 1)) == {"0"}
@@ -64,8 +64,8 @@ def test_partitions_and_incarnations_have_nothing_to_do_with_each_other() -> Non
     assert superseded(changes) == {}
 
 
-def test_what_has_ended_is_out_of_it() -> None:
-    """A request has one end, and one that has it says nothing more about how the replica is to be."""
+def test_an_ended_request_does_not_take_part() -> None:
+    """A request has one end, and after that it says nothing more about the replica."""
     first, last = numbered((START, 5, 1), (DELETE, 5, 1))
     assert superseded([replace(first, end=ENDED), last]) == {}
     assert superseded([first, replace(last, end=ENDED)]) == {}
@@ -73,7 +73,7 @@ def test_what_has_ended_is_out_of_it() -> None:
 
 @dataclass(frozen=True)
 class Model:
-    """A replica as far as requests change it. An empty log that nobody uses is as good as none."""
+    """The state of a replica, as far as requests change it. An empty unused log counts as none."""
 
     in_use: bool
     records: bool
@@ -105,10 +105,10 @@ asked = st.tuples(st.sampled_from(Command), st.integers(0, 4), st.sampled_from([
     st.lists(st.tuples(asked, st.sampled_from(KEYS[:2])), max_size=12),
     st.sampled_from([Model(False, False, -1), Model(True, True, 2), Model(False, True, 2)]),
 )
-def test_what_is_left_leads_to_the_same_replica(
+def test_the_remaining_requests_lead_to_the_same_replica(
     queue: list[tuple[tuple[Command, int, int], PartitionKey]], begin: Model
 ) -> None:
-    """CORRECTNESS Q4: whatever was in the queue, and whatever the replica was before."""
+    """CORRECTNESS Q4: for any queue, and any earlier state of the replica."""
     changes = [request(number, *each, key=key) for number, (each, key) in enumerate(queue)]
     gone = superseded(changes)
     left = [change for change in changes if change.request_id not in gone]

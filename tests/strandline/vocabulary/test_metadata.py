@@ -1,4 +1,4 @@
-"""What clients are told of partitions is never what cannot be."""
+"""Clients never receive an impossible state of a partition."""
 
 from __future__ import annotations
 

@@ -54,12 +54,12 @@ def new_group() -> str:
 
 
 class Heard(RebalanceListener):
-    """Writes down what it is told, with the generation in which it is told."""
+    """Records the listener's calls, with the generation of each."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, frozenset[TopicPartition]]] = []
         self.before: Callable[[str, set[TopicPartition]], Awaitable[None]] | None = None
-        """What a test does within each call."""
+        """The test's action within each call."""
         self.running = 0
 
     async def on_assigned(self, added: set[TopicPartition]) -> None:
@@ -86,7 +86,7 @@ class Heard(RebalanceListener):
         return [kind for kind, partitions in self.events if partitions or kind != "assigned"]
 
     def owned(self) -> set[TopicPartition]:
-        """What is this consumer's by all that it was told."""
+        """The partitions of this consumer by all calls of its listener."""
         owned: set[TopicPartition] = set()
         for kind, partitions in self.events:
             if kind == "assigned":
@@ -99,7 +99,7 @@ class Heard(RebalanceListener):
 
 
 class Participant:
-    """One consumer that reads until it is told to stop."""
+    """One consumer that reads until a test stops it."""
 
     def __init__(self, cluster: LocalCluster, group: str, **settings: Any) -> None:
         self.consumer = Consumer(cluster.bootstrap, group_id=group, **{**GROUP_SETTINGS, **settings})
@@ -111,7 +111,7 @@ class Participant:
         self._stop = asyncio.Event()
 
     async def read(self) -> None:
-        """Until `stop`, then close. What a get call raises is kept, and reading goes on."""
+        """Read until `stop`, then close. Errors of get calls are kept, and reading continues."""
         async with self.consumer:
             self.started.set()
             while not self._stop.is_set():
@@ -195,7 +195,7 @@ class Members:
         await eventually(balanced, deadline_s=SETTLE_S, what=f"{partitions} partitions are shared evenly")
 
     def seen(self) -> Counter[tuple[str, int, int]]:
-        """How often each record was handed out, over all who ever took part."""
+        """How often each record was handed out, over all participants."""
         return Counter(
             (record.topic, record.partition, record.offset)
             for member in self.all

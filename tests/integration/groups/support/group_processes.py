@@ -1,4 +1,4 @@
-"""Starts consumers as processes, and knows what each has told so far."""
+"""Starts consumers as processes, and keeps what each has printed so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODULE = "tests.integration.groups.support.group_process"
 
 
 class Process:
-    """One of them. `told` is what it printed, in its order."""
+    """One consumer process. `told` is what it printed, in order."""
 
     def __init__(self, process: Forked, log: Path) -> None:
         self._process = process
@@ -36,7 +36,7 @@ class Process:
 
     @property
     def owned(self) -> set[int]:
-        """The partitions that are its by all that it told."""
+        """The partitions that it owns by its own output."""
         owned: set[int] = set()
         for event in self.told:
             if event["event"] == "assigned":
@@ -47,7 +47,7 @@ class Process:
 
     @property
     def generation(self) -> int:
-        """That of the last records."""
+        """The generation of its last records."""
         return max((event["generation"] for event in self.told if event["event"] == "records"), default=-1)
 
     def seen(self) -> Counter[tuple[int, int]]:
@@ -98,7 +98,7 @@ class Processes:
         return member
 
     def seen(self) -> Counter[tuple[int, int]]:
-        """Over all who ever took part."""
+        """Over all participants."""
         total: Counter[tuple[int, int]] = Counter()
         for member in self.all:
             total += member.seen()

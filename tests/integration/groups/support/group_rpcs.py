@@ -49,7 +49,7 @@ NOT_NOW = (
     NotCoordinator,
     OutcomeUnknown,
 )
-"""What a client meets while a coordinator dies and another one takes over."""
+"""The errors that a client gets while a coordinator dies and another one takes over."""
 
 
 class GroupRpcs:
@@ -88,7 +88,7 @@ class GroupRpcs:
         return partition_of(group, partitions)
 
     async def coordinator(self, group: str, *, other_than: int = -1) -> Endpoint:
-        """Who coordinates the group, asked of every broker until one knows."""
+        """The coordinator of the group; every broker is asked until one knows."""
 
         async def find() -> Endpoint | None:
             for broker in self.cluster.broker_ids:
@@ -107,7 +107,7 @@ class GroupRpcs:
     async def asked(
         self, group: str, method: Method[Request, Response], request: Request, *, deadline_s: float = 30
     ) -> Response:
-        """One call to whoever coordinates the group, again while nobody can answer."""
+        """One call to the coordinator of the group, repeated while none can answer."""
         answers: list[Response] = []
 
         async def ask() -> bool:

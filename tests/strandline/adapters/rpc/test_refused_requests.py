@@ -64,7 +64,7 @@ async def served(refused: RefusedRequests) -> AsyncIterator[Any]:
 
 
 async def refusal(channel: Any, path: str, data: bytes) -> StrandlineError | None:
-    """What a call, or a stream after one message, ends with."""
+    """The error with which a call, or a stream after one message, ends."""
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         if path.endswith("Fetch"):
             stream: Any = channel.stream_stream(path)(timeout=10)

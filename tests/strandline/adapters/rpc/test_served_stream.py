@@ -1,4 +1,4 @@
-"""A peer that hangs up is no error, whatever it interrupts; a defect of a handler still is one."""
+"""A peer that hangs up is no error, at any point of a call; a defect of a handler still is one."""
 
 from __future__ import annotations
 

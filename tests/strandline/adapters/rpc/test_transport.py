@@ -1,4 +1,5 @@
-"""What no message can carry is refused at the call: gRPC itself would log it and send an empty request."""
+"""A message that cannot be encoded is refused at the call: gRPC itself would log it and send an empty
+request."""
 
 from __future__ import annotations
 
@@ -116,10 +117,10 @@ async def test_the_error_of_an_answer_in_a_stream_is_raised(echo: Echo) -> None:
 
 
 @pytest.mark.parametrize("close_all", [False, True])
-async def test_who_reads_a_stream_that_another_task_closes_is_not_cancelled(
+async def test_a_reader_of_a_stream_that_another_task_closes_is_not_cancelled(
     echo: Echo, close_all: bool
 ) -> None:
-    """gRPC says of its call that it was cancelled; the reader's own task was not, and goes on."""
+    """gRPC reports that its call was cancelled; the reader's own task was not, and continues."""
     transport = GrpcTransport()
     stream = await transport.open(echo.address, TALK, timeout_s=TIMEOUT_S)
     await stream.write("g")
@@ -150,9 +151,9 @@ async def test_who_is_cancelled_as_it_reads_is_cancelled(echo: Echo) -> None:
     await transport.close()
 
 
-async def test_a_call_that_found_no_connection_is_told_from_one_that_lost_it() -> None:
-    """CORRECTNESS E9: what was never sent may be asked again, of somebody else. A channel that was connected
-    a moment ago may not be when the call is made."""
+async def test_a_call_without_a_connection_is_distinguished_from_one_that_lost_it() -> None:
+    """CORRECTNESS E9: a request that was never sent may be sent again, to another broker. A channel that
+    was connected a moment ago may not be when the call is made."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

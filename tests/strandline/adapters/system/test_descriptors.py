@@ -19,7 +19,7 @@ from strandline.adapters.system.files import SystemFiles
 
 @contextmanager
 def none_left() -> Iterator[None]:
-    """Whatever this process could still open is open."""
+    """Opens every descriptor that this process could still open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, hard))
     taken: list[int] = []
@@ -77,7 +77,7 @@ asyncio.run(main())
 
 
 def test_connections_are_bounded_by_the_limit_of_descriptors() -> None:
-    """Those beyond are closed, the ones before them go on, and descriptors are left."""
+    """Connections beyond the limit are closed, the ones before them continue, and descriptors are left."""
     with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

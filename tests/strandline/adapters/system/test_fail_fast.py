@@ -1,4 +1,4 @@
-"""What counts as a defect, where defects are heard of, and how a process ends by one (seed 002, goal 2)."""
+"""Defects: which exceptions count, where they are caught, and how they end a process (seed 002, goal 2)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def _decode(data: bytes) -> bytes:
 
 @asynccontextmanager
 async def serving(**handles: Handle) -> AsyncIterator[tuple[grpc.aio.Channel, list[BaseException]]]:
-    """A channel to a server of these streams of `strandline.v1.Log`, and what the loop's handler is told."""
+    """A channel to a server of these streams of `strandline.v1.Log`, and the reports to the loop's
+    handler."""
     heard: list[BaseException] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: heard.append(context["exception"]))

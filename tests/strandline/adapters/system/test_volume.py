@@ -1,4 +1,4 @@
-"""A disk that was detached and attached again is told from one that was there all the time."""
+"""A disk that was detached and attached again is distinguished from one that was there all the time."""
 
 from __future__ import annotations
 

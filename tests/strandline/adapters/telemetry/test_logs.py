@@ -28,8 +28,8 @@ def test_json_lines_have_time_level_event_and_facts() -> None:
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_tracebacks_tell_no_local_variables(log_format: str) -> None:
-    """They may be somebody's records or passwords."""
+def test_tracebacks_contain_no_local_variables(log_format: str) -> None:
+    """They may be users' records or passwords."""
     output = io.StringIO()
     configure_logging(ZooKeeperSettings(log_format=log_format), stream=output)
     secret = "of a user"

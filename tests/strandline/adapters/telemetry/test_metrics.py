@@ -69,7 +69,7 @@ async def test_a_scrape_shows_gauges_counters_and_histograms() -> None:
 
 
 async def test_the_service_is_read_on_its_own_loop() -> None:
-    """What is told belongs together: nothing changes while it is read."""
+    """The values of a sample belong together: nothing changes while they are read."""
     oven = Oven()
     async with serve_metrics(LOOPBACK, 0, METRICS, oven.read, CLOCK) as port:
         assert port
@@ -93,7 +93,7 @@ async def test_nothing_is_served_without_a_port() -> None:
         (b"PUT /metrics HTTP/1.1\r\n\r\n", {405}),
         (b"PRI * HTTP/2.0\r\n\r\n", {0}),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", {0}),
-        # Who still sends when the server hangs up may miss the answer.
+        # A client that still sends when the server hangs up may miss the answer.
         (b"POST /metrics HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\nxxxx", {405, 0}),
         (b"GET /metrics HTTP/1.1\r\n" + b"A: b\r\n" * 500 + b"\r\n", {431, 0}),
         (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", {414, 0}),
@@ -124,7 +124,7 @@ async def test_clients_that_hold_their_connections_keep_nobody_out() -> None:
 
 
 async def test_a_client_that_sends_nothing_is_given_up() -> None:
-    """REQUEST_S_MAX: its thread ends, though nobody else asks."""
+    """REQUEST_S_MAX: its thread ends, even if no other client connects."""
     async with serve_metrics(LOOPBACK, 0, METRICS, Oven().read, CLOCK, request_s_max=0.05) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         assert await asyncio.wait_for(reader.read(), 10) == b""
@@ -150,8 +150,8 @@ async def test_a_flood_of_scrapes_costs_the_loop_few_readings() -> None:
         await eventually(read_anew)
 
 
-async def test_a_loop_that_is_busy_is_said_to_be() -> None:
-    """READING_S_MAX: a scrape waits for it so long and no longer; the next one finds it free."""
+async def test_a_scrape_reports_a_busy_loop() -> None:
+    """READING_S_MAX: a scrape waits for the loop no longer than this; the next one finds it free."""
     oven = Oven()
     # As long as the next one may need on a busy machine.
     async with serve_metrics(LOOPBACK, 0, METRICS, oven.read, CLOCK, reading_s_max=1.5) as port:

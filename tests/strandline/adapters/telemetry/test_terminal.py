@@ -1,4 +1,4 @@
-"""What others chose is shown, and does nothing to the terminal that shows it."""
+"""Text from other clients is shown, and does nothing to the terminal that shows it."""
 
 from __future__ import annotations
 

@@ -241,7 +241,8 @@ async def test_a_cancelled_operation_harms_no_other(open_session: SessionFactory
 
 
 async def test_thousands_of_operations_are_pipelined(open_session: SessionFactory) -> None:
-    """One at a time gives about a fifth of this rate (PERFORMANCE); nobody waits for a round trip."""
+    """One at a time gives about a fifth of this rate (PERFORMANCE); operations do not wait for a round
+    trip."""
     session = await open_session()
     await session.create("/x")
     began = time.monotonic()

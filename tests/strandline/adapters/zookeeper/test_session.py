@@ -198,10 +198,11 @@ async def test_ending_a_session_that_is_gone_says_so(open_session: SessionFactor
     assert not await end_session(ZooKeeperSettings(zookeeper=zookeeper), *identity)
 
 
-async def test_what_was_queued_for_a_dead_session_is_never_done_in_a_new_one(
+async def test_requests_queued_for_a_dead_session_are_never_made_in_a_new_one(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:
-    """kazoo goes on in a new session after an expiry and would send what is queued in its name (E10, E11)."""
+    """kazoo continues in a new session after an expiry and would send queued requests in its name (E10,
+    E11)."""
     other = await open_session(zookeeper=own_zookeeper.address)
     async with Proxy(own_zookeeper.port) as link:
         session = await open_session(zookeeper=link.address)
@@ -222,7 +223,7 @@ async def test_what_was_queued_for_a_dead_session_is_never_done_in_a_new_one(
 async def test_operations_around_an_expiry_all_come_to_an_end(
     open_session: SessionFactory, zookeeper: str
 ) -> None:
-    """Whatever moment an operation meets, it succeeds, or its outcome is unknown, or the session is over."""
+    """At any moment of an operation, it succeeds, or its outcome is unknown, or the session is over."""
     settings = ZooKeeperSettings(zookeeper=zookeeper)
     for _ in range(20):
         session = await open_session()
@@ -269,8 +270,8 @@ async def outcome(operation: Awaitable[object]) -> object:
         return error
 
 
-async def test_close_now_ends_the_session_though_the_loop_stands_still(open_session: SessionFactory) -> None:
-    """What a process does that met a defect: the registration is gone before the process is."""
+async def test_close_now_ends_the_session_while_the_loop_is_blocked(open_session: SessionFactory) -> None:
+    """A process that finds a defect does this: the registration is gone before the process is."""
     session, other = await open_session(), await open_session()
     await session.create("/registered", ephemeral=True)
     session.close_now()

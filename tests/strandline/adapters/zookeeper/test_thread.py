@@ -22,7 +22,7 @@ from strandline.adapters.zookeeper.thread import (
 
 
 class HandClock:
-    """A clock that goes on when it is told to."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -90,7 +90,7 @@ async def test_what_crosses_arrives_in_order_on_the_loop() -> None:
 
 
 def test_a_batch_costs_one_wake_up() -> None:
-    """What comes before the loop looks rides along: a thousand answers, one loop_queue."""
+    """Calls that come before the loop wakes up share the wake-up: a thousand answers, one loop_queue."""
     loop = asyncio.new_event_loop()
     with closing(loop):
         loop_queue = LoopQueue(loop)
@@ -154,8 +154,8 @@ def test_reading_ahead_loses_and_reorders_nothing(ends: tuple[ServerSocket, sock
     assert client.pending() == 0
 
 
-def test_the_granted_timeout_is_read_off_the_handshake(ends: tuple[ServerSocket, socket.socket]) -> None:
-    """kazoo tells it to nobody, and the lease of a leader is reckoned from it (CORRECTNESS E1)."""
+def test_the_granted_timeout_is_read_from_the_handshake(ends: tuple[ServerSocket, socket.socket]) -> None:
+    """kazoo does not publish it, and the lease of a leader is computed from it (CORRECTNESS E1)."""
     client, server = ends
     assert client.granted_s == 0
     for byte in greeting(4_000):
@@ -195,10 +195,10 @@ def test_a_bell_is_seen_beside_what_was_read_ahead(
     [(b"", CONNECT_S_MAX), (greeting(3_000), 3 * SILENCE_MAX), (greeting(500), 0.45)],
     ids=["before the handshake", "3 s session", "0.5 s session"],
 )
-def test_silence_is_measured_by_what_is_heard(
+def test_silence_is_measured_from_the_last_received_message(
     ends: tuple[ServerSocket, socket.socket], clock: HandClock, handshake: bytes, limit_s: float
 ) -> None:
-    """A server that hangs is given up before the session could expire, whatever is being sent (E1)."""
+    """The client gives up a hanging server before the session could expire, even while it sends (E1)."""
     client, server = ends
     handler = Handler(clock)
     if handshake:

@@ -43,8 +43,8 @@ async def test_the_children_are_heard_now_and_after_each_change(
     await eventually(lambda: heard == [[], ["1"], []])
 
 
-async def test_a_burst_of_changes_is_coalesced_and_its_end_is_heard(open_session: SessionFactory) -> None:
-    """What counts is the current state, not each event: a thousand changes cost far fewer reads."""
+async def test_a_burst_of_changes_is_coalesced_and_its_end_is_seen(open_session: SessionFactory) -> None:
+    """The current state counts, not each event: a thousand changes cost far fewer reads."""
     watcher, writer = await open_session(), await open_session()
     await writer.create("/ids")
     heard: list[list[str]] = []
@@ -58,9 +58,9 @@ async def test_a_burst_of_changes_is_coalesced_and_its_end_is_heard(open_session
 
 
 async def test_an_event_that_overtakes_its_answer_is_not_lost() -> None:
-    """The news of an event and the answer that it came after cross over by different ways.
+    """An event and the answer before it reach the loop on different paths.
 
-    Taken in the wrong order, the event must still lead to another read, or the watch is silent for ever.
+    Taken in the wrong order, the event must still lead to another read, or the watch is silent forever.
     """
     reads: list[int] = []
     heard: list[list[str]] = []
@@ -143,7 +143,7 @@ async def test_the_watch_ends_with_the_session(open_session: SessionFactory) -> 
 
 
 async def test_a_watch_of_an_absent_path_is_reported(open_session: SessionFactory) -> None:
-    """It would stay silent for ever, so the loop's exception handler is told: create the path first."""
+    """It would stay silent forever, so the loop's exception handler is called: create the path first."""
     session = await open_session()
     loop = asyncio.get_running_loop()
     reported: list[dict[str, object]] = []

@@ -1,4 +1,4 @@
-"""What znodes hold is read back as it was written, and a record of the past never stands in the way."""
+"""The content of znodes is read back as it was written, and a record of the past never blocks a start."""
 
 from __future__ import annotations
 

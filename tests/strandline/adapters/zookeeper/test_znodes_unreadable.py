@@ -1,4 +1,4 @@
-"""Whatever a znode holds, it is decoded within its bounds or is an UnreadableZnode (CORRECTNESS X5)."""
+"""Any content of a znode is decoded within its bounds or is an UnreadableZnode (CORRECTNESS X5)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BYTES = [
 
 
 def decoded(load: Callable[[bytes], object], data: bytes) -> object:
-    """What it holds, or None. Anything but UnreadableZnode fails the test."""
+    """The decoded content, or None. Any error but UnreadableZnode fails the test."""
     try:
         return load(data)
     except znodes.UnreadableZnode as error:
@@ -96,7 +96,7 @@ EVENT: dict[str, Any] = {
 
 @pytest.mark.parametrize("field", EVENT)
 def test_an_event_out_of_bounds_is_no_event(field: str) -> None:
-    """Records of `__state_changes` are read back by controllers, and told on to clients."""
+    """Controllers read records of `__state_changes` back, and send them on to clients."""
     assert load_event(EVENT).id == "i"
     for value in NASTY:
         try:

@@ -97,7 +97,7 @@ async def test_what_cannot_be_moved_is_said_and_is_a_failure(shell: Shell) -> No
 
 async def test_a_drain_does_not_wait_for_partitions_without_another_replica(shell: Shell) -> None:
     """It ends long before a drain counts as stuck; with --except-permanent it succeeds, so that a rolling
-    restart goes on."""
+    restart continues."""
     await shell.objects("topic", "create", "single")
     await shell.objects("topic", "create", "shared", "--partitions", "3", "--replication-factor", "3")
     (topic,) = await shell.objects("topic", "describe", "single")

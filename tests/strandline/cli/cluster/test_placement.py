@@ -40,11 +40,11 @@ async def reassign(shell: Shell, topic: str, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("records", [0, 500])
-async def test_replicas_move_to_where_they_are_asked_whoever_leads_and_whether_anything_is_written(
+async def test_replicas_move_under_any_leader_with_and_without_traffic(
     shell: Shell, cluster: LocalCluster, records: int
 ) -> None:
-    """Seed 003, both branches: the leader stays, or is not in RAR. Also on a quiet partition, where nothing
-    but the reassignment wakes anybody (CORRECTNESS E16); replicas that went are gone from the disk too."""
+    """Seed 003, both branches: the leader stays, or is not in RAR. Also on a quiet partition, where only
+    the reassignment causes any work (CORRECTNESS E16); removed replicas are gone from the disk too."""
     topic = await shell.topic(f"moves-{records}", replication_factor=2)
     lines = [b"%d" % number for number in range(records)]
     await shell.objects("produce", topic, stdin=b"\n".join(lines))
@@ -99,11 +99,12 @@ async def test_what_is_under_way_is_listed_and_can_be_taken_back(shell: Shell) -
     assert "no reassignment is under way" in again.err
 
 
-async def test_what_the_controller_asked_for_is_told_also_of_a_broker_that_is_down(
+async def test_the_controllers_requests_are_recorded_even_for_a_broker_that_is_down(
     shell: Shell, cluster: LocalCluster
 ) -> None:
-    """Seed 002, goal 7: who was asked, by whom and why, is seen before the broker returns; a reassignment's
-    life is told once from its request to its end. A command that waits for it says so, and goes on."""
+    """Seed 002, goal 7: the broker, the requester and the reason are visible before the broker returns; a
+    reassignment's life is recorded once from its request to its end. A command that waits for it says so,
+    and continues."""
     topic = await shell.topic("told", replication_factor=2)
     await reassign(shell, topic, "--replicas", "1,2", "--wait")
     await cluster.kill_broker(4)

@@ -169,7 +169,7 @@ async def test_wrong_usage_is_said_with_status_2(shell: Shell, arguments: list[s
 async def test_without_a_controller_it_says_so_while_it_looks_and_fails_in_one_sentence(
     cluster: LocalCluster, shell: Shell
 ) -> None:
-    """DESIGN §11: exit status 1, and who is missing."""
+    """DESIGN §11: exit status 1, and the missing member."""
     await cluster.kill_controller(1)
     try:
         ended = await shell("state-changes")

@@ -44,7 +44,7 @@ class Member:
 
     @property
     def owned(self) -> set[int]:
-        """By what it has said of its own."""
+        """The partitions that it owns by its own reports."""
         partitions: set[int] = set()
         for line in self.lines:
             if line["event"] == "assigned":
@@ -84,7 +84,7 @@ async def member(shell: Shell) -> AsyncIterator[StartMember]:
 
 @asynccontextmanager
 async def produced(shell: Shell, name: str, partitions: int, records: int) -> AsyncIterator[str]:
-    """A topic with so many records in each partition."""
+    """A topic with this number of records in each partition."""
     topic = await shell.topic(name, partitions)
     for partition in range(partitions):
         lines = b"".join(b"%d-%d\n" % (partition, number) for number in range(records))
@@ -316,7 +316,7 @@ async def test_a_member_that_was_given_up_says_what_it_lost(shell: Shell, member
 
 @pytest.mark.slow
 async def test_a_group_on_both_protocols_warns_and_names_them(shell: Shell, member: StartMember) -> None:
-    """KIP-429: a group may stay in case 3.b for ever, unless somebody is told."""
+    """KIP-429: a group may stay in case 3.b forever, unless an operator learns of it."""
     async with produced(shell, "mixed", 2, 1) as topic:
         await member(topic, "mixed", "--rebalance-protocol", "eager", "--client-id", "old")
         await member(topic, "mixed", "--rebalance-protocol", "cooperative", "--client-id", "new")
@@ -338,8 +338,8 @@ async def test_a_group_on_both_protocols_warns_and_names_them(shell: Shell, memb
 
 
 @pytest.mark.slow
-async def test_ctrl_c_lets_a_member_leave_in_good_order(shell: Shell) -> None:
-    """What was printed is committed, and the others need not wait for a session to end."""
+async def test_ctrl_c_makes_a_member_leave_in_order(shell: Shell) -> None:
+    """Printed records are committed, and the other members need not wait for a session to end."""
     async with produced(shell, "leaving", 1, 3) as topic:
         process = await start(
             "consume", topic, "--group", "leaving", "--from", "earliest", **shell.environment

@@ -208,10 +208,10 @@ async def told(cluster: LocalCluster, first: str) -> AsyncIterator[Told]:
 
 
 @pytest.mark.slow
-async def test_all_that_happened_is_shown_in_order_and_of_one_group_if_asked(
+async def test_all_events_are_shown_in_order_and_only_one_groups_if_asked(
     shell: Shell, told: Told, first: str
 ) -> None:
-    """Over several partitions; as JSON a line is the record, with fields that nobody here knows."""
+    """Over several partitions; as JSON a line is the record, with unknown fields."""
     groups = [f"order-{number}" for number in range(8)]
     facts = {"member": "m", "task": "counts-3", "lag": 5, "halo": "für Münster"}
     happened = [

@@ -49,7 +49,7 @@ def test_a_target_is_a_name_an_offset_a_shift_or_a_time(text: str, meant: Target
 
 @pytest.mark.parametrize("text", ["", "+", "-", "+x", "--5", "+9223372036854775808", "soon", "-2026-11-20"])
 def test_a_wrong_target_is_wrong_usage(text: str) -> None:
-    """Exit status 2, before anybody is asked anything."""
+    """Exit status 2, before any request is sent."""
     with pytest.raises(click.BadParameter):
         target(text)
 

@@ -1,4 +1,4 @@
-"""What is shown of a group: members' bytes, lag, owners, and both rebalance protocols in one group."""
+"""The view of a group: members' bytes, lag, owners, and both rebalance protocols in one group."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_the_owner_is_who_said_so_and_who_is_still_to_follow_is_told_apart() -> 
     ]
 
 
-def test_a_partition_only_committed_is_shown_too() -> None:
-    """Offsets outlive members: who deletes or resets a group wants to see them."""
+def test_a_partition_that_is_only_committed_is_shown_too() -> None:
+    """Offsets outlive members: an operator that deletes or resets a group needs to see them."""
     view = group_view(described(), {A: CommittedOffset(1)}, {A: 2})
     assert [(p.name, p.owner, p.lag) for p in view.partitions] == [(A, None, 1)]
 
@@ -85,7 +85,7 @@ def test_a_partition_only_committed_is_shown_too() -> None:
 def test_a_group_on_both_protocols_says_so_and_names_each_side(
     versions: tuple[int, int], mixed: bool
 ) -> None:
-    """KIP-429: a group whose members never agree on a protocol falls into case 3.b for ever."""
+    """KIP-429: a group whose members never agree on a protocol falls into case 3.b forever."""
     first, second = versions
     view = group_view(described(member("m1", version=first), member("m2", version=second)), {}, {})
     assert view.mixed is mixed

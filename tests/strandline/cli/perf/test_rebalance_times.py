@@ -1,4 +1,4 @@
-"""What is measured of a rebalance: who had no owner, who heard nothing, and when it was over."""
+"""The measurements of a rebalance: partitions without an owner, consumers without records, and the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def said(at: float, member: str, event: str, *partitions: int) -> Line:
 
 
 def test_a_partition_is_without_an_owner_from_its_revocation_to_its_next_assignment() -> None:
-    """Whoever gets it: in an eager rebalance most go back to where they were."""
+    """This holds for any new owner: in an eager rebalance most partitions return to their old one."""
     lines = [
         said(0, "a", "assigned", 0, 1, 2),
         said(10, "a", "revoked", 0, 1),
@@ -74,8 +74,9 @@ def test_a_silence_that_has_not_ended_counts_as_far_as_it_went() -> None:
     assert silences(lines, Span(3, 5), {"a": {0}}) == {"a": 19}
 
 
-def test_a_change_is_told_by_what_moved_and_what_stayed() -> None:
-    """A cooperative rebalance: one partition goes from a to b, by way of nobody; the others stay."""
+def test_a_change_is_recognized_by_moved_and_kept_partitions() -> None:
+    """A cooperative rebalance: one partition moves from a to b, with a time without an owner; the others
+    stay."""
     lines = [
         said(0, "a", "assigned", 0, 1),
         said(9, "a", "received", 0),
@@ -139,8 +140,8 @@ def test_the_time_without_an_owner_agrees_with_looking_at_every_moment(
 
 
 @given(st.integers(1, 3000))
-def test_each_partition_is_written_to_in_turn(partitions: int) -> None:
-    """A partition that is left out would look silent for ever."""
+def test_partitions_are_written_to_in_turn(partitions: int) -> None:
+    """A partition that is left out would look silent forever."""
     step = stride(partitions)
     assert {number * step % partitions for number in range(partitions)} == set(range(partitions))
 

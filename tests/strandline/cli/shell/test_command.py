@@ -252,8 +252,8 @@ def test_bytes_that_are_not_text_are_marked_as_base64() -> None:
     assert shown("key", b"\xff") == {"key": "/w==", "key_encoding": "base64"}
 
 
-def test_a_plain_table_is_aligned_and_says_nothing_as_a_dash() -> None:
-    """DESIGN §11: output for people; lists as 1,2,3, what nobody knows as -."""
+def test_a_plain_table_is_aligned_and_shows_unknown_values_as_a_dash() -> None:
+    """DESIGN §11: output for people; lists as 1,2,3, unknown values as -."""
     assert aligned(("topic", "isr"), [["t", [1, 2]], ["longer", None]]) == [
         "topic   isr",
         "t       1,2",

@@ -9,8 +9,8 @@ from strandline.cli.shell.numbers import FiniteRange
 
 
 @pytest.mark.parametrize("text", ["nan", "NaN", "inf", "-inf", "1e999", "-1", "10.5", "ten", ""])
-def test_what_is_no_finite_number_of_the_range_is_refused(text: str) -> None:
-    """CONTRIBUTING 7: a wait of "nan" seconds would be none, or for ever."""
+def test_a_number_that_is_not_finite_or_out_of_range_is_refused(text: str) -> None:
+    """CONTRIBUTING 7: a wait of "nan" seconds would be none, or forever."""
     with pytest.raises(click.BadParameter):
         FiniteRange(min=0, max=10).convert(text, None, None)
 

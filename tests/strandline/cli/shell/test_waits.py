@@ -1,4 +1,4 @@
-"""What commands that wait say meanwhile: whom they wait for, and why."""
+"""Messages of waiting commands: what they wait for, and why."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ class Shell:
         return await strandline(*arguments, stdin=stdin, **self.environment)
 
     async def objects(self, *arguments: str, stdin: bytes = b"") -> list[Any]:
-        """What a command that must succeed prints as JSON."""
+        """The JSON objects that a successful command prints."""
         ended = await self(*arguments, "-o", "json", stdin=stdin)
         assert ended.status == 0, ended.err
         return ended.objects
 
     async def topic(self, name: str, partitions: int = 1, replication_factor: int = 3) -> str:
-        """Create a topic, of three replicas unless told otherwise."""
+        """Create a topic, of three replicas by default."""
         size = ("--partitions", str(partitions), "--replication-factor", str(replication_factor))
         await self.objects("topic", "create", name, *size)
         return name

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def _runs(pid: int) -> bool:
-    """A zombie that nobody has waited for yet has ended, too."""
+    """A zombie that has not been reaped yet has ended, too."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -69,7 +69,7 @@ async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> 
 
 
 def _members_in(directory: Path) -> list[int]:
-    """The processes that were started for a folder, whoever knows of them."""
+    """The processes that were started for a folder, from any source."""
     found = []
     for each in Path("/proc").iterdir():
         if not each.name.isdecimal():
@@ -103,10 +103,10 @@ async def test_two_at_once_in_one_folder_make_one_cluster(tmp_path: Path) -> Non
 
 
 async def test_down_finds_what_a_killed_up_had_started(tmp_path: Path) -> None:
-    """DESIGN §11: every process is written down as soon as it is there, long before the cluster serves.
+    """DESIGN §11: every process is recorded as soon as it runs, long before the cluster serves.
 
-    Between a process's start and the note of it lies a moment in which only a signal that nobody can
-    catch leaves it unknown; so the kill comes when all three are noted.
+    Between a process's start and its record is a moment in which a signal that cannot be caught leaves it
+    unknown; so the kill comes when all three are recorded.
     """
     directory = tmp_path / "cluster"
     up = await start_python("up", "--brokers", "1", "--dir", str(directory))

@@ -1,4 +1,4 @@
-"""Waiting for the leaders of a new topic ends when somebody deletes it."""
+"""Waiting for the leaders of a new topic ends when the topic is deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who looks after groups finds the coordinator, wherever it went, and says what stands in the way."""
+"""Group administration finds the coordinator wherever it moved, and reports obstacles."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ BROKER_1, BROKER_2, BROKER_3 = (endpoint(number).address for number in (1, 2, 3)
 
 
 class Brokers(Network):
-    """Each address answers each method with the next of its answers, the last one for ever; an error is
-    raised. What was asked is kept."""
+    """Each address answers each method with the next of its answers, the last one forever; an error is
+    raised. Requests are kept."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ async def test_offsets_are_set_from_outside_the_group() -> None:
 async def test_a_group_with_members_refuses_and_they_are_named(
     answered: Callable[[StrandlineError], Any],
 ) -> None:
-    """G1: its members' commits count, and whoever wants to reset it is told whom to stop."""
+    """G1: its members' commits count, and the error names the members to stop."""
     brokers = Brokers()
     brokers.on(BROKER_1, OFFSET_COMMIT, answered(UnknownMemberId("who is ''?")))
     brokers.on(BROKER_1, DESCRIBE_GROUP, group("m1", "m2"))
@@ -208,7 +208,7 @@ async def test_what_is_refused_for_a_partition_is_raised_with_the_others_as_note
 
 
 async def test_a_group_with_members_is_not_deleted_and_they_are_named() -> None:
-    """Whoever deletes a group is told whom to stop, as whoever resets one."""
+    """The error names the members to stop, as in a reset."""
     brokers = Brokers()
     brokers.on(BROKER_1, DELETE_GROUP, NonEmptyGroup("group g has members"))
     brokers.on(BROKER_1, DESCRIBE_GROUP, group("m1"))

@@ -120,8 +120,8 @@ async def test_it_goes_on_at_the_offsets_of_the_last_answer() -> None:
     assert offsets(controllers) == [(), (6,)]
 
 
-async def test_what_two_controllers_tell_is_told_once() -> None:
-    """The next one does not know what the one before has told behind its last offsets."""
+async def test_a_record_from_two_controllers_is_returned_once() -> None:
+    """The next one does not know which records the previous one sent after its last offsets."""
     controllers = Controllers([ON, told(1, at=5), told(2), BREAK], [ON, told(2, 3, at=8), END])
     assert await read(controllers) == [1, 2, 3]
     assert offsets(controllers) == [(), (5,)]

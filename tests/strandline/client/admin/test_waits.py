@@ -1,4 +1,4 @@
-"""What an admin client says while it looks for the controller, and when it gives up."""
+"""Messages of an admin client while it looks for the controller, and when it gives up."""
 
 from __future__ import annotations
 

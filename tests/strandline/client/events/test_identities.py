@@ -1,4 +1,4 @@
-"""What was told already is remembered, within a bound."""
+"""Remembers the returned records, within a bound."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ def test_records_before_the_offset_asked_for_are_left_out() -> None:
 
 
 def test_a_reading_that_ends_hands_out_nothing_behind_its_end() -> None:
-    """What was committed since it began is left for the next one, which goes on just there."""
+    """Records that were committed since it began are left for the next reading, which continues exactly
+    there."""
     positions = reading(0, 0, ends=[4, 0])
     assert not positions.ended
     assert positions.arrived(positions[0], 0, batch(0, 3) + batch(3, 3) + batch(6, 1))
@@ -65,8 +66,8 @@ def test_a_topic_without_records_or_partitions_is_read_at_once() -> None:
     assert not reading().ended
 
 
-def test_next_offsets_are_behind_what_was_handed_out_and_not_behind_what_waits() -> None:
-    """Else a reader that goes on there would miss what this one fetched and never handed out."""
+def test_next_offsets_are_behind_returned_records_and_not_behind_waiting_ones() -> None:
+    """Otherwise a reader that continues there would miss records that this one fetched and never returned."""
     positions = reading(0, 10)
     positions.arrived(positions[0], 0, batch(0, 2) + batch(2, 2))
     positions.arrived(positions[1], 10, batch(10, 1))
@@ -89,8 +90,8 @@ def test_it_is_full_when_as_many_bytes_wait_as_may() -> None:
     assert positions.has_room
 
 
-def test_damage_is_an_error_and_moves_nothing() -> None:
-    """CORRECTNESS E15: the CRC is checked by who reads, too."""
+def test_damage_is_an_error_and_does_not_move_the_position() -> None:
+    """CORRECTNESS E15: a reader checks the CRC, too."""
     positions = reading(0)
     damaged = bytearray(batch(0, 3))
     damaged[-1] ^= 1

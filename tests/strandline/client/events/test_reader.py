@@ -134,7 +134,7 @@ class Brokers:
 
 
 class FetchStream:
-    """One stream to one broker; a long poll without news is a turn of the event loop."""
+    """One stream to one broker; a long poll without records is a turn of the event loop."""
 
     def __init__(self, brokers: Brokers, broker: int) -> None:
         self._brokers = brokers
@@ -165,7 +165,7 @@ async def reading(brokers: Brokers, **asked: Any) -> AsyncIterator[EventReader]:
 
 
 async def collect(reader: EventReader, how_many: int | None = None) -> list[tuple[int, int]]:
-    """(partition, offset) of all records until it ends, or of so many at least."""
+    """(partition, offset) of all records until it ends, or of at least this number."""
     found: list[tuple[int, int]] = []
     async with asyncio.timeout(20):
         while not reader.ended and (how_many is None or len(found) < how_many):
@@ -214,8 +214,8 @@ async def test_a_change_of_leaders_neither_loses_nor_doubles(dies: bool) -> None
     assert found == [(0, n) for n in range(1_000)]
 
 
-async def test_nothing_is_fetched_while_as_much_waits_as_may() -> None:
-    """Bounded memory: who reads slowly slows the fetches, and nothing else."""
+async def test_nothing_is_fetched_while_the_buffer_is_full() -> None:
+    """Bounded memory: a slow reader slows the fetches, and nothing else."""
     log = Log(1_000_000)
     brokers = Brokers(log)
     async with reading(brokers) as reader:

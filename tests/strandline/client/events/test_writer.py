@@ -1,4 +1,4 @@
-"""Who gives an event to the writer is told once what became of it, and told the truth."""
+"""The caller of the writer receives the outcome of each event once, and correctly."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class _Stream:
 
 
 class Told:
-    """What became of each event, in the order of the telling."""
+    """The outcome of each event, in the order of the callbacks."""
 
     def __init__(self, writer: EventWriter) -> None:
         self.writer = writer
@@ -206,8 +206,8 @@ async def test_a_batch_that_has_to_be_parted_is_told_event_by_event() -> None:
         assert told.ends == [(value, True) for value in values]
 
 
-async def test_what_finds_no_room_is_told_at_once() -> None:
-    """Whoever keeps it somewhere tells it again later: it need not wait to learn that it has to."""
+async def test_an_event_without_room_is_refused_at_once() -> None:
+    """A caller that has it stored puts it again later: it need not wait to learn that it must."""
     topic = Topic()
     topic.open_to_writers.clear()
     async with writing(topic, events_max=2) as told:
@@ -218,8 +218,8 @@ async def test_what_finds_no_room_is_told_at_once() -> None:
         assert told.ends[2:] == [("c", True), ("d", True)]
 
 
-async def test_who_is_told_that_there_is_no_room_may_try_again_at_once() -> None:
-    """No event is told twice, and none is forgotten, if `done` itself puts something."""
+async def test_a_caller_without_room_may_try_again_at_once() -> None:
+    """No event is reported twice, and none is forgotten, if `done` itself puts events."""
     topic = Topic()
     async with writing(topic, events_max=2) as told:
         told.writer.put(b"k", b"a", 1, lambda ok: None if ok else told.put("again"))
