@@ -110,7 +110,7 @@ async def test_what_is_replicated_is_counted_at_both_ends() -> None:
         assert follower.replica.counts.replication_bytes_in == sent
 
 
-async def test_what_goes_to_a_replica_that_a_reassignment_adds_is_told_apart() -> None:
+async def test_bytes_to_a_replica_that_a_reassignment_adds_are_counted_separately() -> None:
     """ReassignmentBytesOut: until it is in sync; from then on it is a follower like the others."""
     source = open_replica()
     wanted = Reassignment(KEY.topic_id, (BrokerId(2), BrokerId(3)), (BrokerId(1), BrokerId(2)))
@@ -126,7 +126,7 @@ async def test_what_goes_to_a_replica_that_a_reassignment_adds_is_told_apart() -
         assert 2 * moved == source.counts.replication_bytes_out > 0
 
 
-def test_a_cut_tells_how_much_of_it_had_been_committed() -> None:
+def test_a_truncation_reports_how_much_of_it_had_been_committed() -> None:
     """CORRECTNESS T11: with unclean elections allowed a committed record may be cut, and is counted lost."""
     replica = open_replica(TopicConfig.parse({"unclean.leader.election.enable": "true"}))
     write(replica, 1, "a", "b", "c", "d")
@@ -247,7 +247,7 @@ def read(metrics: BrokerMetrics) -> dict[tuple[str, ...], float]:
     }
 
 
-async def test_a_leader_tells_what_its_isr_lacks(manager: ReplicaManager) -> None:
+async def test_a_leader_reports_the_members_that_its_isr_lacks(manager: ReplicaManager) -> None:
     """UnderReplicatedPartitions, UnderMinIsrPartitionCount and AtMinIsrPartitionCount of ReplicaManager."""
     metrics = metrics_of(manager)
     replica = manager.create(NAME, KEY, TopicConfig())
@@ -294,7 +294,9 @@ async def test_a_replica_that_failed_is_offline(manager: ReplicaManager) -> None
     assert read(metrics)["kafka_server_replicamanager_offlinereplicacount",] == 1
 
 
-async def test_what_is_told_grows_with_topics_and_not_with_partitions(manager: ReplicaManager) -> None:
+async def test_the_size_of_a_scrape_grows_with_topics_and_not_with_partitions(
+    manager: ReplicaManager,
+) -> None:
     """Prometheus keeps a series for each label: a broker may have 20,000 replicas."""
     metrics = metrics_of(manager)
 

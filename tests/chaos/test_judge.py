@@ -214,7 +214,7 @@ def test_replicas_may_differ_above_the_high_watermark(made: Round) -> None:
     assert judge(made.out, made.logs) == []
 
 
-def test_where_nobody_observes_those_are_compared_whom_the_last_election_had_in_sync(made: Round) -> None:
+def test_without_an_observer_the_isr_of_the_last_election_is_compared(made: Round) -> None:
     """As of the system's own topics. Broker 1 was left out by the election of broker 2."""
     made.write("observations.jsonl", [])
     write_log(made, 1, end=4)
@@ -267,7 +267,7 @@ def test_who_was_expelled_may_believe_for_a_while(made: Round) -> None:
     assert judge(made.out, made.logs) == []
 
 
-def test_the_longest_time_until_an_acknowledged_record_was_read_is_told(made: Round) -> None:
+def test_the_longest_time_until_an_acknowledged_record_was_read_is_reported(made: Round) -> None:
     made.change(_READER, lambda lines: lines[3].update(monotonic_ms=61.0))
     assert longest_staleness(made.out) == [Staleness(TOPIC, 0, 2, _READER, 36.0)]
 

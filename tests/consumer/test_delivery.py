@@ -170,7 +170,7 @@ async def test_a_pause_in_the_middle_of_a_batch_keeps_the_rest_of_it() -> None:
         assert [record.offset for record in rest] == [1, 2]
 
 
-async def test_a_drain_ends_when_the_time_is_up_or_nobody_will_ever_say() -> None:
+async def test_a_drain_ends_at_its_time_limit_or_when_no_answer_can_come() -> None:
     async with Parts() as parts, asyncio.TaskGroup() as tasks:
         parts.assign(A)
         parts.arrive(A, 1)
@@ -183,7 +183,7 @@ async def test_a_drain_ends_when_the_time_is_up_or_nobody_will_ever_say() -> Non
         assert processed(parts, A) == 0
 
 
-async def test_what_has_to_be_told_comes_before_the_rest_of_a_batch() -> None:
+async def test_pending_errors_are_raised_before_the_rest_of_a_batch() -> None:
     """(G10) the very next get call raises what a listener raised, once, and nothing is skipped for it."""
     async with Parts() as parts:
         parts.assign(A)
@@ -195,7 +195,7 @@ async def test_what_has_to_be_told_comes_before_the_rest_of_a_batch() -> None:
         assert [(await parts.delivery.getone()).offset for _ in range(2)] == [1, 2]
 
 
-async def test_a_fatal_error_is_raised_for_ever() -> None:
+async def test_a_fatal_error_is_raised_forever() -> None:
     async with Parts() as parts:
         parts.assign(A)
         parts.arrive(A, 3)

@@ -185,7 +185,7 @@ async def test_a_damaged_batch_is_fetched_again_and_what_came_before_it_is_hande
         (b"", None),
     ],
 )
-def test_the_place_to_go_on_lies_behind_what_is_damaged(records: bytes, next_offset: int | None) -> None:
+def test_the_offset_to_continue_at_is_behind_the_damage(records: bytes, next_offset: int | None) -> None:
     """A guess where the header cannot be trusted, but never the same place again."""
     batches, error = batches_of(A, 7, records)
     assert batches == []

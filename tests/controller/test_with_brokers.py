@@ -50,7 +50,7 @@ async def test_a_deleted_topic_leaves_no_files_on_live_brokers_nor_on_one_that_w
             assert (await producer.send_and_wait("t", b"x")).offset == 0
 
 
-async def test_another_controller_goes_on_after_the_active_one_was_killed(
+async def test_another_controller_continues_after_the_active_one_was_killed(
     make_cluster: ClusterFactory,
 ) -> None:
     """DESIGN §2: several may run, one is active; clients find it by themselves."""

@@ -28,7 +28,7 @@ from examples.log_counts.lines import component_of, lines_in, user_of
         ("", "-", "-"),
     ],
 )
-def test_a_line_says_who_it_is_about_and_what_wrote_it(line: str, user: str, component: str) -> None:
+def test_a_line_names_its_subject_and_its_writer(line: str, user: str, component: str) -> None:
     assert (user_of(line), component_of(line)) == (user, component)
 
 

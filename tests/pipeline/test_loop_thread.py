@@ -116,7 +116,7 @@ def test_work_that_was_cancelled_before_it_began_is_not_left_behind(thread: Loop
     assert not work.began.is_set()
 
 
-def test_the_loops_own_thread_is_told_rather_than_stuck(thread: LoopThread) -> None:
+def test_the_loops_own_thread_gets_an_error_rather_than_a_deadlock(thread: LoopThread) -> None:
     async def ask() -> None:
         thread.call(asyncio.sleep(0))
 

@@ -36,7 +36,7 @@ def test_tasks_run_in_this_python_and_find_these_packages(spark: SparkSession) -
     ]
 
 
-def test_timestamps_are_told_in_utc(spark: SparkSession) -> None:
+def test_timestamps_are_shown_in_utc(spark: SparkSession) -> None:
     told = spark.sql("select string(timestamp_millis(1234567890123)) as text").collect()[0].text
     assert told == datetime.fromtimestamp(1234567890.123, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 

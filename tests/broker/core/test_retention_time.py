@@ -29,7 +29,7 @@ def test_a_jump_is_caught_up_with_in_as_much_real_time() -> None:
     assert time.now_ms(wall_ms=jumped + 10 * DAY_MS, monotonic_s=864_000.0) == jumped + 10 * DAY_MS
 
 
-def test_a_process_that_starts_with_a_wrong_clock_goes_on_where_the_last_one_was() -> None:
+def test_a_process_that_starts_with_a_wrong_clock_continues_where_the_last_one_was() -> None:
     time = RetentionTime(START, wall_ms=START + 3_650 * DAY_MS, monotonic_s=0.0)
     assert time.now_ms(wall_ms=START + 3_650 * DAY_MS, monotonic_s=60.0) == START + 120_000
 

@@ -122,7 +122,7 @@ async def test_a_word_of_the_leader_while_others_are_asked_ends_the_candidacy(se
 
 
 @pytest.mark.parametrize("how", ["suspected", "gone"])
-async def test_nobody_stands_while_the_leader_may_count_on_what_it_was_told_last(
+async def test_no_replica_stands_while_the_leader_may_count_on_its_last_acknowledgement(
     seat: Seat, how: str
 ) -> None:
     """CORRECTNESS E1, G1: a leader takes an acknowledgement for a moment's proof that it leads; so a follower
@@ -154,7 +154,7 @@ async def test_a_claim_whose_reply_is_lost_is_made_again_in_another_epoch(seat: 
     assert seat.record == led_by(2, 2, 3, epoch=7)
 
 
-async def test_whoever_is_faster_is_followed(seat: Seat) -> None:
+async def test_the_faster_candidate_is_followed(seat: Seat) -> None:
     """CORRECTNESS I3, E5: the claim is a compare-and-set on what it was decided on."""
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     taken, go_on = seat.coordination.hold(SetData)  # of /epoch
@@ -183,7 +183,7 @@ async def test_who_means_another_incarnation_of_the_topic_claims_nothing(seat: S
     assert len(seat.coordination.multis) == 2, "it was not tried again until it was noticed again"
 
 
-async def test_each_follower_is_told_by_its_queue(seat: Seat) -> None:
+async def test_each_follower_is_notified_by_its_queue(seat: Seat) -> None:
     """DESIGN §4: by epoch, `start-replica` to every other member of AR, dead ones too."""
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
@@ -215,7 +215,7 @@ async def test_no_broker_leads_by_an_outdated_assignment(seat: Seat) -> None:
     assert seat.replica.assigned == ASSIGNED[:2]
 
 
-async def test_whoever_is_elected_goes_on_with_the_reassignment_that_stands(seat: Seat) -> None:
+async def test_every_elected_leader_continues_the_reassignment_in_zookeeper(seat: Seat) -> None:
     """CORRECTNESS E16, decided by ZooKeeper alone: the leader that began it may be dead."""
     await seat.coordination.ensure_path(znodes.reassigned_topic(NAME.topic))
     wanted = Reassignment(KEY.topic_id, (BrokerId(2), BrokerId(3), BrokerId(4)), ASSIGNED)

@@ -184,7 +184,7 @@ async def test_a_partition_with_another_leader_does_not_block_the_others(desk: D
     assert all(leadership.ended() for leadership in led)
 
 
-async def test_nobody_is_named_who_began_to_shut_down_a_moment_ago(desk: Desk) -> None:
+async def test_a_broker_that_just_began_to_shut_down_is_not_named(desk: Desk) -> None:
     """CORRECTNESS I7: what was read is checked in the same multi."""
     desk.lead(1)
     calls = 0
@@ -217,7 +217,7 @@ async def test_a_drain_stands_in_every_life_of_its_broker(desk: Desk) -> None:
     assert desk.named(THIRD) == {1}
 
 
-async def test_what_cannot_be_drained_is_given_up_in_the_end_and_holds_up_nobody(desk: Desk) -> None:
+async def test_a_handover_that_cannot_drain_ends_at_its_limit_and_blocks_no_other(desk: Desk) -> None:
     """CORRECTNESS H6: what it accepted has an unknown outcome; the others are gone long before."""
     stuck, free = desk.lead(1), desk.lead(2)
     desk.produce(stuck)

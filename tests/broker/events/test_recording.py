@@ -164,7 +164,9 @@ async def test_an_election_is_in_the_znode_by_the_write_that_made_it(seat: Seat)
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
-async def test_an_election_whose_reply_is_lost_is_told_if_it_took_place(seat: Seat, applied: bool) -> None:
+async def test_an_election_whose_reply_is_lost_is_recorded_if_it_took_place(
+    seat: Seat, applied: bool
+) -> None:
     """CORRECTNESS E9: every epoch that the znode ever had has its record, and no other."""
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.coordination.lose(applied=applied)
@@ -178,7 +180,7 @@ async def test_an_election_whose_reply_is_lost_is_told_if_it_took_place(seat: Se
     )
 
 
-async def test_the_next_leader_tells_what_the_last_one_may_not_have_told(seat: Seat) -> None:
+async def test_the_next_leader_records_what_the_last_one_may_not_have_recorded(seat: Seat) -> None:
     """CORRECTNESS E7: in order, and before its own election."""
     found = (
         elected(NAME.topic, KEY, led_by(1, 1, epoch=5), at_ms=1, reason="first election"),
@@ -192,7 +194,7 @@ async def test_the_next_leader_tells_what_the_last_one_may_not_have_told(seat: S
     assert seat.recorder.events[:3] == list(seat.record.trail)
 
 
-async def test_what_finds_no_room_is_told_all_the_same(
+async def test_an_event_without_room_in_the_trail_is_named_in_the_log(
     seat: Seat, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The znode keeps the youngest `isr_trail_events_max`; what has to go is named in the log."""
@@ -282,7 +284,7 @@ async def test_an_event_that_is_being_recorded_is_not_sent_again_with_each_write
         assert len({event.identity for event in leader.recorded.events}) == 4
 
 
-async def test_what_could_not_be_recorded_is_told_again_until_it_is() -> None:
+async def test_an_event_that_could_not_be_recorded_is_sent_again_until_it_is() -> None:
     """The recorder has a bound, and says what it dropped: not at once again, but again."""
     async with leading(open_replica(), 5, keep_in_sync_ms=LONG_MS) as leader:
         leader.recorded.silent = True
@@ -341,7 +343,7 @@ async def _diverge(followed: Followed, epoch: int, end: int, *, log_start_offset
     await followed.stream.heard()
 
 
-async def test_a_cut_is_told_with_what_it_takes() -> None:
+async def test_a_truncation_is_reported_with_its_range() -> None:
     """CORRECTNESS T3: nothing that was committed is in it."""
     replica = open_replica()
     write(replica, 1, "a", "b")
@@ -367,7 +369,7 @@ async def test_what_an_unclean_election_lost_is_in_the_record_of_the_cut() -> No
         assert event.reason == "broker 1 was elected without these records"
 
 
-async def test_a_cut_that_is_refused_is_told_as_failed() -> None:
+async def test_a_truncation_that_is_refused_is_reported_as_failed() -> None:
     """CORRECTNESS T11: this replica stops, and the record says what it keeps and why."""
     replica = open_replica()
     write(replica, 1, "a", "b", "c")
@@ -381,7 +383,7 @@ async def test_a_cut_that_is_refused_is_told_as_failed() -> None:
     assert values(replica) == ["a", "b", "c"]
 
 
-async def test_a_log_that_begins_anew_is_told() -> None:
+async def test_a_log_that_begins_anew_is_reported() -> None:
     """CORRECTNESS H7: retention at the leader took it, no election."""
     replica = open_replica()
     write(replica, 1, "a", "b")
@@ -394,7 +396,7 @@ async def test_a_log_that_begins_anew_is_told() -> None:
         assert event.reason == "the log of broker 1 begins at 9"
 
 
-async def test_where_nothing_is_cut_nothing_is_told() -> None:
+async def test_without_a_truncation_nothing_is_reported() -> None:
     """Epochs that wrote nothing go without a word, and an empty log has nothing to lose."""
     replica = open_replica()
     write(replica, 1, "a", "b")
@@ -436,7 +438,7 @@ async def test_all_truncations_of_a_message_are_one_write() -> None:
     assert len(kept) == 1
 
 
-async def test_without_an_epoch_in_common_all_is_told_in_two_parts() -> None:
+async def test_without_a_common_epoch_the_truncation_is_recorded_in_two_parts() -> None:
     """CORRECTNESS T9: what lies above the leader's log start diverged, what lies below is deleted there."""
     replica = open_replica()
     write(replica, 1, "a", "b", "c")

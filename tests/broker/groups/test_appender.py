@@ -103,7 +103,7 @@ async def test_while_leadership_is_handed_over_nothing_is_written() -> None:
         assert written(leader) == []
 
 
-async def test_a_closed_appender_tells_nothing_more() -> None:
+async def test_a_closed_appender_reports_nothing_more() -> None:
     """CORRECTNESS H6: the epoch is over; what is under way counts for nothing here."""
     async with appending(isr=(1, 2)) as (appender, told, leader):
         appender.add(Append(1, ((b"k", b"v"),)))

@@ -70,7 +70,7 @@ async def beat(found: Live, group: str, answer: Joined, *, wait_ms: int = 0) -> 
 # --- loading ------------------------------------------------------------------------------------
 
 
-async def test_until_the_watermark_is_known_everybody_is_told_to_wait() -> None:
+async def test_until_the_watermark_is_known_every_caller_must_wait() -> None:
     """CORRECTNESS H1: below it the log may still lose what it holds; nothing of it is served before."""
     replica = open_replica(ALONE)
     async with live(replica) as first:
@@ -159,7 +159,7 @@ async def test_what_is_wanted_in_one_turn_or_under_way_shares_a_batch() -> None:
         assert batches(found) < 10
 
 
-async def test_nobody_is_answered_before_the_write_is_committed() -> None:
+async def test_no_caller_is_answered_before_the_write_is_committed() -> None:
     """CORRECTNESS G12: durable first, visible after: neither the answer nor a fetch is ahead of the HW."""
     async with live(isr=(1, 2)) as found:
         await serving(found)
@@ -265,7 +265,7 @@ async def test_a_coordinator_that_was_replaced_at_once_answers_nothing_from_memo
 # --- time ---------------------------------------------------------------------------------------
 
 
-async def test_a_member_that_is_not_heard_of_is_out_though_nobody_asks() -> None:
+async def test_a_silent_member_is_removed_even_without_requests() -> None:
     """Deadlines come by themselves: the task sleeps until the next one, which a request may bring nearer."""
     async with live(group_initial_rebalance_delay_ms=0, group_session_timeout_ms_min=1) as found:
         await serving(found)

@@ -40,7 +40,7 @@ def handlers(seat: Seat) -> Handlers:
     return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)))
 
 
-async def test_the_start_of_the_log_and_what_is_below_the_leaders_own_watermark_are_told(
+async def test_the_start_of_the_log_and_records_below_the_leaders_own_watermark_are_served(
     handlers: Handlers,
 ) -> None:
     """CORRECTNESS H1, H5: below min.insync.replicas the HW may stand still for days; what is known to be

@@ -51,7 +51,7 @@ async def entries(count: int) -> AsyncIterator[ProduceMessage]:
         await asyncio.sleep(0)
 
 
-async def test_results_that_nobody_reads_hold_up_what_comes_behind_them() -> None:
+async def test_results_that_are_not_read_block_the_ones_behind_them() -> None:
     """An entry was done with its result, read or not, and results piled up."""
     handlers: Any = Handlers()
     client = Unread()

@@ -100,7 +100,7 @@ async def test_a_stream_that_broke_unnoticed_is_not_asked_when_there_is_a_younge
         assert await question
 
 
-async def test_who_does_not_fetch_confirms_nothing_and_who_is_out_is_not_asked() -> None:
+async def test_a_follower_that_does_not_fetch_confirms_nothing_and_one_outside_the_isr_is_not_asked() -> None:
     async with leading(open_replica(), 5, isr=(1, 2)) as leader:
         await following(leader, 3)
         assert not await leader.leadership.confirmed()
@@ -108,7 +108,7 @@ async def test_who_does_not_fetch_confirms_nothing_and_who_is_out_is_not_asked()
         assert await alone.leadership.confirmed()
 
 
-async def test_a_leadership_that_ends_meanwhile_is_confirmed_by_nobody() -> None:
+async def test_a_leadership_that_ends_meanwhile_is_not_confirmed() -> None:
     async with leading(open_replica(), 5, isr=(1, 2)) as leader, asyncio.TaskGroup() as tasks:
         link = await following(leader, 2)
         question = await asked(leader, tasks)
@@ -158,7 +158,7 @@ async def test_a_leader_is_certain_while_all_in_sync_replicas_have_acknowledged_
         assert alone.leadership.certain()
 
 
-async def test_where_a_follower_is_silent_zookeeper_says_who_leads() -> None:
+async def test_if_a_follower_is_silent_zookeeper_names_the_leader() -> None:
     """CORRECTNESS E1: one that hangs in the ISR makes neither acks=1 nor a group wait for its session."""
     async with leading(open_replica(), 5, isr=(1, 2), keep_in_sync_ms=50) as leader:
         await following(leader, 2)

@@ -67,7 +67,7 @@ async def test_one_refused_connection_is_forgotten_once_the_port_answers() -> No
         assert ports.asked.keys() == {FIRST}
 
 
-async def test_a_silence_makes_nobody_a_suspect_and_ends_no_suspicion() -> None:
+async def test_silence_makes_no_suspect_and_ends_no_suspicion() -> None:
     """The session of a broker that says nothing decides."""
     async with suspicious() as (suspicion, peers, ports):
         ports.heard[FIRST] = Heard.NOTHING

@@ -106,7 +106,9 @@ async def test_a_topic_that_is_not_found_is_looked_for_after_a_sync(tmp_path: Pa
         assert ([topic.name for topic in metadata.topics], unknown) == ([NAME.topic], ["never"])
 
 
-async def test_why_no_controller_is_named_is_told_where_zookeeper_cannot_be_asked(tmp_path: Path) -> None:
+async def test_the_reason_for_a_missing_controller_is_reported_if_zookeeper_cannot_be_asked(
+    tmp_path: Path,
+) -> None:
     async with seated(tmp_path) as seat:
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         metadata, _ = await view.describe((), omit_topics=True)

@@ -95,7 +95,7 @@ async def test_a_topic_that_was_deleted_is_missing_after_a_while() -> None:
     assert await played.missing(("t", 0)) == {"t-0"}
 
 
-async def test_nothing_is_missing_while_nobody_can_look() -> None:
+async def test_nothing_is_missing_while_zookeeper_is_away() -> None:
     played = Played()
     played.away = True
     assert await played.missing(("t", 0)) == set()

@@ -103,7 +103,7 @@ async def tree() -> AsyncIterator[Tree]:
     yield Tree()
 
 
-async def test_all_who_ask_at_the_same_time_share_one_reading(tree: Tree) -> None:
+async def test_concurrent_callers_share_one_reading(tree: Tree) -> None:
     tree.gate.clear()
     async with asyncio.TaskGroup() as tasks:
         asked = [tasks.create_task(tree.epochs()) for _ in range(20)]
@@ -160,7 +160,7 @@ async def test_what_becomes_outdated_during_a_reading_is_read_in_it(tree: Tree) 
     assert asked.result() == late.result() == [1, 1, 9]
 
 
-async def test_nobody_waits_for_what_changes_all_the_time(tree: Tree) -> None:
+async def test_reads_end_even_if_the_topic_changes_all_the_time(tree: Tree) -> None:
     """As many clients ask as come: each of them says that its partition is outdated."""
     _ = await tree.epochs()
     tree.on_read = lambda: tree.cache.outdated(TopicPartition("t", 1))
@@ -194,7 +194,7 @@ async def test_a_topic_that_takes_long_to_read_stands_for_longer(tree: Tree) -> 
     assert await tree.epochs() == [7, 1, 1]
 
 
-async def test_while_zookeeper_is_away_what_was_read_last_is_told(tree: Tree) -> None:
+async def test_while_zookeeper_is_away_the_last_reading_is_returned(tree: Tree) -> None:
     tree.away = True
     with pytest.raises(LeaderNotAvailable, match="'t' cannot be read"):
         await tree.epochs()
@@ -230,7 +230,7 @@ async def test_a_leader_of_record_whose_registration_is_gone_leads_nothing(tree:
     assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
 
 
-async def test_a_death_is_told_at_once_and_its_partitions_are_read_again_once(tree: Tree) -> None:
+async def test_a_death_is_noticed_at_once_and_its_partitions_are_read_again_once(tree: Tree) -> None:
     assert await tree.leaders() == [(1, 1)] * PARTITIONS
     assert tree.registrations_read == [], "who is known to be alive is not looked for"
     del tree.registered[BrokerId(1)]
@@ -240,7 +240,7 @@ async def test_a_death_is_told_at_once_and_its_partitions_are_read_again_once(tr
     assert tree.isr_reads == [2] * PARTITIONS
 
 
-async def test_a_death_is_told_while_zookeeper_is_away(tree: Tree) -> None:
+async def test_a_death_is_reported_while_zookeeper_is_away(tree: Tree) -> None:
     assert await tree.leaders() == [(1, 1)] * PARTITIONS
     del tree.registered[BrokerId(1)]
     tree.hear()
@@ -248,7 +248,7 @@ async def test_a_death_is_told_while_zookeeper_is_away(tree: Tree) -> None:
     assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
 
 
-async def test_a_leader_that_registered_a_moment_ago_is_told_before_this_broker_heard_of_it(
+async def test_a_leader_that_registered_a_moment_ago_is_named_before_this_broker_knows_it(
     tree: Tree,
 ) -> None:
     tree.live = {}

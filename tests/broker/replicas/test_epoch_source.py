@@ -37,7 +37,7 @@ async def test_the_version_is_the_epoch_until_zookeeper_is_set_back() -> None:
     assert (await session.get(znodes.EPOCH)).data == b""
 
 
-async def test_no_epoch_is_given_twice_whoever_takes_one_and_whatever_they_know() -> None:
+async def test_no_epoch_is_given_twice_even_to_brokers_that_know_lost_epochs() -> None:
     """CORRECTNESS E17: some of the brokers know of epochs that ZooKeeper lost, more and more of them."""
     tree, _ = await ensemble(3)
     taken: list[tuple[int, int]] = []

@@ -139,7 +139,7 @@ async def test_a_repeat_of_what_waits_to_be_committed_waits_with_it() -> None:
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-async def test_an_expected_offset_holds_whatever_the_acks(acks: int) -> None:
+async def test_an_expected_offset_holds_for_any_acks(acks: int) -> None:
     replica = open_replica()
     async with leading(replica, 5) as leader:
         expecting(leader, 0, "a", acks=acks)
@@ -262,7 +262,7 @@ async def test_an_answer_that_comes_after_the_end_changes_nothing() -> None:
         assert leader.leadership.core.state.isr_ids == (1, 2, 3)
 
 
-async def test_while_zookeeper_is_out_of_reach_changes_wait_and_commits_go_on() -> None:
+async def test_while_zookeeper_is_out_of_reach_changes_wait_and_commits_continue() -> None:
     """DESIGN §3, CORRECTNESS E1: with the whole ISR a commit needs no permission."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree, keep_in_sync_ms=10) as leader:
@@ -311,7 +311,7 @@ async def test_with_flush_messages_nothing_commits_before_it_is_synced() -> None
         assert replica.log.unflushed_records == 0
 
 
-async def test_what_somebody_else_synced_first_counts_all_the_same() -> None:
+async def test_a_sync_by_another_process_counts_nevertheless() -> None:
     """CORRECTNESS E3, H10: the flush task may come between the append and the commit task; the records
     are on the disk then, and nothing is left that would make them count later."""
     replica = open_replica(TopicConfig(flush_messages=1))

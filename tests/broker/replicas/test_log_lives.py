@@ -90,7 +90,7 @@ async def test_a_log_that_was_only_opened_since_it_was_closed_keeps_its_lives(tm
         assert counted(manager) == {1, 2, 3}
 
 
-async def test_a_log_that_ends_below_a_known_watermark_is_not_whole_whatever_it_says(tmp_path: Path) -> None:
+async def test_a_log_that_ends_below_a_known_watermark_is_never_whole(tmp_path: Path) -> None:
     """CORRECTNESS E15, H7: a disk that lies about its syncs; what is known to be lost is remembered."""
     with life(tmp_path, 1, clean=True) as manager:
         segment = next((await created(manager, EACH)).log.directory.glob("*.log"))

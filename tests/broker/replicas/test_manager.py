@@ -198,7 +198,7 @@ def test_a_closed_replica_keeps_its_watermark_and_its_log_over_a_life(tmp_path: 
         assert (found.high_watermark, found.log.log_end_offset) == (2, 2)
 
 
-def test_a_replica_that_is_opened_again_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_replica_that_is_opened_again_continues_where_it_was(tmp_path: Path) -> None:
     with life(tmp_path, 1) as manager:
         replica = created(manager)
         manager.follow(replica, BrokerId(2), LeaderEpoch(3))

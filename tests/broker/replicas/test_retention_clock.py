@@ -52,7 +52,7 @@ async def test_a_jump_of_the_wall_clock_deletes_nothing(tmp_path: Path) -> None:
         running.cancel()
 
 
-def test_the_next_process_goes_on_from_what_the_last_one_knew(tmp_path: Path) -> None:
+def test_the_next_process_continues_from_the_knowledge_of_the_last_one(tmp_path: Path) -> None:
     """One that starts with a wrong clock has nothing else to hold it against."""
     clock, path = JumpingClock(), tmp_path / "retention_time"
     first = RetentionClock(path, clock, SYSTEM_FILES)

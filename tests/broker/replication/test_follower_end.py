@@ -134,7 +134,7 @@ async def test_below_the_watermark_nothing_is_cut() -> None:
     assert (refusal["to"], refusal["high_watermark"]) == (1, 3)
 
 
-async def test_what_an_unclean_election_lost_is_told_as_an_exact_range() -> None:
+async def test_the_loss_of_an_unclean_election_is_reported_as_an_exact_range() -> None:
     """CORRECTNESS T11, DESIGN §4: the topic allows it, and the loss is not silent."""
     replica = open_replica(TopicConfig(unclean_leader_election_enable=True))
     write(replica, 1, "a", "b", "c")
@@ -220,7 +220,7 @@ async def test_records_that_do_not_follow_the_log_are_not_appended() -> None:
         assert values(replica) == []
 
 
-async def test_a_failed_log_is_not_followed_any_more() -> None:
+async def test_a_failed_log_is_no_longer_followed() -> None:
     """CORRECTNESS E14: the first failed append fences the log; the leader hears no position of it."""
     files = MemoryFiles()
     replica = open_replica(files=files)
@@ -290,7 +290,7 @@ async def test_a_broken_stream_is_opened_again_with_new_subscriptions() -> None:
         assert followed.lost == [1]
 
 
-async def test_a_position_is_told_only_once_it_is_synced_on_a_new_stream_too() -> None:
+async def test_a_position_is_reported_only_once_it_is_synced_on_a_new_stream_too() -> None:
     """CORRECTNESS E3, DESIGN §5: with `flush.messages=1` an acknowledged record survives the loss of power on
     all machines at once; the position that a subscription begins with counts like any other."""
     files = MemoryFiles()

@@ -73,7 +73,7 @@ async def test_another_epoch_is_refused_and_counts_for_nothing(
         assert leader.follows(2, -1)
 
 
-async def test_a_diverging_log_is_told_where_and_counts_for_nothing() -> None:
+async def test_a_diverging_log_learns_where_and_counts_for_nothing() -> None:
     """CORRECTNESS T3, T7: the leader's largest epoch not above the one asked, and where it ends."""
     replica = open_replica()
     write(replica, 1, "a", "b")
@@ -108,7 +108,7 @@ async def test_what_cannot_be_placed_is_never_taken_for_the_end_of_the_log(
         assert (await _push(link)).diverging == answer
 
 
-async def test_a_follower_below_the_log_start_is_told_where_it_begins() -> None:
+async def test_a_follower_below_the_log_start_learns_where_it_begins() -> None:
     """CORRECTNESS H7, H9."""
     replica = open_replica()
     replica.restart_at(Offset(7))
@@ -182,7 +182,7 @@ async def test_positions_of_an_ended_leadership_count_for_nothing() -> None:
         assert again.follows(2, -1)
 
 
-async def test_the_end_of_a_leadership_is_told() -> None:
+async def test_the_end_of_a_leadership_is_reported() -> None:
     """DESIGN §4: with a typed error; the subscription ends with it."""
     async with leading(open_replica(), 5) as leader:
         link = leader.link()
@@ -207,7 +207,7 @@ async def test_a_broken_stream_does_not_end_the_flows_of_a_newer_one() -> None:
 # --- watermarks ---------------------------------------------------------------------------------------
 
 
-async def test_a_new_leader_tells_no_watermark_before_it_knows_it() -> None:
+async def test_a_new_leader_reports_no_watermark_before_it_knows_it() -> None:
     """CORRECTNESS H1, KIP-207: until the HW has reached the LEO at its election."""
     replica = open_replica()
     write(replica, 1, "a", "b")

@@ -97,7 +97,7 @@ async def test_a_replica_that_was_assigned_before_is_never_held_back() -> None:
         assert link.throttle.holds == 0
 
 
-async def test_near_the_end_nobody_is_held_back() -> None:
+async def test_near_the_end_no_replica_is_held_back() -> None:
     """CORRECTNESS I10: or it would never join while records are written."""
     near = 10 * BYTES
     async with copying(moving(rate=1), reassignment_near_bytes=near) as (leader, link):
@@ -179,7 +179,7 @@ async def test_a_flow_that_ends_while_it_is_held_back_leaves_its_share() -> None
             reading.cancel()
 
 
-async def test_the_end_of_the_leadership_is_told_to_one_that_waits() -> None:
+async def test_the_end_of_the_leadership_is_reported_to_a_waiting_caller() -> None:
     """CORRECTNESS H2: it has to follow the next leader, however long it would have waited for this one."""
     async with copying(moving(rate=1)) as (leader, link):
         pushes: list[tuple[float, Push]] = []

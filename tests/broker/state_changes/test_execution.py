@@ -41,7 +41,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 # --- start --------------------------------------------------------------------------------------------
 
 
-async def test_a_request_is_told_from_its_beginning_to_its_end(desk: Desk) -> None:
+async def test_a_request_is_recorded_from_its_beginning_to_its_end(desk: Desk) -> None:
     """Seed 002, goal 7: requested, received, completed; nothing of it is left in the queue."""
     await desk.asked(START)
     assert [event.state for event in desk.seat.recorder.events] == [
@@ -241,7 +241,7 @@ async def test_an_entry_waits_in_the_queue_until_it_is_recorded(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'[{"id": "x"}]', b'{"a": 1}', b'["x"]', b"7"])
-async def test_what_nobody_can_read_is_removed_and_holds_up_nothing(desk: Desk, data: bytes) -> None:
+async def test_unreadable_files_are_removed_and_block_nothing(desk: Desk, data: bytes) -> None:
     await desk.seat.coordination.create(znodes.state_entry_prefix(ME), data, sequential=True)
     assert (await desk.asked(START)).state is COMPLETED
 

@@ -115,7 +115,7 @@ def test_what_is_kept_survives_a_loss_of_power(data: st.DataObject) -> None:
                 assert [first for first in told_again if first in owed] == owed
 
 
-async def test_the_next_life_tells_what_the_last_could_not(box: Box) -> None:
+async def test_the_next_life_records_what_the_last_could_not(box: Box) -> None:
     box.outbox.record_durably([cut(1), cut(2)])
     box.outbox.record_durably([cut(3)])
     box.live()
@@ -135,7 +135,7 @@ async def test_a_line_leaves_once_it_is_recorded(box: Box) -> None:
     assert box.desk.firsts == []
 
 
-async def test_what_could_not_be_recorded_is_told_again(box: Box) -> None:
+async def test_an_event_that_could_not_be_recorded_is_sent_again(box: Box) -> None:
     """The writer has a bound, and says so: what it dropped stays here."""
     box.outbox.record_durably([cut(1)])
     box.desk.answer(recorded=False)
@@ -190,7 +190,7 @@ async def test_the_file_does_not_grow_while_one_line_waits(box: Box) -> None:
     assert stuck[0] == [cut(0)]
 
 
-async def test_one_happening_told_twice_is_one_line(box: Box) -> None:
+async def test_one_event_recorded_twice_is_one_line(box: Box) -> None:
     """A replica that refuses a cut refuses it at each try."""
     for _ in range(10):
         box.outbox.record_durably([cut(1)])
@@ -199,7 +199,7 @@ async def test_one_happening_told_twice_is_one_line(box: Box) -> None:
 
 
 @pytest.mark.parametrize("operation", ["open", "append", "sync"])
-async def test_a_disk_that_takes_nothing_fails_nobody(box: Box, operation: str) -> None:
+async def test_a_disk_that_takes_nothing_affects_no_caller(box: Box, operation: str) -> None:
     """CORRECTNESS E14: the log that is cut finds out for itself; the event is recorded all the same, and
     is on the disk as soon as that takes something again."""
 

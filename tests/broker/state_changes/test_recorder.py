@@ -49,7 +49,7 @@ def event(epoch: int) -> StateChangeEvent:
     return elected(NAME.topic, KEY, state, at_ms=1, reason="first election")
 
 
-async def test_events_told_together_end_together(open_recorder: Open) -> None:
+async def test_events_put_together_end_together(open_recorder: Open) -> None:
     """One that found no room makes the whole end False, once, when the last of them has ended."""
     async with open_recorder() as recorder:
         ends: list[bool] = []
@@ -63,7 +63,7 @@ async def test_events_told_together_end_together(open_recorder: Open) -> None:
         assert ends == [False]
 
 
-async def test_what_is_kept_is_told_in_the_next_life(open_recorder: Open) -> None:
+async def test_a_kept_event_is_sent_in_the_next_life(open_recorder: Open) -> None:
     """CORRECTNESS T11: though this life never reached the topic."""
     async with open_recorder() as first:
         first.record_durably([event(1), event(2)])

@@ -53,7 +53,7 @@ async def queued_for(desk: Desk, broker: int) -> list[StateChange]:
     ]
 
 
-async def test_who_queues_a_request_tells_it_at_once(desk: Desk) -> None:
+async def test_a_requester_records_its_request_at_once(desk: Desk) -> None:
     """Its broker may be dead for long: what was asked is seen."""
     desk.seat.sender.start_replicas(desk.seat.replica, LeaderEpoch(6), "a new leader")
     await eventually(lambda: len(desk.seat.recorder.events) == 2)

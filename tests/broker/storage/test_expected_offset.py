@@ -58,7 +58,7 @@ def test_a_repeat_is_a_duplicate_wherever_the_log_ends_by_now() -> None:
         assert found.log_end_offset == 3
 
 
-def test_a_missing_sequence_is_told_before_the_offset() -> None:
+def test_a_missing_sequence_is_reported_before_the_offset() -> None:
     """The batch before it may only have been late: then both are sent again, and this one is right."""
     log, _ = new_log()
     append(log, b"a", producer=(7, 0, 0))
@@ -79,7 +79,7 @@ def test_a_new_leader_knows_the_repeat_of_what_it_replicated() -> None:
 
 
 @pytest.mark.parametrize("taken", [False, True], ids=["free", "taken"])
-def test_what_was_cut_is_appended_again_unless_somebody_has_its_place(taken: bool) -> None:
+def test_a_truncated_record_is_appended_again_unless_another_has_its_place(taken: bool) -> None:
     """CORRECTNESS T12: what was remembered of it is cut, too, so its repeat is judged as new."""
     log, _ = new_log()
     append(log, b"a")

@@ -302,7 +302,7 @@ def test_a_lost_state_file_is_not_guessed() -> None:
 @pytest.mark.parametrize("suffix", ["epochs", ".index", ".snapshot"])
 @pytest.mark.parametrize("harm", ["flip", "remove", "empty"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_what_can_be_told_again_from_the_log_is(suffix: str, harm: str, clean: bool) -> None:
+def test_derivable_facts_are_recovered_from_the_log(suffix: str, harm: str, clean: bool) -> None:
     """T1, T12: epochs, indexes and producers come from the batches if their files are damaged."""
     log, files = new_log(epoch=2)
     for step in range(16):

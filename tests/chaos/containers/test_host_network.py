@@ -20,7 +20,7 @@ COMMIT
 """
 
 
-def test_rules_are_told_apart_by_table_and_counters_do_not_count() -> None:
+def test_rules_are_distinguished_by_table_and_counters_do_not_count() -> None:
     assert tables(SAVED) == {
         "filter": (
             "*filter\n:INPUT ACCEPT\n:FORWARD DROP\n:DOCKER-USER -\n"
@@ -31,7 +31,7 @@ def test_rules_are_told_apart_by_table_and_counters_do_not_count() -> None:
     assert tables("") == {}
 
 
-def test_a_table_that_nobody_used_before_is_emptied_and_lets_everything_pass() -> None:
+def test_an_unused_table_is_emptied_and_lets_everything_pass() -> None:
     assert emptied(tables(SAVED)["filter"]) == "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\nCOMMIT\n"
 
 

@@ -18,7 +18,7 @@ OWN_BYTES_MAX = 140 * 1024 * 1024
 
 
 @pytest.mark.parametrize("image", IMAGES)
-async def test_it_runs_as_nobody_special_and_has_no_compiler(docker: Engine, image: str) -> None:
+async def test_it_runs_as_an_ordinary_user_and_has_no_compiler(docker: Engine, image: str) -> None:
     script = "id --user; command -v gcc cc make g++ || echo no compiler"
     said = await docker.docker("run", "--rm", "--network", "none", image, "sh", "-c", script)
     user, found = said.splitlines()
@@ -41,7 +41,7 @@ async def test_the_packages_are_those_of_the_lock_and_the_command_line_is_there(
         assert f"grpcio=={said.strip()} " in lock.read()
 
 
-async def test_health_checks_say_who_serves_and_who_does_not(docker: Engine, cluster: World) -> None:
+async def test_health_checks_show_serving_and_not_serving_members(docker: Engine, cluster: World) -> None:
     healthy = ("python", "/opt/strandline/healthy.py")
     for service in ("broker-1", "controller-1", "controller-2"):
         await docker.docker("exec", await container(docker, service), *healthy)

@@ -67,7 +67,7 @@ def test_no_member_is_meant_for_two_faults_at_a_time(seed: int, setting: Setting
 
 
 @given(seeds, settings)
-def test_a_fault_is_of_a_kind_that_can_be_done_to_somebody_who_is_there(seed: int, setting: Setting) -> None:
+def test_a_fault_fits_its_target_and_the_target_exists(seed: int, setting: Setting) -> None:
     for fault in plan_of(seed, setting).faults:
         assert fault.kind in setting.can
         assert setting.of_role(fault.role)

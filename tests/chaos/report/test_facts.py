@@ -97,7 +97,7 @@ def test_an_isr_is_whole_again_from_when_it_stays_so() -> None:
     assert partitions.whole_after(observed, 3, healed_ms=None) is None
 
 
-def test_a_watermark_grows_when_it_is_told_and_its_fall_is_no_growth() -> None:
+def test_a_reported_watermark_grows_and_its_fall_is_no_growth() -> None:
     data = [(0, 100), (250, 110), (500, 130), (750, None), (1600, 200), (1700, 190), (1750, 205)]
     observed = [seen(at_ms, 1, hw=hw) for at_ms, hw in data]
     grown = partitions.growth_of(observed, Span(0, 1999))
@@ -105,7 +105,7 @@ def test_a_watermark_grows_when_it_is_told_and_its_fall_is_no_growth() -> None:
     assert partitions.falls_of(observed) == [1700]
 
 
-def test_two_observers_that_were_told_two_watermarks_saw_no_fall() -> None:
+def test_two_observers_with_different_watermarks_saw_no_fall() -> None:
     assert partitions.falls_of([seen(0, 1, hw=9, observer="one"), seen(1, 1, hw=8, observer="other")]) == []
 
 

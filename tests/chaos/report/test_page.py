@@ -104,7 +104,7 @@ def test_findings_are_on_the_page_the_first_of_them(tmp_path: Path) -> None:
     assert "and 7 more in findings.jsonl" in seen.words
 
 
-def test_whatever_a_cluster_or_a_client_said_stays_text(tmp_path: Path) -> None:
+def test_text_of_a_cluster_or_a_client_stays_text(tmp_path: Path) -> None:
     out = tmp_path / "<b>r"
     out.mkdir()
     write_lines(out / "findings.jsonl", [finding(HOSTILE)])

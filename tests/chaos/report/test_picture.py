@@ -63,7 +63,7 @@ def test_what_is_wrong_stands_out(tmp_path: Path) -> None:
     assert red(facts_of(told(killed, died)), tmp_path) > red(facts_of(told(killed)), tmp_path), "it died"
 
 
-def test_more_partitions_than_can_be_told_apart_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_partitions_beyond_the_limit_are_left_out_and_counted(tmp_path: Path) -> None:
     places = [TopicPartition("a", number) for number in range(ROWS_MAX + 3)]
     observed = tuple(seen(at_ms, 1, at_ms, place) for at_ms in (0, 900) for place in places)
     many = replace(told(), observations=observed)

@@ -39,7 +39,7 @@ def test_a_whole_round_is_read(tmp_path: Path) -> None:
     assert data.unread == ()
 
 
-def test_records_are_told_by_what_became_of_them(tmp_path: Path) -> None:
+def test_records_are_shown_by_their_outcome(tmp_path: Path) -> None:
     failed = {"code": 7, "error": "E", "message": "m"}
     write_lines(
         tmp_path / "produce-p1.jsonl",
@@ -61,7 +61,7 @@ def test_records_are_told_by_what_became_of_them(tmp_path: Path) -> None:
     )
 
 
-def test_readers_are_told_by_when_they_received_and_how_they_ended(tmp_path: Path) -> None:
+def test_readers_are_shown_by_when_they_received_and_how_they_ended(tmp_path: Path) -> None:
     write_lines(
         tmp_path / "consume-group-mixed-1.jsonl",
         [

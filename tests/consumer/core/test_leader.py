@@ -67,7 +67,7 @@ class Fixed:
 # --- all members are cooperative ----------------------------------------------------------------
 
 
-def test_a_partition_that_nobody_owned_is_given_at_once() -> None:
+def test_a_partition_without_an_owner_is_given_at_once() -> None:
     """ "For not-assigned-partitions, it is safe to move them to the new member immediately"."""
     made = plan({"a": new("t0"), "b": new()}, {"t": 2}, Fixed({"a": "t0", "b": "t1"}))
     assert assigned(made) == {"a": "t0", "b": "t1"}
@@ -76,7 +76,7 @@ def test_a_partition_that_nobody_owned_is_given_at_once() -> None:
     assert made.report.consensus is Consensus.COOPERATIVE
 
 
-def test_a_partition_that_moves_is_revoked_and_given_to_nobody_and_all_join_again() -> None:
+def test_a_moving_partition_is_revoked_and_unassigned_and_all_join_again() -> None:
     """ "Encode it to the old owner in revoked-partitions but not to the assigned-partitions of the new
     owner, set the error code to NEEDS_REJOIN for all the members"."""
     members = {"a": new("t0 t1"), "b": new(), "c": new("t2")}
@@ -150,7 +150,7 @@ def test_two_claims_on_an_unknown_partition_are_weighed_too() -> None:
     assert revoked(made) == {"a": "u0"}
 
 
-def test_a_topic_that_is_not_subscribed_to_any_more_is_revoked() -> None:
+def test_a_topic_that_is_no_longer_subscribed_to_is_revoked() -> None:
     """Trigger (a): it kept everything when it joined, so the leader has to take it back; others wait."""
     made = plan({"a": new("t0 u0", topics="t"), "b": new(topics="u")}, {"t": 1, "u": 1}, STICKY)
     assert assigned(made) == {"a": "t0", "b": ""}
@@ -159,7 +159,7 @@ def test_a_topic_that_is_not_subscribed_to_any_more_is_revoked() -> None:
 
 
 @pytest.mark.parametrize("counts", [{"t": 1}, {"t": 1, "u": 1}])
-def test_nobody_joins_again_for_a_topic_that_nobody_wants(counts: dict[str, int]) -> None:
+def test_no_member_joins_again_for_a_topic_without_subscribers(counts: dict[str, int]) -> None:
     """A second generation would change nothing."""
     made = plan({"a": new("t0 u0", topics="t"), "b": new()}, counts, STICKY)
     assert assigned(made) == {"a": "t0", "b": ""}

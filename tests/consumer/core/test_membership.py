@@ -180,7 +180,7 @@ def test_an_assignment_that_takes_what_it_does_not_revoke_is_fatal(assigned: str
     assert one.core.state is State.FATAL
 
 
-def test_added_is_told_before_revoked_and_then_it_joins() -> None:
+def test_added_is_reported_before_revoked_and_then_it_joins() -> None:
     """KIP-429 3.b, 3.c, 3.d, in this order."""
     one = One().stable("t0 t1")
     one.join_again()
@@ -191,7 +191,7 @@ def test_added_is_told_before_revoked_and_then_it_joins() -> None:
     assert one.said(one.core.released(second.number, NOW)).owned == parts("t0 t5")
 
 
-def test_what_is_kept_is_not_told_again() -> None:
+def test_a_kept_partition_is_not_reported_again() -> None:
     """KIP-429 3.b: only the newly added ones."""
     one = One().stable("t0 t1")
     one.join_again()
@@ -200,7 +200,7 @@ def test_what_is_kept_is_not_told_again() -> None:
     assert one.core.state is State.STABLE
 
 
-def test_the_first_assignment_is_told_even_if_empty() -> None:
+def test_the_first_assignment_is_reported_even_if_empty() -> None:
     """A listener hears that its member has joined."""
     one = One()
     one.begin()
@@ -283,7 +283,7 @@ def test_an_eager_member_gives_everything_up_before_it_joins(trigger: str) -> No
     assert one.core.owned == frozenset()
 
 
-def test_an_eager_member_is_told_its_whole_assignment_every_time() -> None:
+def test_an_eager_member_gets_its_whole_assignment_every_time() -> None:
     one = One(cooperative=False).stable("t0 t1")
     one.join_again()
     assert Assign(parts("t0"), parts("t0"), 2) in one.sync(Assignment(0, parts("t0")))
@@ -381,7 +381,7 @@ def test_every_change_of_ownership_is_reported_in_its_generation() -> None:
     ]
 
 
-def test_a_rebalance_is_told_with_its_reason_and_who_caused_it() -> None:
+def test_a_rebalance_is_reported_with_its_reason_and_its_cause() -> None:
     one = One()
     one.begin()
     effects = one.core.joined(one.number, Joined("a", 4, "sticky", "b", reason="b left", caused_by="b"), NOW)

@@ -39,7 +39,7 @@ STALE = 10_000
 # --- answers that come too late --------------------------------------------------------------------
 
 
-def test_answers_to_what_is_not_asked_any_more_count_for_nothing() -> None:
+def test_answers_to_abandoned_requests_count_for_nothing() -> None:
     """CORRECTNESS G4: each answer is compared with what its request was sent for."""
     one = One().stable("t0")
     effects = one.join_again()

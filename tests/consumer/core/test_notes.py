@@ -7,7 +7,7 @@ import pytest
 from strandline.consumer.core.notes import note, other_topics, same_counts
 
 
-def test_a_note_tells_topics_apart_in_any_order() -> None:
+def test_a_note_distinguishes_topics_in_any_order() -> None:
     for counts in (None, {"t": 2}):
         found = note(("t", "u"), counts)
         assert not other_topics(found, ["u", "t"])
@@ -16,7 +16,7 @@ def test_a_note_tells_topics_apart_in_any_order() -> None:
         assert other_topics(found, [])
 
 
-def test_the_leaders_note_tells_counts_apart() -> None:
+def test_the_leaders_note_distinguishes_counts() -> None:
     found = note(("t",), {"t": 2, "u": 1})
     assert same_counts(found, {"u": 1, "t": 2})
     assert not same_counts(found, {"t": 2})

@@ -232,7 +232,7 @@ def test_a_new_leader_ends_the_pause() -> None:
     assert planned(positions, NEXT_LEADER)
 
 
-def test_what_will_not_get_better_is_told_and_tried_again_only_after_a_pause() -> None:
+def test_a_permanent_error_is_reported_and_tried_again_only_after_a_pause() -> None:
     positions = standing_at(7, A)
     effects = answer(positions, planned(positions), error=CorruptMessage("CRC"))
     assert kinds(effects) == [Refused, DelayFetch]

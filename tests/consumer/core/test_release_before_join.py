@@ -225,7 +225,7 @@ def test_a_coordinator_that_is_lost_during_the_release_is_looked_for_before_the_
     assert one.said(one.core.coordinator_found(NOW)).owned == parts("t0")
 
 
-def test_nothing_is_released_while_nobody_coordinates() -> None:
+def test_nothing_is_released_without_a_coordinator() -> None:
     """Its commits would come to nothing; what is owned is read on."""
     one, own = stable()
     one.core.coordinator_lost(NOW)

@@ -47,7 +47,7 @@ def test_a_static_member_that_comes_back_has_what_it_had(cooperative: bool, who:
 
 
 @pytest.mark.parametrize("cooperative", [True, False])
-def test_a_leader_that_comes_back_goes_on_watching(cooperative: bool) -> None:
+def test_a_leader_that_comes_back_continues_to_watch(cooperative: bool) -> None:
     """Partitions that are added later are assigned, in a new generation."""
     world, _leader, follower = group(cooperative=cooperative)
     world.crash("a")

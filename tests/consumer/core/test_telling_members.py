@@ -40,7 +40,7 @@ def given(sync: SendSync) -> dict[str, bytes]:
 # --- the leader -----------------------------------------------------------------------------------
 
 
-def test_each_member_is_told_what_the_assignor_has_for_it() -> None:
+def test_each_member_gets_the_assignors_data_for_it() -> None:
     """Asked once a rebalance, and `assign` not at all."""
     own = OwnAssignor()
     one, sync = led(own)
@@ -52,7 +52,7 @@ def test_each_member_is_told_what_the_assignor_has_for_it() -> None:
 @pytest.mark.parametrize(
     "members", [{"a": cooperative("t0"), "b": cooperative()}, {"a": eager(), "b": eager()}]
 )
-def test_members_of_either_protocol_are_told(members: dict[str, ParsedMember]) -> None:
+def test_members_of_either_protocol_are_notified(members: dict[str, ParsedMember]) -> None:
     """The assignment of both versions has room for it."""
     own = OwnAssignor()
     made = plan(members, {"t": 2}, own)
@@ -63,7 +63,7 @@ def test_members_of_either_protocol_are_told(members: dict[str, ParsedMember]) -
     assert own.log == ["assign_and_tell"]
 
 
-def test_who_is_told_nothing_has_nothing() -> None:
+def test_a_member_without_data_has_none() -> None:
     own = OwnAssignor()
     own.tells = {"b": b"only you"}
     made = plan({"a": cooperative(), "b": cooperative()}, {"t": 2}, own)
@@ -82,7 +82,7 @@ def test_in_a_mixed_group_no_member_gets_user_data() -> None:
     ("tells", "why"),
     [({"c": b"who?"}, "sends user data to c, not of this group"), ({"a": "text"}, "not 'text'")],
 )
-def test_an_assignor_that_tells_what_cannot_be_told_is_named(tells: dict[str, bytes], why: str) -> None:
+def test_an_assignor_that_returns_invalid_data_is_named(tells: dict[str, bytes], why: str) -> None:
     own = OwnAssignor()
     own.tells = tells
     with pytest.raises(AssignorFailed, match=f"assignor 'own': .*{why}"):
@@ -102,7 +102,7 @@ def test_an_assignor_that_fails_to_assign_ends_the_leader_by_name() -> None:
 # --- each member ----------------------------------------------------------------------------------
 
 
-def test_the_assignor_hears_what_it_was_told_and_what_is_owned_then() -> None:
+def test_the_assignor_gets_its_data_and_the_owned_partitions() -> None:
     """Once a sync; without what is yet to be revoked, though that is still owned."""
     own = OwnAssignor()
     one = One(assignors=[own]).stable("t0 t1")
@@ -184,7 +184,7 @@ def _lost(effects: list[Effect]) -> tuple[tuple[str, int], ...]:
 
 
 @pytest.mark.parametrize("tells", [b"", b"four", b"and more", b"more than eight"])
-def test_a_static_member_hears_what_it_was_told_beside_the_leaders_note(tells: bytes) -> None:
+def test_a_static_member_gets_its_data_beside_the_leaders_note(tells: bytes) -> None:
     """KIP-345, CORRECTNESS G13: neither takes the other's place, however long it is."""
     own = OwnAssignor()
     own.tells = {"a": tells}
@@ -195,7 +195,7 @@ def test_a_static_member_hears_what_it_was_told_beside_the_leaders_note(tells: b
 
 
 @pytest.mark.parametrize(("partitions", "joins"), [(2, False), (3, True)])
-def test_a_static_leader_that_comes_back_hears_what_it_was_told_and_knows_the_counts(
+def test_a_static_leader_that_comes_back_gets_its_data_and_knows_the_counts(
     partitions: int, joins: bool
 ) -> None:
     """CORRECTNESS G13, KIP-814: the plan stands, with all that was said beside it."""

@@ -84,7 +84,7 @@ class Group(Parts):
         return [{name: entry.offset for name, entry in request.offsets.items()} for request in self.sent]
 
 
-async def test_what_is_committed_is_not_told_again() -> None:
+async def test_a_committed_offset_is_not_committed_again() -> None:
     async with Group() as group:
         group.assign(A, B, offset=5)
         await group.commits.commit_processed(timeout_s=10)
@@ -390,7 +390,7 @@ async def test_an_expelled_member_hears_that_it_was_expelled(error: StrandlineEr
         await group.commits.commit({A: 1})
 
 
-async def test_a_fenced_member_hears_who_took_its_place() -> None:
+async def test_a_fenced_member_learns_which_member_took_its_place() -> None:
     async with Group(FencedInstanceId("another process")) as group:
         group.expelling = True
         group.assign(A)
@@ -447,7 +447,7 @@ async def test_the_time_for_a_commit_is_bounded() -> None:
         assert group.reader.positions[A].committed == 0
 
 
-async def test_committed_offsets_are_asked_for_until_they_are_told() -> None:
+async def test_committed_offsets_are_requested_until_they_arrive() -> None:
     async with Parts() as parts:
         script: list[Any] = [CoordinatorLoading("loading"), NotCoordinator("moved"), {A: CommittedOffset(7)}]
         parts.brokers.answers["OffsetFetch"] = lambda _: script.pop(0)

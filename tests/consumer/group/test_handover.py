@@ -94,7 +94,7 @@ class Group(Parts):
         self.handover.prepare(effect)
 
 
-async def test_a_revoked_partition_is_drained_committed_told_and_released() -> None:
+async def test_a_revoked_partition_is_drained_committed_reported_and_released() -> None:
     """(G6) and from the moment of the decision nothing of it is handed out."""
     async with Group() as group, asyncio.TaskGroup() as tasks:
         await group.take(A, B)
@@ -132,7 +132,7 @@ async def test_partitions_lost_while_they_are_drained_are_lost_and_not_revoked()
         assert group.told == [("assigned", {A}), ("lost", {A})]
 
 
-async def test_partitions_lost_within_on_revoked_are_not_told_twice() -> None:
+async def test_partitions_lost_within_on_revoked_are_not_reported_twice() -> None:
     async with Group() as group:
         await group.take(A)
         lose = Lose((A,), "expelled")
@@ -148,7 +148,7 @@ async def test_partitions_lost_within_on_revoked_are_not_told_twice() -> None:
         assert group.told == [("assigned", {A}), ("revoked", {A})]
 
 
-async def test_partitions_lost_before_their_assignment_was_told_are_never_told() -> None:
+async def test_partitions_lost_before_their_assignment_was_reported_are_never_reported() -> None:
     async with Group() as group:
         group.owned |= {A}
         group.decide(Lose((A,), "expelled"))
@@ -175,7 +175,7 @@ async def test_partitions_lost_within_on_assigned_are_not_read() -> None:
         assert group.readable == {A}, "what comes again is read again"
 
 
-async def test_partitions_that_go_again_before_they_were_told_are_not_read_in_between() -> None:
+async def test_partitions_that_leave_before_they_were_reported_are_not_read_in_between() -> None:
     async with Group() as group:
         revoke = Revoke(1, (A,), "moves on")
 
@@ -190,7 +190,7 @@ async def test_partitions_that_go_again_before_they_were_told_are_not_read_in_be
         assert [kind for kind, _ in group.told] == ["assigned", "revoked"]
 
 
-async def test_a_commit_that_fails_is_told_and_does_not_keep_the_group_waiting() -> None:
+async def test_a_commit_that_fails_is_reported_and_does_not_keep_the_group_waiting() -> None:
     """(G7, G12) on_revoked comes all the same, and the next get call raises what the commit was refused with:
     once."""
     async with Group() as group:

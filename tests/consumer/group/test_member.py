@@ -123,7 +123,7 @@ async def test_a_member_joins_again_though_it_is_found_overdue_in_the_middle_of_
         asking.cancel()
 
 
-async def test_a_departure_is_told_though_reports_cannot_be() -> None:
+async def test_a_departure_is_reported_though_reports_cannot_be() -> None:
     """The others wait for the departure; what was not reported counts as lost."""
     left: list[LeaveGroup] = []
 

@@ -55,7 +55,7 @@ async def topics(session: Coordination) -> list[str]:
     return sorted(await session.children(znodes.TOPICS))
 
 
-async def test_a_created_topic_is_whole_and_its_replicas_are_told(
+async def test_a_created_topic_is_complete_and_its_replicas_get_requests(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     """The ISR of a new partition is its live replicas in their present lives (CORRECTNESS E4, I6)."""
@@ -216,7 +216,7 @@ async def test_a_topic_larger_than_a_multi_is_created_whole_and_deleted_whole(
         await check_replicas_deleted(session, outcome.topic_id or "", placed)
 
 
-async def test_a_deleted_topic_is_gone_its_replicas_are_told_and_its_name_is_free(
+async def test_a_deleted_topic_is_gone_its_replicas_get_requests_and_its_name_is_free(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     """CORRECTNESS E6: what is deleted is named by its incarnation."""
@@ -248,7 +248,7 @@ async def test_deleting_removes_the_znode_of_a_leader_that_still_stands(
         assert await is_gone(session, "t")
 
 
-async def test_several_deletions_of_one_topic_at_once_tell_each_replica_once(
+async def test_concurrent_deletions_of_one_topic_notify_each_replica_once(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     session = await open_session()
@@ -297,7 +297,7 @@ async def test_a_client_that_hangs_up_leaves_a_whole_topic(
         await check_whole(session, "t", epochs)
 
 
-async def test_altering_keeps_other_configs_and_tells_every_replica_in_the_present_epoch(
+async def test_altering_keeps_other_configs_and_notifies_every_replica_in_the_present_epoch(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     session = await open_session()
@@ -380,7 +380,7 @@ async def test_too_many_topics_at_once_are_refused_as_a_whole(zookeeper: str) ->
             await controller.admin.delete_topics([new.name for new in many])
 
 
-async def test_whoever_is_not_active_names_who_is(zookeeper: str) -> None:
+async def test_a_standby_controller_names_the_active_one(zookeeper: str) -> None:
     async with running(zookeeper, 1) as one:
         await one.wait_active()
         async with running(zookeeper, 2) as two:

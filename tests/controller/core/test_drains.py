@@ -65,7 +65,7 @@ def test_a_broker_that_stops_or_is_drained_or_has_another_life_takes_no_leadersh
     assert "ISR is 1,2,3 of the replicas 1,2,3" in problems[0]
 
 
-def test_leaderships_of_partitions_without_another_replica_are_told_apart() -> None:
+def test_leaderships_of_partitions_without_another_replica_are_distinguished() -> None:
     """No waiting moves them, unless the replica moves: by a reassignment, or by a drain of replicas."""
     alone, behind, moving = partition(0, [1]), partition(1, [1, 2], [1]), partition(2, [1], to=[2])
     shown = survey(alone, behind, moving, drains={1: leads_nothing(1)})
@@ -80,7 +80,7 @@ def test_leaderships_of_partitions_without_another_replica_are_told_apart() -> N
     assert targets(emptied) == [(0, (2,))]
 
 
-def test_a_drain_of_leaderships_goes_on_in_every_life_of_its_broker() -> None:
+def test_a_drain_of_leaderships_continues_in_every_life_of_its_broker() -> None:
     """It belongs to the broker, not to a session, which ends whenever ZooKeeper or a network pauses."""
     found = plan(survey(partition(0, [1, 2]), drains={1: Drain(BrokerEpoch(1), replicas=False)}))
     assert [move.give_to for move in found.leaderships] == [2]
@@ -121,7 +121,7 @@ def test_another_throttle_also_applies_to_the_active_moves() -> None:
     ]
 
 
-def test_a_drain_of_replicas_goes_on_in_every_life_and_in_none() -> None:
+def test_a_drain_of_replicas_continues_in_every_life_and_in_none() -> None:
     old = Drain(BrokerEpoch(1), replicas=True)
     assert targets(plan(survey(partition(0, [1, 2]), drains={1: old}))) == [(0, (3, 2))]
     gone = survey(partition(0, [1, 2], [2]), live=(2, 3), dead=(1,), drains={1: old})
@@ -187,7 +187,7 @@ def test_at_most_so_many_partitions_move_at_once_with_those_that_others_began() 
 
 
 @given(st.data())
-def test_a_target_has_as_many_replicas_none_twice_none_drained_and_keeps_who_stays(
+def test_a_target_has_the_same_number_of_replicas_none_twice_none_drained_and_keeps_those_that_stay(
     data: st.DataObject,
 ) -> None:
     live = data.draw(st.sets(st.integers(1, 8), min_size=2))

@@ -51,7 +51,7 @@ def grow(
     )
 
 
-def test_new_partitions_go_on_where_the_others_ended() -> None:
+def test_new_partitions_continue_where_the_others_ended() -> None:
     """Leaders go round over all partitions of the cluster, as in a creation."""
     picture = ClusterPicture()
     first = grow(4, now=0, picture=picture)
@@ -97,7 +97,7 @@ def test_what_cannot_be_is_refused_with_the_value(
     assert says in caught.value.message
 
 
-def test_what_was_to_be_added_is_not_counted_any_more() -> None:
+def test_partitions_that_are_not_added_after_all_do_not_count() -> None:
     picture = ClusterPicture()
     picture.add("t", PlacedTopic(TOPIC_ID, [(BrokerId(1),)]))
     picture.grow("t", TOPIC_ID, [(BrokerId(2),), (BrokerId(2),)])

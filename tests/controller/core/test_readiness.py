@@ -20,7 +20,7 @@ def test_a_broker_in_sync_everywhere_whose_partitions_can_spare_it_is_ready() ->
     assert found == BrokerCheck(True, [], leaderships=1, replicas=2, permanent=[])
 
 
-def test_a_broker_without_replicas_is_ready_and_one_that_nobody_knows_is_not() -> None:
+def test_a_broker_without_replicas_is_ready_and_an_unknown_one_is_not() -> None:
     assert check(survey()).ready
     found = check(survey(), broker=9)
     assert not found.ready
@@ -67,7 +67,7 @@ def test_a_partition_that_can_never_be_safe_is_named_as_such(assigned: list[int]
     assert f"replication factor is {len(assigned)} and min.insync.replicas {bound}" in problem
 
 
-def test_what_passes_comes_first_and_what_does_not_is_told_apart() -> None:
+def test_passing_problems_come_first_and_permanent_ones_are_distinguished() -> None:
     lasting, behind = partition(0, [1]), partition(1, [1, 2, 3], [2, 3])
     found = check(survey(lasting, behind))
     assert [problem.split(":")[0] for problem in found.problems] == ["t-1", "t-0"]

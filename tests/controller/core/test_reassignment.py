@@ -83,7 +83,7 @@ def refusal(now: Placed, *replicas: int, on: MoveContext | None = None) -> Stran
     return caught.value
 
 
-def test_it_begins_with_what_there_was_and_nobody_leaves() -> None:
+def test_it_begins_with_the_present_state_and_no_member_leaves() -> None:
     """CORRECTNESS E16: grow first; the original order stays, so leaders do."""
     wanted = plan(placed(1, 2), 3, 2, throttle=5)
     assert wanted == Reassignment(TOPIC_ID, ids(3, 2), ids(1, 2), 5, request_id="new", at_ms=99)

@@ -32,7 +32,7 @@ def test_of_one_identity_the_first_is_sent_and_other_states_are_others() -> None
     assert list(selection.answers([record(3, received)], (4,))) == []
 
 
-def test_the_record_is_told_as_it_lies_in_the_log() -> None:
+def test_the_record_is_returned_as_it_is_in_the_log() -> None:
     """With fields of a later version, which this one passes over."""
     value = event_value(EVENT)[:-1] + b',"later":[1]}'
     (told,) = EventSelection(StateChangesQuery()).answers([record(0, value)], (1,))
@@ -55,7 +55,7 @@ def test_what_is_no_state_change_is_passed_over_and_said(value: bytes | None) ->
     assert list(selection.answers([], (9,))) == [] and selection.malformed == []
 
 
-def test_an_answer_is_bounded_and_who_goes_on_behind_it_misses_nothing() -> None:
+def test_an_answer_is_bounded_and_a_reader_that_continues_after_it_misses_nothing() -> None:
     size = ANSWER_BYTES_MAX // 3
     events = [replace(EVENT, id=str(number), reason="r" * size) for number in range(5)]
     told = list(

@@ -71,7 +71,7 @@ def test_the_longest_log_that_can_lead_is_chosen(statements: tuple[LogStatement,
     assert "broker 2 is not alive" in plan.missing
 
 
-def test_what_is_known_of_the_loss_is_told() -> None:
+def test_the_known_loss_is_reported() -> None:
     """Also by a log that cannot lead."""
     plan = plan_unclean(NAME, partition(said(1, 7), said(3, 0, DAMAGED, watermark=12)), live(1, 3))
     assert str(plan.loss) == "committed records 7 to 11 are missing; more may be missing from 12 on"

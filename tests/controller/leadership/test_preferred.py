@@ -85,7 +85,7 @@ async def test_leaders_are_asked_in_their_own_queues_and_success_means_that_it_h
         assert await noticed(session, 3) == []
 
 
-async def test_without_names_only_what_others_lead_is_told(
+async def test_without_names_only_partitions_with_another_leader_are_reported(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     session = await open_session()

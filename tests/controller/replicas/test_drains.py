@@ -79,7 +79,7 @@ async def test_a_drain_asks_the_broker_to_hand_each_leadership_over(
         assert await notices(session, 2) == await notices(session, 3) == []
 
 
-async def test_what_nobody_can_take_over_is_told_with_partition_and_values(
+async def test_a_partition_without_a_possible_successor_is_reported_with_its_values(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     session = await open_session()
@@ -278,7 +278,7 @@ async def test_a_broker_is_ready_when_it_is_in_sync_and_can_be_spared(
         assert problem == "t-0: the ISR 1,2 without broker 1 would be 1, and min.insync.replicas is 2"
 
 
-async def test_a_standby_says_who_to_ask(zookeeper: str) -> None:
+async def test_a_standby_names_the_active_controller(zookeeper: str) -> None:
     async with running(zookeeper, 1, **SETTINGS) as one:
         await one.wait_active()
         async with running(zookeeper, 2, **SETTINGS) as two:

@@ -82,7 +82,7 @@ async def nothing_under_way(session: Coordination) -> bool:
     return await session.children(znodes.REASSIGNED) == []
 
 
-async def test_ar_grows_and_every_replica_is_told_in_one_write(
+async def test_ar_grows_and_every_replica_gets_a_request_in_one_write(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     """Seed 003's partitions_reassigned; the leader is woken in its epoch and reads what stands (E6)."""
@@ -227,7 +227,7 @@ async def test_a_bound_on_in_sync_replicas_is_held_against_where_replicas_go(
             await controller.admin.alter_topic(AlterTopic("t", {"min.insync.replicas": "2"}))
 
 
-async def test_a_deleted_topic_takes_its_reassignments_along_and_all_replicas_are_told(
+async def test_a_deleted_topic_takes_its_reassignments_along_and_all_replicas_get_requests(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     session = await open_session()
@@ -339,7 +339,7 @@ async def test_too_much_and_too_little_is_refused_as_a_whole(zookeeper: str) -> 
             await controller.admin.reassign([move(0, 1)], throttle_bytes_per_s=-1)
 
 
-async def test_whoever_is_not_active_reassigns_nothing(zookeeper: str) -> None:
+async def test_a_standby_controller_reassigns_nothing(zookeeper: str) -> None:
     async with running(zookeeper, 1) as one:
         await one.wait_active()
         async with running(zookeeper, 2) as two:

@@ -278,7 +278,7 @@ async def test_a_controller_killed_while_it_adds_partitions_leaves_all_of_them_o
 
 
 @pytest.mark.parametrize("step", ["controller.grow.undo_part", "controller.grow.undo_part:2"])
-async def test_a_controller_killed_while_it_takes_back_is_followed_by_one_that_goes_on(
+async def test_a_controller_killed_while_it_takes_back_is_followed_by_one_that_continues(
     zookeeper: str, open_session: SessionFactory, tmp_path: Path, step: str
 ) -> None:
     session = await open_session()

@@ -175,7 +175,7 @@ async def test_many_znodes_are_put_together_in_their_order(
 @pytest.mark.parametrize(
     "point", ["controller.queue.settled", "controller.queue.removed", "controller.queue.merged"]
 )
-async def test_the_next_controller_goes_on_where_the_last_one_died(
+async def test_the_next_controller_continues_where_the_last_one_died(
     make_cluster: ClusterFactory, tmp_path: Path, point: str
 ) -> None:
     """Q5: ends are written before they are recorded, and recorded before the request goes."""

@@ -55,7 +55,7 @@ async def notices(session: Coordination, broker: int) -> list[ElectionNotice]:
     return found
 
 
-async def test_a_partition_that_nobody_leads_is_called_to_its_first_live_member(
+async def test_a_partition_without_a_leader_is_offered_to_its_first_live_member(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     session = await open_session()

@@ -14,7 +14,7 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
-async def test_a_client_whose_first_life_told_nothing_has_begun_with_its_second(tmp_path: Path) -> None:
+async def test_a_client_without_events_in_its_first_life_begins_with_its_second(tmp_path: Path) -> None:
     """Seen on a busy machine: one found no broker, and the round waited for the history of its first life."""
     async with LocalCluster(2, directory=tmp_path / "cluster") as cluster:
         async with Admin(cluster.bootstrap) as admin:

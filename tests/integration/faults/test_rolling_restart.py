@@ -106,7 +106,7 @@ async def test_a_rolling_restart_costs_no_error_no_record_and_no_availability(ow
 
 
 @pytest.mark.timeout(240)
-async def test_a_broker_is_emptied_under_load_and_then_nobody_misses_it(make_cluster: ClusterFactory) -> None:
+async def test_a_broker_is_emptied_under_load_and_is_then_not_missed(make_cluster: ClusterFactory) -> None:
     """Replicas go one after the other to the brokers that have the fewest; then the broker may be killed."""
     cluster = await make_cluster(
         brokers=4,

@@ -178,7 +178,7 @@ async def test_the_number_of_partitions_of_a_topic_is_still_known(harness: Harne
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-async def test_brokers_and_controllers_that_are_told_to_stop_without_zookeeper_end_cleanly(
+async def test_brokers_and_controllers_that_are_stopped_without_zookeeper_end_cleanly(
     harness: Harness,
 ) -> None:
     """CORRECTNESS E2: a handover that ZooKeeper cannot record takes at most `handover_ms`. The logs are

@@ -42,7 +42,7 @@ async def refused(
 
 
 @pytest.mark.slow
-async def test_a_consumer_refuses_them_and_goes_on(cluster: LocalCluster) -> None:
+async def test_a_consumer_refuses_them_and_continues(cluster: LocalCluster) -> None:
     """Its position, its membership and what it commits are as if nothing had been asked."""
     async with Consumer(cluster.bootstrap, group_id="refuses", **GROUP_SETTINGS) as consumer:
         for topics in ([1], b"tides", 5, [None], "tides", [], [""]):
@@ -103,7 +103,7 @@ def test_assignors_that_are_none_are_refused_at_construction(assignors: Any) -> 
 
 
 @pytest.mark.slow
-async def test_an_administrator_is_told_what_is_wrong_with_an_argument(cluster: LocalCluster) -> None:
+async def test_an_administrator_gets_the_error_of_an_argument(cluster: LocalCluster) -> None:
     """And not that the group "" is empty."""
     async with Admin(cluster.bootstrap) as admin:
         group: Any

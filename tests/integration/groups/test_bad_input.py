@@ -145,7 +145,7 @@ async def test_a_message_over_the_transports_limit_ends_that_call_only(member: M
 # --- unknown members ----------------------------------------------------------------------------
 
 
-async def test_a_group_that_nobody_knows(member: Member) -> None:
+async def test_an_unknown_group(member: Member) -> None:
     unknown: list[tuple[Method[Any, Any], object, type[StrandlineError]]] = [
         (group_wire.JOIN_GROUP, member.join_request(group="nobody", member="m"), UnknownMemberId),
         (group_wire.SYNC_GROUP, SyncGroup("nobody", "m", 1, "consumer", "range"), UnknownMemberId),
@@ -172,7 +172,7 @@ async def test_a_group_that_nobody_knows(member: Member) -> None:
     }
 
 
-async def test_a_member_that_nobody_knows(member: Member) -> None:
+async def test_an_unknown_member(member: Member) -> None:
     group, generation = member.group, member.generation
     unknown: list[tuple[Method[Any, Any], object]] = [
         (group_wire.JOIN_GROUP, member.join_request(member="stranger")),
@@ -240,7 +240,7 @@ async def test_a_rebalance_timeout_out_of_bounds(member: Member, timeout_ms: int
     assert isinstance(await refused(member, group_wire.JOIN_GROUP, request), InvalidRequest)
 
 
-async def test_a_subscription_that_nobody_supports(member: Member) -> None:
+async def test_an_unsupported_subscription(member: Member) -> None:
     """The message says what the group supports."""
     for given in (
         {"protocols": (GroupProtocol("other", b""),)},

@@ -93,7 +93,7 @@ async def test_a_listener_cannot_ask_its_consumer_for_records(cluster: LocalClus
         assert (await consumer.getone()).offset == 0
 
 
-async def test_a_close_does_not_wait_for_ever_for_a_listener(cluster: LocalCluster) -> None:
+async def test_a_close_does_not_wait_forever_for_a_listener(cluster: LocalCluster) -> None:
     """G10: one that hangs, and one that waits for what was cancelled, cost the others nothing."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 1)

@@ -377,6 +377,6 @@ async def test_what_the_group_refuses_for_good_is_raised_by_get_calls(
             _ = await consumer.getone()
 
 
-async def test_an_assignor_that_nobody_knows_is_refused_at_once(cluster: LocalCluster) -> None:
+async def test_an_unknown_assignor_is_refused_at_once(cluster: LocalCluster) -> None:
     with pytest.raises(SettingsError, match="'nearest'"):
         Consumer(cluster.bootstrap, group_id="g", assignors=["nearest"])

@@ -56,7 +56,7 @@ async def test_members_come_and_go_and_each_record_is_read_once(cluster: LocalCl
         assert [member.errors for member in members.all] == [[], [], []]
 
 
-async def test_cooperative_members_are_told_only_of_what_moves(cluster: LocalCluster) -> None:
+async def test_cooperative_members_are_notified_only_of_moving_partitions(cluster: LocalCluster) -> None:
     """KIP-429: a member that keeps partitions over a rebalance hears nothing of them."""
     topic = await new_topic(cluster, 4)
     async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:

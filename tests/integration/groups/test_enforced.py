@@ -86,7 +86,7 @@ async def joined(members: Members) -> tuple[Participant, Handing]:
     return participant, assignor
 
 
-async def test_a_partition_goes_to_who_is_ready_for_it_in_one_rebalance(make_cluster: ClusterFactory) -> None:
+async def test_a_partition_goes_to_its_ready_member_in_one_rebalance(make_cluster: ClusterFactory) -> None:
     """KIP-568: its owner hears that another one is ready, gives it up before it joins, and has committed all
     of it; the other one reads on from there. Neither reads anything twice."""
     cluster = await start(make_cluster)

@@ -62,7 +62,7 @@ def places(events: list[dict[str, Any]], member: str) -> list[tuple[str, str | N
     ]
 
 
-async def test_tasks_are_told_behind_the_partitions_they_belong_to_and_before_the_member_leaves(
+async def test_task_reports_come_after_their_partitions_and_before_the_member_leaves(
     members: Members,
 ) -> None:
     """From the listener too: a task runs once its partitions are assigned, and is closed before they go."""
@@ -115,7 +115,7 @@ async def test_much_that_is_said_arrives_whole_and_in_order_and_each_with_its_ge
     assert [event["lag"] for event in found if event["event"] == "task_progress"] == list(range(2_500))
 
 
-async def test_who_is_in_no_group_tells_nothing(cluster: LocalCluster) -> None:
+async def test_a_consumer_without_a_group_reports_nothing(cluster: LocalCluster) -> None:
     change = TaskChange(KINDS.RUNNING, "t-0", 1)
     async with Consumer(cluster.bootstrap) as consumer:
         with pytest.raises(InvalidRequest, match="group_id"):

@@ -90,7 +90,7 @@ async def impostor(topic: Topic) -> AsyncIterator[Impostor]:
         stream.call.cancel()
 
 
-async def test_a_stream_says_first_who_follows(impostor: Impostor) -> None:
+async def test_a_stream_begins_with_the_name_of_the_follower(impostor: Impostor) -> None:
     await impostor.send(acknowledged=0)
     assert await impostor.refusal() == ErrorCode.INVALID_REQUEST
 
@@ -143,7 +143,7 @@ async def test_a_subscription_of_another_incarnation_is_refused(impostor: Impost
     assert push.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_log_that_runs_ahead_is_told_where_it_diverges(topic: Topic, impostor: Impostor) -> None:
+async def test_a_log_that_runs_ahead_learns_where_it_diverges(topic: Topic, impostor: Impostor) -> None:
     """CORRECTNESS T3: (largest epoch not above the one asked, where it ends)."""
     await impostor.hello()
     epoch = (await topic.state()).leader_epoch

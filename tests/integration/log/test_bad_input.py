@@ -127,7 +127,7 @@ async def test_a_message_over_the_transports_limit_ends_that_stream_only(topic: 
 
 
 @pytest.mark.parametrize("name", [("no-such-topic", 0), ("", 0), ("\x00/..", 0), (None, 99), (None, -1)])
-async def test_unknown_partitions_are_told_from_unreachable_ones(
+async def test_unknown_partitions_are_distinguished_from_unreachable_ones(
     topic: Topic, name: tuple[str | None, int]
 ) -> None:
     wanted = TopicPartition(topic.name if name[0] is None else name[0], name[1])
@@ -217,7 +217,7 @@ async def test_one_bad_entry_does_not_spoil_the_others_of_its_message(topic: Top
     [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01" + os.urandom(200), os.urandom(100_000)],
     ids=["nothing", "http", "tls", "noise"],
 )
-async def test_garbage_on_the_port_harms_nobody(topic: Topic, garbage: bytes) -> None:
+async def test_garbage_on_the_port_affects_no_client(topic: Topic, garbage: bytes) -> None:
     host, _, port = topic.harness.cluster.address(1).rpartition(":")
     logged = len(topic.harness.log_text(1))
     for _ in range(20):

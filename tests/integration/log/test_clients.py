@@ -178,7 +178,7 @@ async def test_with_fewer_acks_a_record_is_there_too(cluster: LocalCluster, acks
         assert [record.value for record in await read(consumer, 2)] == [b"first", b"v"]
 
 
-async def test_a_producer_that_stops_leaves_nothing_on_the_way_though_nobody_answers(
+async def test_a_producer_that_stops_leaves_nothing_in_flight_without_any_answer(
     cluster: LocalCluster,
 ) -> None:
     """With acks=0 the end of the stream is the only answer: `stop` waits for it."""
@@ -353,7 +353,7 @@ async def test_with_policy_none_the_error_names_offset_and_range(cluster: LocalC
         assert (await consumer.getone()).offset == 3
 
 
-async def test_an_unknown_topic_is_told_to_who_polls(cluster: LocalCluster) -> None:
+async def test_an_unknown_topic_is_an_error_of_the_get_call(cluster: LocalCluster) -> None:
     async with Consumer(cluster.bootstrap) as consumer:
         consumer.assign([TopicPartition("nowhere", 0)])
         with pytest.raises(UnknownTopicOrPartition, match="nowhere"):

@@ -53,7 +53,7 @@ async def test_a_leader_that_cannot_append_gives_up_and_loses_nothing(own: Harne
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-async def test_a_follower_that_cannot_append_leaves_the_isr_and_the_others_go_on(own: Harness) -> None:
+async def test_a_follower_that_cannot_append_leaves_the_isr_and_the_others_continue(own: Harness) -> None:
     """CORRECTNESS E14, H10: producers stall for KeepInSyncTime at most, then the two others commit."""
     topic = await own.create_topic([(1, 2, 3)])
     async with workload(topic) as load:
@@ -70,7 +70,7 @@ async def test_a_follower_that_cannot_append_leaves_the_isr_and_the_others_go_on
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-async def test_a_leader_that_cannot_read_gives_up_before_anybody_writes(own: Harness) -> None:
+async def test_a_leader_that_cannot_read_gives_up_before_the_next_write(own: Harness) -> None:
     """CORRECTNESS E14: its consumers read nothing until the next record made it resign, without a word."""
     topic = await own.create_topic([(1, 2, 3)])
     name = topic.partitions[0]

@@ -264,9 +264,7 @@ async def new_topic(cluster: LocalCluster, name: str, *batches: bytes) -> None:
         assert codes == [0] * len(batches)
 
 
-async def test_answers_that_nobody_reads_are_not_read_from_the_disk(
-    broker: Target, cluster: LocalCluster
-) -> None:
+async def test_unread_answers_are_not_read_from_the_disk(broker: Target, cluster: LocalCluster) -> None:
     """115 KiB of requests kept 3.2 GB of answers."""
     await new_topic(cluster, "unread", *[encode_values([bytes(HALF_MIB - 200)], 0)] * 2)
     _, rest_bytes = await broker.worst()
@@ -293,7 +291,7 @@ async def test_answers_that_nobody_reads_are_not_read_from_the_disk(
     assert memory_bytes - rest_bytes <= 100 * MIB
 
 
-async def test_a_look_by_time_into_what_was_compressed_well_stalls_nobody(
+async def test_a_search_by_time_in_highly_compressed_batches_does_not_block_the_loop(
     broker: Target, cluster: LocalCluster
 ) -> None:
     """64 MiB out of 6 KB were decoded on the event loop: 36 s and 2.5 GB, at each request anew."""

@@ -178,7 +178,7 @@ def doctor(path: Path, event: str, back: int, facts: dict[str, Any] | None) -> N
 
 
 @SPARK_TIME
-async def test_a_topic_of_which_no_history_tells_is_not_found_in_order(
+async def test_a_topic_without_a_history_is_an_error(
     own: Harness, spark: SparkSession, tmp_path: Path
 ) -> None:
     """A typo that is another topic's name must not pass."""

@@ -213,9 +213,7 @@ async def test_what_is_broken_in_an_archive_is_named_and_one_that_is_not_whole_i
     assert not any(said.values()), said
 
 
-async def test_files_of_somebody_else_are_not_removed(
-    harness: Harness, spark: SparkSession, tmp_path: Path
-) -> None:
+async def test_foreign_files_are_not_removed(harness: Harness, spark: SparkSession, tmp_path: Path) -> None:
     topic = (await harness.create_topic([[1, 2, 3]])).name
     (foreign := tmp_path / "topic=mine" / "part.parquet").parent.mkdir()
     foreign.write_bytes(b"PAR1")
@@ -240,7 +238,7 @@ async def following(cluster: LocalCluster, topic: str, folder: Path) -> AsyncIte
             await process.wait()
 
 
-async def test_an_archive_that_follows_ends_in_good_order_and_goes_on_though_spark_compacts_what_it_wrote(
+async def test_an_archive_that_follows_ends_in_order_and_continues_though_spark_compacts_its_metadata(
     harness: Harness, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Ctrl-C goes to all processes of a terminal, SIGTERM to one. Spark rewrites its list of files with every
@@ -270,7 +268,7 @@ async def test_an_archive_that_follows_ends_in_good_order_and_goes_on_though_spa
 # --- lifecycle -------------------------------------------------------------------------------
 
 
-async def test_lifecycle_tells_what_waits_for_a_dead_broker_and_how_long_it_took_when_it_is_back(
+async def test_lifecycle_shows_what_waits_for_a_dead_broker_and_how_long_it_took_when_it_is_back(
     harness: Harness, spark: SparkSession
 ) -> None:
     cluster = harness.cluster

@@ -268,7 +268,7 @@ async def leader_of(cluster: LocalCluster, topic: str) -> int:
 
 
 @pytest.mark.slow
-async def test_a_stream_that_is_started_again_goes_on_where_it_was_in_what_grew_meanwhile(
+async def test_a_stream_that_is_started_again_continues_with_what_was_appended_meanwhile(
     world: World, name: str
 ) -> None:
     """New partitions and new topics are read from their first record on."""
@@ -360,7 +360,7 @@ async def test_a_topic_that_is_created_again_is_a_loss_and_then_another_topic(
 
 
 @pytest.mark.slow
-async def test_a_stream_without_news_makes_no_batches_and_tells_a_group_how_far_it_is(
+async def test_a_stream_without_new_records_makes_no_batches_and_reports_its_progress_to_a_group(
     world: World, name: str
 ) -> None:
     topic = await world.topic()

@@ -158,7 +158,7 @@ async def test_a_drained_broker_leads_again_only_once_it_is_back_and_ready(harne
 
 
 @pytest.mark.timeout(180)
-async def test_a_broker_that_leads_a_lot_gives_it_all_away_and_nobody_sees_an_error(
+async def test_a_broker_with_many_leaderships_hands_all_over_without_an_error(
     harness: Harness,
 ) -> None:
     """CORRECTNESS I7, H6: drained first, group by group; and what it leads comes back to it."""

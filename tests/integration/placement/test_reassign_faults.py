@@ -205,7 +205,7 @@ async def test_a_replica_dies_while_it_does_its_part(harness: Harness, broker: i
 
 
 @pytest.mark.timeout(120)
-async def test_the_dead_hold_nobody_up_and_lose_their_data_when_they_return(harness: Harness) -> None:
+async def test_dead_brokers_delay_nothing_and_lose_their_data_when_they_return(harness: Harness) -> None:
     """Two of three old replicas are dead all the while; the one that is left moves the partition away
     (CORRECTNESS Q2, E16)."""
     async with topic_of(harness, [(1, 2, 3)]) as topic:

@@ -62,7 +62,7 @@ async def produce(harness: Harness, topic: Topic, count: int = RECORDS) -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_records_are_told_where_they_came_went_and_were_copied(harness: Harness) -> None:
+async def test_records_are_counted_where_they_came_went_and_were_copied(harness: Harness) -> None:
     """MessagesIn, BytesIn and BytesOut at the leader; ReplicationBytesIn of each follower are the leader's
     BytesIn, and the leader's ReplicationBytesOut are all of them."""
     topic = await harness.create_topic([(1, 2, 3)])

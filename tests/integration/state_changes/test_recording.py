@@ -115,7 +115,7 @@ def _alone(seen: Witness, topic: Topic) -> bool:
 
 
 @pytest.mark.timeout(120)
-async def test_an_unclean_election_tells_its_exact_loss(harness: Harness) -> None:
+async def test_an_unclean_election_reports_its_exact_loss(harness: Harness) -> None:
     """CORRECTNESS T11: which records went is in the topic, not only in the log of the broker that cut."""
     config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     topic = await harness.create_topic([(1, 2)], config)

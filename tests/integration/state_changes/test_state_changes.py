@@ -114,7 +114,7 @@ async def test_a_topic_deleted_and_made_anew_while_a_broker_was_away(harness: Ha
 
 
 @pytest.mark.timeout(120)
-async def test_a_replica_that_nobody_assigns_is_removed_at_start(harness: Harness) -> None:
+async def test_a_replica_that_is_not_assigned_is_removed_at_start(harness: Harness) -> None:
     """CORRECTNESS Q7: the queue is a hint, and what it lost is found; what is assigned stays."""
     topic = await harness.create_topic([(1, 2, 3)])
     await harness.cluster.stop_broker(3)

@@ -295,7 +295,7 @@ async def test_since_begins_near_the_time_and_not_at_the_start(cluster: LocalClu
     assert f"{told.topic}-0" not in ids
 
 
-async def test_who_knows_the_offsets_goes_on_there(cluster: LocalCluster, told: Told) -> None:
+async def test_a_process_that_knows_the_offsets_continues_there(cluster: LocalCluster, told: Told) -> None:
     before = told.put(5)
     await told.written()
     async with asked(cluster, await active_controller(cluster)) as ask:
@@ -339,7 +339,7 @@ async def test_an_offset_that_the_log_does_not_reach_is_an_error_and_not_a_wait(
         assert str(10**12) in caught.value.message
 
 
-async def test_garbage_on_the_wire_harms_nobody(cluster: LocalCluster, told: Told) -> None:
+async def test_garbage_on_the_wire_affects_no_client(cluster: LocalCluster, told: Told) -> None:
     (event,) = told.put()
     await told.written()
     number = await active_controller(cluster)

@@ -98,7 +98,7 @@ def test_a_sound_story_passes() -> None:
     assert faults(sound()) == []
 
 
-def test_a_story_that_is_told_twice_passes() -> None:
+def test_a_history_with_repeated_records_passes() -> None:
     story = sound()
     story.records += story.records
     assert faults(story) == []

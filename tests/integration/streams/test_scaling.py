@@ -81,7 +81,7 @@ async def test_the_last_member_leaves_without_waiting(cluster: LocalCluster, tmp
         _ = await exactly_once(app)
 
 
-async def test_an_owner_goes_on_while_another_learns_a_large_state(
+async def test_an_owner_continues_while_another_learns_a_large_state(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """(CORRECTNESS S4, S7) the learner restores some 40 MB; meanwhile lines are counted as they come."""

@@ -67,7 +67,7 @@ def test_what_is_no_partition_is_refused(text: str) -> None:
 
 
 @given(offsets)
-def test_the_same_offsets_are_the_same_text_in_whatever_order_they_came(
+def test_the_same_offsets_are_the_same_text_in_any_order_of_arrival(
     found: dict[TopicPartition, int],
 ) -> None:
     """Spark compares offsets as text: another order would be a batch without records, again and again."""
@@ -98,7 +98,7 @@ def test_a_checkpoint_of_something_else_is_refused(written: dict[str, object]) -
         StreamOffset.from_json(written)
 
 
-def test_a_message_names_no_more_partitions_than_anybody_reads() -> None:
+def test_a_message_names_a_bounded_number_of_partitions() -> None:
     many = [TopicPartition("a", number) for number in range(14)]
     assert listed(many, most=2) == "a-0, a-1 and 12 more"
     assert listed(many[:2]) == "a-0, a-1"

@@ -32,7 +32,7 @@ def test_a_new_partition_is_read_from_its_first_record_on() -> None:
     assert read(at({A0: 3}), at({A0: 3, A1: 4})) == [(1, 0, 4)]
 
 
-def test_a_topic_that_went_is_told_as_a_loss_and_not_read() -> None:
+def test_a_deleted_topic_is_reported_as_a_loss_and_not_read() -> None:
     found = step(at({A0: 3, B0: 7}), at({A0: 4}))
     assert [str(loss) for loss in found.losses] == [
         "b-0 has lost from offset 7 on: the topic no longer exists"
@@ -48,7 +48,7 @@ def test_a_topic_that_was_created_again_is_a_loss_and_is_read_from_its_first_rec
     assert starts_in(at({A0: 3, B0: 1}), {"a": "second", "b": "of b"}) == {B0: 1}
 
 
-def test_the_first_batch_says_where_it_begins_and_is_read_from_there_whatever_comes_later() -> None:
+def test_the_first_batch_names_its_begin_and_is_read_from_there_even_if_more_comes_later() -> None:
     """A query that died in its first batch asks again where to begin, and `latest` is another place then."""
     end = advance(at({A0: 3}), at({A0: 9}), {}, most=None, first=True)
     assert end.since == {A0: 3}

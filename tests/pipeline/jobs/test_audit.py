@@ -132,7 +132,7 @@ def test_a_history_may_have_any_name_and_end_in_half_a_line(spark: SparkSession,
         (b'{"event":"summary","seq":0,"topic":"t"}', "line 2: a second run"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(
+def test_unreadable_content_is_reported_with_its_place(
     spark: SparkSession, tmp_path: Path, broken: bytes, why: str
 ) -> None:
     path = tmp_path / "broken.jsonl"

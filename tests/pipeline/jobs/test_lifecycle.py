@@ -116,7 +116,7 @@ def test_what_is_thinned_keeps_its_peak_and_its_end(spark: SparkSession) -> None
     assert rows[-1] == (NOW_MS + 5_000 + 199 * 3, 0)
 
 
-def test_requests_without_an_end_are_told_the_oldest_first(spark: SparkSession) -> None:
+def test_requests_without_an_end_are_listed_the_oldest_first(spark: SparkSession) -> None:
     lives = told(
         spark,
         *life("done", 0, 5, 20),

@@ -108,7 +108,7 @@ def test_a_partition_goes_from_hand_to_hand(story: Story) -> None:
     ]
 
 
-def test_two_owners_are_told_with_when_and_who(story: Story) -> None:
+def test_two_owners_are_reported_with_time_and_members(story: Story) -> None:
     story.generation(1, 0, 5)
     story.owns("assigned", "m1", 1, 10, 0, 1, 2)
     story.owns("assigned", "ghost", 1, 50, 1, 2)
@@ -118,7 +118,7 @@ def test_two_owners_are_told_with_when_and_who(story: Story) -> None:
     assert found == [(1, ["ghost", "m1"], 50, 90), (2, ["ghost", "m1"], 50, 70)]
 
 
-def test_two_owners_of_whom_nobody_has_given_up_are_told_though_nothing_came_after(story: Story) -> None:
+def test_two_owners_without_a_release_are_reported_though_nothing_came_after(story: Story) -> None:
     story.generation(1, 0, 5)
     story.owns("assigned", "m1", 1, 10)
     story.owns("assigned", "m2", 1, 50)
@@ -168,7 +168,7 @@ def test_the_same_line_twice_is_one_event(story: Story) -> None:
     assert spans(story.timeline(), *TIMES) == [(0, "m1", 6, 20, "revoked")]
 
 
-def test_who_left_owns_nothing_any_more_though_nobody_said_so(story: Story) -> None:
+def test_a_member_that_left_owns_nothing_even_without_a_report(story: Story) -> None:
     story.generation(1, 0, 5)
     story.owns("assigned", "m1", 1, 6, 0, 1)
     story.owns("revoked", "m1", 1, 30, 1)
@@ -201,7 +201,7 @@ def test_the_time_of_an_empty_group_is_no_time_without_an_owner(story: Story) ->
     assert spans(gaps, "from_ms", "to_ms", "unowned_ms") == [(100, 9_010, 20)]
 
 
-def test_rebalances_are_counted_by_reason_whoever_caused_them(story: Story) -> None:
+def test_rebalances_are_counted_by_reason_for_any_cause(story: Story) -> None:
     for number, (cause, begin, stable) in enumerate((("m1", 0, 40), ("m2", 100, 120), ("m3", 200, None))):
         reason = f"member {cause} joined: subscribed to t"
         story.tell("rebalance_started", number, begin, reason=reason, caused_by=cause)

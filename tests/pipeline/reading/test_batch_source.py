@@ -49,7 +49,7 @@ def test_conditions_on_where_a_record_lies_are_understood() -> None:
     assert pushed(EqualNullSafe(("partition",), 3)).partitions == Interval(3, 3, frozenset({3}))
 
 
-def test_a_moment_is_the_same_in_whatever_zone_it_is_told() -> None:
+def test_a_moment_is_the_same_in_any_time_zone() -> None:
     elsewhere = MOMENT.astimezone(timezone(timedelta(hours=5, minutes=30)))
     assert pushed(GreaterThan(("timestamp",), MOMENT)).times_us == Interval(MICROS + 1)
     assert pushed(LessThanOrEqual(("timestamp",), elsewhere)).times_us == Interval(None, MICROS)

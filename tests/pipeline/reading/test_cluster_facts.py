@@ -125,7 +125,7 @@ async def test_times_are_looked_up_with_the_bounds_beside_them(world: LogWorld, 
     assert await facts.listed({}) == {}
 
 
-async def test_nobody_who_answers_is_an_error_after_all_tries(world: LogWorld, facts: ClusterFacts) -> None:
+async def test_no_answer_is_an_error_after_all_tries(world: LogWorld, facts: ClusterFacts) -> None:
     world.dead |= {1, 2}
     with pytest.raises(BrokerNotAvailable, match="no broker answered"):
         await facts.snapshot(TOPIC)

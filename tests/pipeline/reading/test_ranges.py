@@ -119,7 +119,7 @@ async def test_what_a_new_leader_hides_for_a_moment_is_waited_for(
 # --- losses -------------------------------------------------------------------------------------
 
 
-async def test_what_retention_took_is_told_to_the_offset_or_left_out(
+async def test_a_loss_to_retention_is_reported_to_the_offset_or_skipped(
     world: LogWorld, reader: RangeReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     """(CORRECTNESS P3)"""
@@ -137,7 +137,7 @@ async def test_what_retention_took_is_told_to_the_offset_or_left_out(
     assert await read(reader, part(5, 15), fail=False) == []
 
 
-async def test_what_retention_takes_in_the_middle_of_a_read_is_told_too(
+async def test_a_loss_to_retention_in_the_middle_of_a_read_is_reported_too(
     world: LogWorld, reader: RangeReader
 ) -> None:
     (log,) = world.create("t")
@@ -201,7 +201,7 @@ async def test_a_topic_that_is_created_again_in_the_middle_gives_nothing_to_the_
             await reader.next()
 
 
-async def test_a_topic_that_is_gone_is_a_loss_once_nobody_hears_of_it_for_a_while(
+async def test_a_topic_that_is_gone_is_a_loss_once_no_broker_knows_it_for_a_while(
     world: LogWorld, reader: RangeReader
 ) -> None:
     world.create("t")
@@ -213,7 +213,7 @@ async def test_a_topic_that_is_gone_is_a_loss_once_nobody_hears_of_it_for_a_whil
 # --- what is no loss ----------------------------------------------------------------------------
 
 
-async def test_a_partition_that_nobody_leads_is_said_to_stall_and_not_to_be_lost(
+async def test_a_partition_without_a_leader_is_reported_as_stalled_and_not_as_lost(
     world: LogWorld, reader: RangeReader
 ) -> None:
     (log,) = world.create("t")
@@ -230,7 +230,7 @@ async def test_a_partition_that_nobody_leads_is_said_to_stall_and_not_to_be_lost
         await reader.next()
 
 
-async def test_nobody_who_answers_is_a_stall(world: LogWorld, reader: RangeReader) -> None:
+async def test_no_answer_is_a_stall(world: LogWorld, reader: RangeReader) -> None:
     world.create("t")
     world.dead |= {1, 2}
     with pytest.raises(ReadStalled, match="no broker answered"):

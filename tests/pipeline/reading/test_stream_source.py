@@ -180,7 +180,9 @@ def test_a_batch_waits_until_there_is_enough_or_long_enough(world: LogWorld, sta
     assert patient.batch() == [(0, 1, 11)]
 
 
-def test_available_now_ends_at_what_was_there_whatever_comes(world: LogWorld, started: list[Query]) -> None:
+def test_available_now_ends_at_what_was_there_even_if_more_comes(
+    world: LogWorld, started: list[Query]
+) -> None:
     (log,) = world.create("t")
     log.write(5)
     stream = query(
@@ -281,7 +283,7 @@ def test_batches_are_cut_into_tasks_that_know_their_topic(world: LogWorld, start
     ]
 
 
-def test_a_group_that_cannot_be_told_costs_nothing_but_a_warning(
+def test_an_unreachable_group_costs_only_a_warning(
     world: LogWorld, started: list[Query], caplog: pytest.LogCaptureFixture
 ) -> None:
     world.create("t")[0].write(3)

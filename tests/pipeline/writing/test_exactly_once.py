@@ -42,7 +42,7 @@ def drawn_attempt(data: st.DataObject, world: World, numbers: Sequence[int]) -> 
 
 @settings(max_examples=400)
 @given(data=st.data())
-def test_each_row_is_in_the_log_once_whatever_attempts_do_at_once_and_wherever_they_are_killed(
+def test_each_row_is_in_the_log_once_for_any_concurrent_attempts_and_kills(
     data: st.DataObject,
 ) -> None:
     """(CORRECTNESS P1, P2) Rows in other orders, batches cut otherwise, answers and leaders lost, kills at

@@ -202,7 +202,7 @@ async def test_a_row_goes_where_it_says_else_by_its_key_else_all_of_the_task_go_
     assert list(dealt) == [TopicPartition("prices", 1)]
 
 
-def test_of_several_failures_the_one_that_nobody_expected_is_told() -> None:
+def test_among_several_failures_the_unexpected_one_is_reported() -> None:
     expected, bug = OutcomeUnknown("no answer"), ValueError("bug")
     assert first_failure(ExceptionGroup("", [expected, ExceptionGroup("", [bug])])) is bug
     assert first_failure(ExceptionGroup("", [ExceptionGroup("", [expected])])) is expected

@@ -163,7 +163,7 @@ def test_a_duplicate_is_a_success_of_an_unknown_offset() -> None:
     assert effects == [Acknowledged(a, -1)]
 
 
-def test_a_fatal_error_fails_its_batch_and_the_rest_goes_on_under_another_producer_id() -> None:
+def test_a_fatal_error_fails_its_batch_and_the_others_continue_under_another_producer_id() -> None:
     """The batches behind have sequences that can no longer follow anything."""
     bench = Bench()
     bench.add(*"abc")
@@ -187,7 +187,7 @@ def test_out_of_order_is_fatal_unless_an_earlier_batch_is_on_its_way() -> None:
     assert isinstance(error, OutOfOrderSequence) and error.outcome is Outcome.FATAL
 
 
-def test_a_forgotten_producer_goes_on_under_another_id_from_sequence_0() -> None:
+def test_a_forgotten_producer_continues_under_another_id_from_sequence_0() -> None:
     """KIP-360: nothing is in doubt, since all that was sent before is acknowledged."""
     bench = Bench()
     bench.add("a", "b")
@@ -241,7 +241,7 @@ def test_what_is_in_flight_expires_as_unknown_and_its_late_answer_changes_nothin
     assert bench.core.acknowledged(b, 1) == [Acknowledged(b, 1), Renew(bench.queue)]
 
 
-def test_behind_an_expired_batch_whatever_may_be_in_the_log_ends_as_unknown_too() -> None:
+def test_behind_an_expired_batch_that_may_be_in_the_log_every_batch_ends_as_unknown_too() -> None:
     """Sent again under another producer id it could be written twice."""
     bench = Bench(delivery_timeout_ms=1000)
     bench.add("a")
@@ -361,7 +361,7 @@ def test_of_a_gapless_producer_all_behind_a_failed_batch_fail_with_its_error_at_
     assert bench.queue.empty
 
 
-def test_what_stands_before_a_gap_goes_on_under_its_sequence() -> None:
+def test_batches_before_a_gap_continue_under_their_sequence() -> None:
     """It may be in the log already, and the broker knows it by its producer id only."""
     bench = Bench(gapless=True)
     bench.add(*"abc")

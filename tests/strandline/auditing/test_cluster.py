@@ -122,7 +122,7 @@ def test_partitions_and_observers_are_held_to_their_own_words() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), max_size=12))
-def test_a_watermark_fell_if_and_only_if_one_of_its_epoch_or_before_had_told_more(
+def test_a_watermark_fell_if_and_only_if_one_of_its_epoch_or_before_had_been_higher(
     told: list[tuple[int, int]],
 ) -> None:
     observations = [seen(at, epoch, epoch, mark, 1, 2, 3, 4) for at, (epoch, mark) in enumerate(told)]

@@ -92,7 +92,7 @@ def test_a_client_that_is_killed_may_leave_half_a_line(tmp_path: Path, rest: byt
     assert read(path) == History(str(path), [Ended(3, "t")])
 
 
-def test_what_is_wrong_before_the_end_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_fault_before_the_end_is_reported_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "broken.jsonl"
     path.write_bytes(b"\n".join([said(event="summary"), b"", b"{}", said(event="summary")]))
     with pytest.raises(InvalidHistory, match=r"broken.jsonl, line 3: there is no event None"):

@@ -70,7 +70,7 @@ def test_each_fault_is_found(doctor: Callable[[Story], object], said: str) -> No
     assert any(said in each.detail for each in found), found
 
 
-def test_an_unclean_election_may_take_anybody() -> None:
+def test_an_unclean_election_may_take_any_replica() -> None:
     story = sound()
     story[3:] = [replace(told("elect-4", Happening.ELECT_LEADER, 3, 4, 3), unclean=True)]
     assert findings(story) == []

@@ -43,7 +43,7 @@ def test_a_partition_that_is_assigned_before_it_is_revoked_has_two() -> None:
     )
 
 
-def test_two_that_hold_to_the_end_are_two_owners_though_nobody_gave_up() -> None:
+def test_two_holders_until_the_end_are_two_owners_even_without_a_release() -> None:
     (found,) = findings([history("a", ("assigned", 10, 1)), history("b", ("assigned", 50, 2))], [])
     assert "until 1000 (its last word)" in found.detail
 
@@ -77,7 +77,7 @@ def test_groups_share_nothing() -> None:
         (("lost", 95, 2), "a was notified at 95 that this was lost, and did not hold it"),
     ],
 )
-def test_what_a_member_is_told_out_of_turn_is_found(told: Told, said: str) -> None:
+def test_a_call_of_a_listener_out_of_turn_is_found(told: Told, said: str) -> None:
     """The listener's contract: assigned, then one of revoked and lost, once."""
     steps = sorted([("assigned", 10, 1), ("revoked", 90, 2), told], key=lambda each: each[1])
     (found,) = findings([history("a", *steps)], [])

@@ -48,7 +48,7 @@ def test_a_partition_goes_from_hand_to_hand() -> None:
     assert story.overlaps() == []
 
 
-def test_two_holders_are_told_with_when_and_who() -> None:
+def test_two_holders_are_reported_with_time_and_members() -> None:
     story = Story()
     story.generation(1, 5)
     story.tell("assigned", 1, 10, "a")

@@ -196,7 +196,7 @@ def test_a_check_finds_its_fault_and_no_other_does(
     assert [(each.check, each.topic, each.offset) for each in found] == [(check.name, TOPIC, offset)]
 
 
-def test_a_finding_says_who_knows_what() -> None:
+def test_a_finding_names_the_source_of_each_fact() -> None:
     acknowledged, received = base(), base()
     _acknowledged_otherwise(acknowledged)
     _received_otherwise(received)
@@ -226,7 +226,7 @@ def test_what_was_sent_without_an_answer_may_be_there_or_not() -> None:
     assert judged(story) == []
 
 
-def test_values_that_nobody_told_of_may_repeat() -> None:
+def test_values_of_unknown_producers_may_repeat() -> None:
     story = base()
     story.log += [Logged(TOPIC, 0, 8, None), Logged(TOPIC, 0, 9, None)]
     story.spans[TOPIC, 0] = Span(2, 10)

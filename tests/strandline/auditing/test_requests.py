@@ -37,7 +37,7 @@ WHOLE = [
 ]
 
 
-def test_a_request_that_ended_once_is_well_though_it_was_told_twice() -> None:
+def test_a_request_that_ended_once_is_sound_though_it_was_recorded_twice() -> None:
     assert findings(WHOLE, settled_ms=SETTLED_MS) == []
 
 
@@ -58,7 +58,7 @@ def test_a_reassignment_that_never_ended_is_found_too() -> None:
     assert found.detail.startswith("reassign-replicas r")
 
 
-def test_a_request_that_nobody_asked_for_is_found() -> None:
+def test_a_request_that_was_never_made_is_found() -> None:
     (found,) = findings([*WHOLE, *life("x", RECEIVED, COMPLETED)])
     assert found.detail == "start-replica x to broker 2 was never requested"
 

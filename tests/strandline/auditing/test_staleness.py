@@ -7,7 +7,7 @@ from strandline.auditing.staleness import Reading, Staleness, longest
 LANE = ("orders", 0)
 
 
-def test_the_longest_time_from_acknowledgement_to_reading_is_told_with_who_and_what() -> None:
+def test_the_longest_time_from_acknowledgement_to_reading_is_reported_with_reader_and_record() -> None:
     acked = {LANE: {0: 100.0, 1: 110.0, 2: 120.0}}
     readings = [
         Reading("fast", *LANE, 0, 101.0, 50.0),

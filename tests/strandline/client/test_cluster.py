@@ -58,7 +58,7 @@ async def test_any_address_of_the_bootstrap_may_be_dead() -> None:
         assert cluster.leader(A) == Leader(2, 5)
 
 
-async def test_where_nobody_answers_the_error_names_every_address_and_why() -> None:
+async def test_without_any_answer_the_error_names_every_address_and_the_reason() -> None:
     async with view(Network(), bootstrap="one:1,two:2") as cluster:
         with pytest.raises(BrokerNotAvailable, match=r"one:1 is unreachable.*two:2 is unreachable"):
             await cluster.topic("t")
@@ -88,7 +88,7 @@ async def test_a_broker_of_another_cluster_is_not_believed() -> None:
         assert cluster.leader(A) == Leader(1, 5)
 
 
-async def test_who_asks_while_somebody_does_shares_the_next_question_with_all_the_others() -> None:
+async def test_callers_during_a_question_share_the_next_one() -> None:
     """The one under way may have been answered before the change that is looked for."""
     network = Network()
 
@@ -173,7 +173,7 @@ async def test_a_doubted_leader_is_asked_for_at_another_replica_which_holds_its_
     assert BROKER_1 not in network.asked[1:]
 
 
-async def test_a_search_without_an_end_tells_its_listeners_who_may_doubt_again() -> None:
+async def test_a_search_without_an_end_notifies_its_listeners_again() -> None:
     network = Network()
     network.brokers[BROKER_1] = network.brokers[BROKER_2] = answering(metadata((-1, 5)))
     async with view(network) as cluster:

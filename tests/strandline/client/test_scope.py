@@ -31,7 +31,7 @@ async def test_a_task_that_starts_another_while_the_client_stops_is_no_failure()
     assert failures == []
 
 
-async def test_who_is_no_task_of_a_stopped_client_is_told() -> None:
+async def test_a_caller_outside_of_the_tasks_of_a_stopped_client_gets_an_error() -> None:
     scope = Scope("client", lambda _: None)
     await scope.start()
     await scope.stop()

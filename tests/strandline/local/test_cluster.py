@@ -214,7 +214,7 @@ async def test_clusters_live_side_by_side(make_cluster: ClusterFactory) -> None:
     assert await registered(right) == {1}
 
 
-async def test_a_process_that_dies_at_start_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+async def test_a_process_that_dies_at_start_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     """And nothing of the cluster is left running."""
     cluster = LocalCluster(2, controllers=0, directory=tmp_path / "home")
     port = cluster.members()[-1].port
@@ -277,7 +277,7 @@ async def test_what_ran_before_a_start_that_failed_runs_on(tmp_path: Path) -> No
         await again.stop(clean=False)
 
 
-async def test_one_that_never_serves_is_told_too(tmp_path: Path) -> None:
+async def test_one_that_never_serves_is_reported_too(tmp_path: Path) -> None:
     cluster = LocalCluster(1, controllers=0, directory=tmp_path / "home")
     with pytest.raises(ProcessFailed, match=r"did not serve within 0\.01 s"):
         await cluster.start(timeout_s=0.01)

@@ -57,7 +57,7 @@ async def test_data_and_port_survive_a_kill(
     assert (await session.get("/x")).data == b"kept"
 
 
-async def test_nobody_answers_a_four_letter_word() -> None:
+async def test_four_letter_words_are_not_answered() -> None:
     assert await four_letter_word(free_ports(1)[0], "srvr") == ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strandline.vocabulary.metadata import PartitionMetadata
 
 
-def test_a_leader_is_told_as_one_of_its_isr_although_that_was_read_before_it_led() -> None:
+def test_a_leader_is_reported_as_one_of_its_isr_although_that_was_read_before_it_led() -> None:
     """A reassignment's new replica joins the ISR and leads at once: a broker that follows it knows the leader
     before it has read the ISR again."""
     before = PartitionMetadata(3, leader=2, leader_epoch=19, replicas=(3, 2), isr=(2,))

@@ -124,7 +124,7 @@ def test_the_owner_of_one_partition_of_a_task_has_the_task() -> None:
     assert set(given["b"]) >= named("orders-1", "users-1")
 
 
-def test_a_task_stays_with_who_runs_it_though_the_leader_does_not_know_its_topic() -> None:
+def test_a_task_stays_with_its_owner_though_the_leader_does_not_know_its_topic() -> None:
     """CORRECTNESS S1: the leader sees no claim on orders-1, and users-1 has just come into being."""
     owner, other = Process(), Process()
     owner.hears(b"", "orders-1")
@@ -170,7 +170,7 @@ def test_a_member_with_another_topology_is_named() -> None:
     assert line.startswith("member b reads newer, which the topology of this leader does not")
 
 
-def test_tasks_go_only_to_who_subscribes_to_all_their_topics() -> None:
+def test_tasks_go_only_to_members_that_subscribe_to_all_their_topics() -> None:
     """While an application is replaced by another version of itself."""
     old, new = Process(sources={"sums": ("amounts",)}), Process()
     said = {"a": old.says(topics=("amounts",)), "b": new.says()}
@@ -181,7 +181,7 @@ def test_tasks_go_only_to_who_subscribes_to_all_their_topics() -> None:
     assert words(new.assignor.assign({"a": said["a"]}, COUNTS)) == {"a": "amounts-0 amounts-1"}
 
 
-def test_everybody_is_told_who_runs_what_and_where_it_can_be_asked() -> None:
+def test_every_member_knows_the_owners_and_their_addresses() -> None:
     one, two = Process("host-1:80"), Process("host-2:80")
     assigned, told = one.assignor.assign_and_tell({"a": one.says(), "b": two.says()}, {"amounts": 2})
     for process, name in ((one, "a"), (two, "b")):
@@ -210,7 +210,7 @@ def test_subtopologies_without_state_get_no_standbys() -> None:
     assert {task.subtopology for data in told for task in data.standbys} == {"counts"}
 
 
-def test_what_a_leader_of_another_kind_tells_is_nothing() -> None:
+def test_data_of_a_leader_of_another_kind_are_ignored() -> None:
     process = Process()
     process.member.learning = {TaskId("sums", 0): True}
     received = process.hears(b"?", "orders-1")
@@ -239,7 +239,7 @@ def test_what_was_given_up_is_started_anew_after_a_generation_that_it_did_not_he
         assert (received.resumed if resumed else received.started) == (TaskId("sums", 0),)
 
 
-def test_settings_that_cannot_be_told_are_refused() -> None:
+def test_settings_that_cannot_be_passed_on_are_refused() -> None:
     with pytest.raises(SettingsError, match="application_server"):
         Process("h" * (APPLICATION_SERVER_BYTES_MAX + 1))
     with pytest.raises(AssertionError, match="a topic twice"):
@@ -281,7 +281,7 @@ def test_a_ready_learner_has_its_task_in_the_generation_that_the_owner_gave_it_u
 @pytest.mark.parametrize(
     "copy", [AssignmentData(learning=tasks("sums-0")), AssignmentData(standbys=tasks("sums-0"))]
 )
-def test_a_copy_that_is_ready_goes_on_while_two_claim_its_task_and_nobody_gets_it(
+def test_a_ready_copy_continues_while_two_claim_its_task_and_neither_gets_it(
     copy: AssignmentData,
 ) -> None:
     """CORRECTNESS G2: both have to give it up first, and it comes a generation later."""
@@ -336,7 +336,7 @@ subscriptions = st.builds(
     st.dictionaries(st.sampled_from(TOPICS), st.integers(3, 5)),
     st.integers(0, 2),
 )
-def test_whatever_members_say_no_task_has_two_owners_and_no_leader_fails(
+def test_for_any_reports_of_members_no_task_has_two_owners_and_no_leader_fails(
     subscribed: Mapping[str, Subscription], counts: Mapping[str, int], standbys: int
 ) -> None:
     """CORRECTNESS S1: stale claims, claims of the same, tasks that are gone, and bytes that mean nothing."""

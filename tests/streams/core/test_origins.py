@@ -94,7 +94,9 @@ def test_origin_partitions_do_not_hide_each_other() -> None:
 
 
 @given(st.lists(st.tuples(SOURCES, NUMBERS, NUMBERS), max_size=8))
-def test_what_was_seen_is_told_again(origins: list[tuple[TopicPartition, int, int]]) -> None:
+def test_seen_origins_are_read_back_from_their_headers(
+    origins: list[tuple[TopicPartition, int, int]],
+) -> None:
     known = Origins(origin_header(*origin) for origin in origins)
     again = Origins(known.headers())
     assert again == known

@@ -35,19 +35,19 @@ def test_a_first_group_shares_evenly_in_the_order_of_names() -> None:
     assert learning(shares) == {}
 
 
-def test_a_learner_that_is_ready_takes_over_and_the_owner_is_told() -> None:
+def test_a_ready_learner_takes_over_and_the_owner_is_notified() -> None:
     shares = place(["T1", "T2"], {"S1": gave_up("T1", keeps=("T2",)), "S2": Claim(learning={"T1": True})})
     assert shares["S1"] == Share(("T2",), revoked=("T1",))
     assert shares["S2"] == Share(("T1",))
 
 
-def test_an_owner_gets_back_what_nobody_is_ready_for() -> None:
+def test_an_owner_gets_back_tasks_without_a_ready_learner() -> None:
     shares = place(["T1", "T2"], {"S1": gave_up("T1", keeps=("T2",)), "S2": Claim(learning={"T1": False})})
     assert shares["S1"] == Share(("T1", "T2"))
     assert shares["S2"] == Share(learning=("T1",))
 
 
-def test_what_is_still_held_is_given_to_nobody_else() -> None:
+def test_a_held_task_is_given_to_no_other_member() -> None:
     """CORRECTNESS S1: an owner that never heard of the learner has not revoked the task."""
     shares = place(["T1", "T2"], {"S1": runs("T1", "T2"), "S2": Claim(learning={"T1": True})})
     assert shares == {"S1": Share(("T1", "T2")), "S2": Share(learning=("T1",))}
@@ -65,13 +65,13 @@ def test_who_leaves_gets_nothing_new_and_learns_nothing_more() -> None:
     assert learning(shares) == {"S2": ("T1",)}
 
 
-def test_with_nobody_left_to_stay_everybody_keeps_what_is_there() -> None:
+def test_if_no_member_stays_all_keep_their_tasks() -> None:
     shares = place(TASKS, {"S1": runs("T1", leaving=True), "S2": gave_up("T2", leaving=True)})
     assert assigned(shares) == {"S1": ("T1",), "S2": ("T2",)}
     assert learning(shares) == {}
 
 
-def test_tasks_of_who_leaves_are_dealt_in_turn_up_to_a_fair_share() -> None:
+def test_tasks_of_leaving_members_are_dealt_in_turn_up_to_a_fair_share() -> None:
     members = {"S1": runs("T1", "T2"), "S2": runs("T3", "T4", "T5", leaving=True), "S3": Claim()}
     assert learning(place(TASKS, members)) == {"S1": ("T3",), "S3": ("T4", "T5")}
 
@@ -99,7 +99,7 @@ def standbys(shares: Mapping[str, Share[str]]) -> dict[str, tuple[str, ...]]:
     return {name: share.standbys for name, share in shares.items() if share.standbys}
 
 
-def test_standbys_are_dealt_to_who_has_the_fewest_copies() -> None:
+def test_standbys_go_to_the_members_with_the_fewest_copies() -> None:
     shares = place(TASKS, {"S1": Claim(), "S2": Claim(), "S3": Claim()}, num_standbys=1)
     assert assigned(shares) == {"S1": ("T1", "T4"), "S2": ("T2", "T5"), "S3": ("T3",)}
     assert standbys(shares) == {"S1": ("T2", "T3"), "S2": ("T1",), "S3": ("T4", "T5")}
@@ -147,7 +147,7 @@ def test_copies_that_are_kept_count_when_others_are_dealt() -> None:
     assert kept == {"S1": ("T3", "T4"), "S2": ("T1",), "S3": ("T2",)}
 
 
-def test_while_a_task_is_learned_from_who_stays_one_standby_less_begins() -> None:
+def test_while_a_task_is_learned_from_a_staying_owner_one_standby_less_begins() -> None:
     members = {"S1": runs("T1", "T2"), "S2": Claim(learning={"T1": False}), "S3": runs("T3")}
     shares = place(TASKS[:3], members, num_standbys=1)
     assert learning(shares) == {"S2": ("T1",)}
@@ -186,7 +186,7 @@ def test_standbys_of_the_same_tasks_share_them_when_the_owner_dies() -> None:
     assert assigned(place(TASKS[:2], members)) == {"S1": ("T1",), "S2": ("T2",)}
 
 
-def test_tasks_of_who_leaves_are_learned_by_their_standbys_up_to_a_fair_share() -> None:
+def test_tasks_of_leaving_members_are_learned_by_their_standbys_up_to_a_fair_share() -> None:
     leaving = runs("T1", "T2", "T3", leaving=True)
     members = {"S1": leaving, "S2": Claim(), "S3": stands_by("T1", "T2", "T3")}
     assert learning(place(TASKS[:3], members, num_standbys=1)) == {"S2": ("T3",), "S3": ("T1", "T2")}
@@ -206,7 +206,7 @@ def test_standbys_unbalance_nothing() -> None:
     assert loads == {"S2": 1, "S3": 1}
 
 
-def test_what_is_learned_is_told_as_ready_if_its_learner_said_so_as_a_standby() -> None:
+def test_a_learned_task_counts_as_ready_if_its_learner_said_so_as_a_standby() -> None:
     """CORRECTNESS S5."""
     members = {"S1": runs("T1", "T2"), "S2": stands_by("T2")}
     assert learned_tasks(place(TASKS[:2], members, num_standbys=1), members) == {"T2": True}
@@ -236,7 +236,7 @@ def groups(draw: st.DrawFn) -> tuple[tuple[str, ...], dict[str, Claim[str]]]:
 
 
 @given(groups())
-def test_each_task_has_one_owner_at_most_one_learner_and_nobody_loses_what_he_holds(
+def test_each_task_has_one_owner_at_most_one_learner_and_no_member_loses_a_held_task(
     group: tuple[tuple[str, ...], dict[str, Claim[str]]],
 ) -> None:
     """CORRECTNESS S1."""
@@ -264,7 +264,7 @@ def test_the_order_in_which_members_are_named_decides_nothing(
 
 
 @given(groups(), st.integers(0, 3))
-def test_each_task_has_as_many_standbys_as_there_may_be_where_nobody_runs_or_learns_it(
+def test_each_task_has_as_many_standbys_as_possible_on_members_that_neither_run_nor_learn_it(
     group: tuple[tuple[str, ...], dict[str, Claim[str]]], wanted: int
 ) -> None:
     tasks, members = group

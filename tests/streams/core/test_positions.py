@@ -32,7 +32,7 @@ def test_what_is_encoded_is_decoded(positions: Positions) -> None:
 
 
 @given(POSITIONS)
-def test_the_same_positions_have_the_same_bytes_whatever_came_first(positions: Positions) -> None:
+def test_the_same_positions_have_the_same_bytes_in_any_order_of_arrival(positions: Positions) -> None:
     backwards = Positions(
         dict(reversed(positions.offsets.items())), Origins(reversed(positions.origins.headers()))
     )

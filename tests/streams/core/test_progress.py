@@ -18,9 +18,7 @@ STEPS = st.lists(
 
 
 @given(st.floats(min_value=-1e9, max_value=1e9), STEPS)
-def test_a_rate_is_a_finite_number_whatever_the_clock_does(
-    began: float, steps: list[tuple[float, int]]
-) -> None:
+def test_a_rate_is_a_finite_number_for_any_clock(began: float, steps: list[tuple[float, int]]) -> None:
     rate, now = Rate(began), began
     for passed, amount in steps:
         now += passed
@@ -37,7 +35,7 @@ def test_a_rate_is_0_before_anything_was_counted_and_defined_before_time_has_pas
 
 
 @pytest.mark.parametrize("seconds", [1, 5, 60])
-def test_a_steady_rate_is_told_as_it_is_from_early_on(seconds: int) -> None:
+def test_a_steady_rate_is_reported_exactly_from_early_on(seconds: int) -> None:
     rate = Rate(0.0)
     for tick in range(1, seconds * 100 + 1):
         rate.count(10, tick / 100)
@@ -54,7 +52,7 @@ def test_a_rate_follows_a_change_within_seconds_and_falls_while_nothing_comes() 
 
 
 @given(st.integers(max_value=2**63), st.floats(min_value=0, max_value=1e300))
-def test_an_estimate_is_finite_and_none_only_where_it_would_take_for_ever(left: int, per_s: float) -> None:
+def test_an_estimate_is_finite_and_none_only_where_it_would_be_infinite(left: int, per_s: float) -> None:
     seconds = remaining_s(left, per_s)
     if left <= 0:
         assert seconds == 0

@@ -97,7 +97,7 @@ def test_who_handed_a_task_over_may_stay_its_standby_and_is_ready() -> None:
     assert (received.closed, received.standbys) == ((), ("T1",))
 
 
-def test_what_was_learned_and_is_not_to_be_any_more_is_closed() -> None:
+def test_a_learned_task_without_a_role_is_closed() -> None:
     member: StreamMember[str] = StreamMember()
     member.receive(Share(learning=("T1",), standbys=("T2",)), {"T1": False})
     assert member.receive(Share(), {}).closed == ("T1", "T2")

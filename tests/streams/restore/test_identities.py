@@ -64,7 +64,7 @@ async def test_what_does_not_exist_has_none() -> None:
         await identities.find(NAME)
 
 
-async def test_many_who_ask_at_the_same_time_ask_once_and_hear_of_a_moment_after_their_call() -> None:
+async def test_concurrent_callers_share_one_question_about_a_moment_after_their_call() -> None:
     broker = Broker()
     identities = broker.identities()
     broker.answers.clear()

@@ -175,7 +175,7 @@ async def test_a_batch_that_compaction_emptied_moves_the_checkpoint() -> None:
     assert (table.checkpoint, restoration.restored, restoration.lag) == (52, 2, 0)
 
 
-async def test_records_without_a_key_are_passed_over_and_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_records_without_a_key_are_skipped_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     log, table = Log(), Table()
     log.append([(None, b"?"), (b"a", b"1"), (None, b"?")])
     restoration = await placed(log, table)
@@ -184,7 +184,7 @@ async def test_records_without_a_key_are_passed_over_and_told(caplog: pytest.Log
     assert "without a key" in caplog.text
 
 
-async def test_a_store_that_somebody_else_writes_to_is_a_crash() -> None:
+async def test_a_store_with_another_writer_is_a_crash() -> None:
     log, table = Log(), Table()
     log.append(numbered(2))
     restoration = await placed(log, table)
@@ -274,7 +274,7 @@ async def test_a_log_that_has_lost_what_the_store_has_is_restored_anew() -> None
     assert completion.result() == 3
 
 
-async def test_what_goes_on_while_a_leader_is_asked_is_no_loss() -> None:
+async def test_appends_while_a_leader_is_asked_are_no_loss() -> None:
     log, table = Log(), Table()
     log.append(numbered(8))
     restoration = await placed(log, table)
@@ -306,7 +306,7 @@ async def test_nothing_touches_the_store_after_the_end() -> None:
 
 
 @pytest.mark.parametrize("error", [InvalidRequest, StorageFailed])
-async def test_who_waits_is_told_of_an_end_and_of_a_failure(error: type[Exception]) -> None:
+async def test_a_waiting_caller_learns_of_an_end_and_of_a_failure(error: type[Exception]) -> None:
     log, table = Log(), Table()
     log.ends = [5]
     restoration = await placed(log, table)

@@ -150,7 +150,7 @@ async def test_others_have_the_loop_after_each_slice(
     assert max(later - earlier for earlier, later in pairwise(seen)) <= SLICE_RECORDS
 
 
-async def test_a_learner_keeps_up_with_who_writes_until_it_takes_over(
+async def test_a_learner_keeps_up_with_the_writer_until_it_takes_over(
     cluster: LocalCluster, restorer: Restorer, open_store: OpenStore
 ) -> None:
     """Ready within the bound, reading on after it, complete once the owner is done (CORRECTNESS S1, S7)."""
@@ -291,7 +291,9 @@ async def remade(cluster: LocalCluster, topic: str) -> bool:
     return True
 
 
-async def test_a_changelog_that_does_not_exist_is_told(cluster: LocalCluster, open_store: OpenStore) -> None:
+async def test_a_changelog_that_does_not_exist_is_reported(
+    cluster: LocalCluster, open_store: OpenStore
+) -> None:
     settings = {"request_timeout_ms": 500}
     async with Restorer(cluster.bootstrap, settings=settings) as restorer:
         nowhere = TopicPartition("no-such-changelog", 0)
@@ -342,7 +344,7 @@ async def test_a_changelog_is_restored_once_at_a_time(
     await restorer.begin(changelog.task, changelog.name, open_store()).complete()
 
 
-async def test_who_waits_is_told_when_the_restorer_stops(
+async def test_a_waiting_caller_is_notified_when_the_restorer_stops(
     cluster: LocalCluster, open_store: OpenStore
 ) -> None:
     (changelog,) = await new_changelogs(cluster)

@@ -23,7 +23,7 @@ async def test_a_task_whose_changelog_is_gone_counts_anew_what_the_group_has_rea
     await application.counted(await application.start())
 
 
-async def test_of_a_repartition_topic_nothing_is_left_out_whatever_the_policy_is(
+async def test_batches_of_a_repartition_topic_are_never_skipped_under_any_policy(
     application: Application,
 ) -> None:
     """The part behind it may begin after the first records are there."""

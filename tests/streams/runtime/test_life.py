@@ -90,7 +90,7 @@ async def test_a_state_folder_that_cannot_be_is_refused(application: Application
             await application.start(state_dir=tmp_path / "file")
 
 
-async def test_brokers_that_nobody_reaches_are_named(application: Application) -> None:
+async def test_unreachable_brokers_are_named(application: Application) -> None:
     (port,) = free_ports(1)
     member = Streams(
         application.topology(),

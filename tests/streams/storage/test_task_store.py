@@ -66,7 +66,7 @@ def test_a_range_ends_before_its_end_and_shows_what_was_there_when_it_began(stor
     assert list(store.range(C, A)) == []
 
 
-def test_a_checkpoint_goes_on_without_changes_and_never_back(store: TaskStore) -> None:
+def test_a_checkpoint_continues_without_changes_and_never_goes_back(store: TaskStore) -> None:
     store.apply([], 7)
     store.apply([], 7)
     assert store.checkpoint == 7
@@ -132,7 +132,7 @@ def test_two_tasks_of_a_process_do_not_have_one_store(folder: Path, store: TaskS
     TaskStore.open(folder, IDENTITY).close()
 
 
-def test_a_cleared_store_is_empty_and_goes_on(folder: Path, store: TaskStore) -> None:
+def test_a_cleared_store_is_empty_and_continues(folder: Path, store: TaskStore) -> None:
     store.apply([(A, b"1"), (B, b"2")], 9)
     rows = store.range(A, None)
     assert next(rows) == (A, b"1")

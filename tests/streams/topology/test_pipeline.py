@@ -218,7 +218,7 @@ def test_a_coroutine_that_a_plain_function_returns_is_refused(operator: str) -> 
 # --- state --------------------------------------------------------------------------------------
 
 
-def test_what_a_processor_returns_goes_on_and_its_state_stays() -> None:
+def test_the_result_of_a_processor_continues_and_its_state_stays() -> None:
     topology = Topology()
 
     def totals(record: Record[str, str], store: KeyValueStore[str, int]) -> list[Record[str, int]]:

@@ -68,7 +68,7 @@ def test_json_comes_back(value: Any) -> None:
 
 
 @given(st.dictionaries(st.text(), st.integers()))
-def test_equal_objects_are_equal_bytes_whatever_the_order_of_their_names(value: dict[str, int]) -> None:
+def test_equal_objects_are_equal_bytes_in_any_order_of_their_names(value: dict[str, int]) -> None:
     """A store finds a key by its bytes."""
     assert JSON.encode(dict(reversed(value.items()))) == JSON.encode(value)
 

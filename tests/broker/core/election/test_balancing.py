@@ -62,7 +62,7 @@ def test_one_that_may_not_lead_yet_is_left_alone(unable: dict[str, object]) -> N
     assert balanced(replace(ABLE, **unable)) == []  # type: ignore[arg-type]  # fields by name
 
 
-def test_nobody_hands_over_to_a_broker_that_goes_or_is_gone() -> None:
+def test_no_leader_hands_over_to_a_broker_that_goes_or_is_gone() -> None:
     """CORRECTNESS I7."""
     leaving = {**LIVE, FIRST: replace(LIVE[FIRST], shutting_down=True)}
     assert balanced(ABLE, live=leaving) == []
@@ -88,7 +88,7 @@ def test_what_stands_in_the_way_is_said(to: int, words: str | None) -> None:
     since=st.floats(0, NOW),
     order=st.permutations(AR),
 )
-def test_whoever_is_chosen_is_the_first_and_may_lead(
+def test_every_chosen_broker_is_the_first_that_may_lead(
     in_sync: set[BrokerId],
     alive: set[BrokerId],
     leaving: set[BrokerId],

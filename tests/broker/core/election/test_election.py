@@ -108,7 +108,7 @@ def test_a_suspect_is_not_deposed_for_an_isr_below_the_bound(suspects: tuple[int
     assert vote(2, led_by(1, 1, 2, 3), [1, 2, 3], suspects=[1], min_insync=2) == Stand(0, unclean=False)
 
 
-def test_nobody_deposes_a_suspect_uncleanly() -> None:
+def test_suspects_are_not_deposed_uncleanly() -> None:
     """CORRECTNESS E1: while it is registered it may have what would be lost."""
     assert isinstance(vote(3, led_by(1, 1), [1, 3], suspects=[1], unclean=True), Wait)
     assert vote(3, led_by(1, 1), [3], suspects=[1], unclean=True) == Stand(3, unclean=True)
@@ -170,7 +170,7 @@ def test_a_damaged_log_never_leads() -> None:
     assert isinstance(vote(2, led_by(1, 1, 2), [2], whole=False, unclean=True), Wait)
 
 
-def test_unclean_candidates_wait_behind_everybody_who_loses_nothing() -> None:
+def test_unclean_candidates_wait_behind_every_candidate_that_loses_nothing() -> None:
     decision = vote(3, led_by(1, 1, 2), [2, 3], unclean=True)
     assert decision == Stand(len(AR) + 1, unclean=True)
 

@@ -150,7 +150,7 @@ def test_a_longer_log_outside_the_isr_saves_what_the_members_lost() -> None:
 
 
 @pytest.mark.parametrize("age", [0, 1], ids=["alive all the time", "came back whole"])
-def test_a_member_that_is_sure_to_have_everything_leads_and_nobody_else(age: int) -> None:
+def test_a_member_that_is_sure_to_have_everything_leads_and_no_other_does(age: int) -> None:
     """CORRECTNESS E2: it makes no statement, so the others never have all of them."""
     it = cluster(Machine(1, age=age, sure=True, end=1), Machine(2, end=90), Machine(3, end=91), isr=(1, 2, 3))
     if age:
@@ -219,7 +219,7 @@ def test_a_damaged_log_never_leads_by_permission_either() -> None:
     assert it.decide(1) == Wait("this replica's log is damaged")
 
 
-def test_a_member_that_failed_in_the_life_in_which_it_joined_holds_nobody_up() -> None:
+def test_a_member_that_failed_in_the_life_in_which_it_joined_delays_no_commit() -> None:
     """CORRECTNESS E14: it is alive, and will not lead; an operator may have another one elected."""
     it = cluster(Machine(1, age=0, condition=DAMAGED), Machine(2, condition=OUTSIDE), isr=(1,))
     assert isinstance(it.decide(2), Wait)
@@ -239,7 +239,7 @@ def test_the_winner_starts_alone_and_its_epoch_is_known_as_lossy_from_then_on() 
     assert later.lossy_epoch == 6
 
 
-def test_what_is_lost_for_certain_is_told_apart_from_what_may_be() -> None:
+def test_a_certain_loss_is_distinguished_from_a_possible_one() -> None:
     statements = [Machine(1, end=7, watermark=9).statement, Machine(2, end=7, watermark=4).statement]
     assert loss(7, statements) == Loss(7, 9)
     assert str(loss(7, statements)) == ("committed records 7 to 8 are missing; more may be missing from 9 on")

@@ -96,7 +96,7 @@ def test_from_outside_only_an_empty_group_takes_commits() -> None:
     assert stage.committed() == {P0: 5}
 
 
-def test_a_commit_to_a_group_that_nobody_knows_makes_one_from_outside_only() -> None:
+def test_a_commit_to_an_unknown_group_creates_it_only_from_outside() -> None:
     stage = Stage()
     assert stage.answer(stage.commit({P0: 1}, "a", 3), IllegalGeneration)
     assert stage.answer(stage.commit({P0: 1}, "a", -1), UnknownMemberId)
@@ -232,7 +232,7 @@ def test_a_commit_of_nothing_is_done_at_once_and_leaves_no_group() -> None:
     assert "not known" in stage.describe_error().message
 
 
-def test_nothing_is_committed_in_a_group_that_nobody_knows() -> None:
+def test_nothing_is_committed_in_an_unknown_group() -> None:
     stage = Stage()
     assert stage.committed("other") == {}
     asked = OffsetFetch("other", (P0,))

@@ -129,7 +129,7 @@ def test_a_group_is_deleted_with_all_its_offsets_once_that_is_written() -> None:
     assert stage.elsewhere().committed() == {}
 
 
-def test_a_group_with_members_or_that_nobody_knows_is_not_deleted() -> None:
+def test_a_group_with_members_and_an_unknown_group_are_not_deleted() -> None:
     stage = Stage()
     assert stage.answer(stage.delete(), GroupIdNotFound)
     assert stage.answer(stage.delete(""), InvalidGroupId)

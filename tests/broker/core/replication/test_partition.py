@@ -113,7 +113,7 @@ def test_many_requests_commit_in_one_turn() -> None:
     assert driver.acknowledged == ["r1", "r2", "r3"]
 
 
-def test_whoever_is_late_leaves_the_isr_before_the_watermark_passes_it() -> None:
+def test_every_late_member_leaves_the_isr_before_the_watermark_passes_it() -> None:
     """Seed 003: p.ISR.delete(r), write p.ISR to ZK; DESIGN §4: in ZooKeeper first (H3)."""
     driver = Driver(answer=False)
     driver.produce("a", 5)

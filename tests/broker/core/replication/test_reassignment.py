@@ -17,7 +17,7 @@ from tests.broker.core.replication.moving_leader import CLOSE_S, EPOCH, Led, ali
 # --- the two branches ---------------------------------------------------------------------------
 
 
-def test_a_leader_in_rar_completes_once_the_old_replicas_are_not_in_sync_any_more() -> None:
+def test_a_leader_in_rar_completes_once_the_old_replicas_are_no_longer_in_sync() -> None:
     """Seed 003, the second branch: every replica in AR − RAR is not in ISR anymore: complete, lead on."""
     led = Led(moving((1, 2, 3), (1, 4, 5)))
     led.fetch(4)
@@ -124,7 +124,7 @@ def test_a_replica_that_does_not_close_is_left_out_after_a_while() -> None:
     assert (done.removed, done.reason) == (ids(2, 3), "broker 3 did not close within 5 s")
 
 
-def test_a_leader_that_has_to_go_does_not_wait_for_it_for_ever_either() -> None:
+def test_a_leader_that_must_go_does_not_wait_forever_either() -> None:
     led = Led(moving((1, 2, 3), (4, 5, 6)))
     led.fetch(4, 5, 6)
     still_fetching(led, 2, 3, for_s=CLOSE_S * 1.1)
@@ -159,7 +159,7 @@ def test_one_that_was_left_out_is_not_served_and_does_not_hold_the_watermark() -
     assert led.in_sync == (1, 4, 2)
 
 
-def test_nobody_is_left_out_while_a_new_replica_is_not_in_sync() -> None:
+def test_no_replica_is_left_out_while_a_new_one_is_not_in_sync() -> None:
     """CORRECTNESS E16: the partition cannot do without it then."""
     led = Led(moving((1, 2), (1, 4)), isr=(1, 2))
     led.fetch(4)
@@ -317,7 +317,7 @@ def test_a_leader_that_cannot_give_up_accepts_again() -> None:
     assert led.completed == []
 
 
-def test_a_leader_that_leads_on_goes_on_accepting() -> None:
+def test_a_leader_that_stays_continues_to_accept() -> None:
     led = Led(moving((1, 2), (1, 3)), isr=(1, 2), held=True)
     led.fetch(3)
     led.stop_fetching(2)
@@ -391,7 +391,7 @@ def test_going_back_takes_one_in_sync_at_least() -> None:
     assert not may_close(wanted, ids(2, 3, 4), 2)
 
 
-def test_nobody_is_heir_in_another_life() -> None:
+def test_another_life_is_no_successor() -> None:
     """CORRECTNESS E4: a broker that came back is not the member that is listed."""
     live = alive(1, 2, 3)
     live[BrokerId(2)] = replace(live[BrokerId(2)], epoch=BrokerEpoch(99))

@@ -40,7 +40,7 @@ def partition() -> LeaderPartition[str]:
     )
 
 
-def test_what_an_earlier_life_told_is_not_counted_for_the_present_one(
+def test_a_position_of_an_earlier_life_does_not_count_for_the_present_one(
     partition: LeaderPartition[str],
 ) -> None:
     """CORRECTNESS I6: the life that had ten records lost its power; the next one has five of them."""

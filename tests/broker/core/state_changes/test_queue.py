@@ -166,7 +166,7 @@ def test_requests_for_a_later_life_are_left_alone() -> None:
     assert queue.executed_all(["1"])
 
 
-def test_an_end_that_somebody_else_wrote_counts() -> None:
+def test_an_end_that_another_process_wrote_counts() -> None:
     """CORRECTNESS Q2: the controller ended it while the broker was thought dead; a request has one end."""
     queue = a_queue()
     queue.listed(["1"])

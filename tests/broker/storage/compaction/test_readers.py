@@ -117,7 +117,7 @@ def test_a_follower_that_is_far_behind_follows_a_compacted_log(follower_has: int
     assert pairs(follower)[-1] == (8, "a", "8")
 
 
-def test_epochs_are_told_again_from_a_compacted_log() -> None:
+def test_epochs_are_recovered_from_a_compacted_log() -> None:
     """T1: each epoch has its own gap, so its first offset is never forgotten; no epoch file is needed."""
     log, files = compacted_log()
     for epoch in (1, 4, 5, 9):

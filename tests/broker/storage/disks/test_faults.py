@@ -152,7 +152,7 @@ def test_a_duplicate_and_a_refused_batch_touch_no_disk() -> None:
 PATH = Path("/data/watermarks")
 
 
-def test_a_checkpoint_keeps_entries_that_it_was_not_told_of() -> None:
+def test_a_checkpoint_keeps_entries_that_are_not_passed_to_it() -> None:
     """H7: a folder that is missing today may be there tomorrow."""
     files = MemoryFiles()
     Checkpoint(PATH, files=files).write({"a": 1, "b": 2})

@@ -74,7 +74,7 @@ def prepared() -> tuple[PartitionLog, MemoryFiles]:
 
 
 @pytest.mark.parametrize("use", USES)
-def test_whatever_could_not_open_a_file_may_be_done_again(use: str) -> None:
+def test_any_operation_that_could_not_open_a_file_may_be_repeated(use: str) -> None:
     """CORRECTNESS E14: connections alone had fenced replicas to which nothing had been written. The n-th file
     that an operation opens is refused, for each n."""
     expected_log, expected_files = prepared()

@@ -13,7 +13,7 @@ from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 KEY = PartitionKey(TopicId("0" * 32), PartitionId(7))
 
 
-def test_a_folder_tells_its_partition_incarnation_and_config(tmp_path: Path) -> None:
+def test_a_folder_has_its_partition_incarnation_and_config(tmp_path: Path) -> None:
     description = Description(TopicPartition("a-b", 7), KEY, {"retention.ms": "5"})
     description.save(tmp_path, files=SYSTEM_FILES)
     assert Description.load(tmp_path, files=SYSTEM_FILES) == description
@@ -22,7 +22,7 @@ def test_a_folder_tells_its_partition_incarnation_and_config(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[]", b"null", b'{"topic": "t", "partition": "x"}', b"\xff"]
 )
-def test_a_folder_that_lost_its_description_is_told_apart(tmp_path: Path, content: bytes) -> None:
+def test_a_folder_that_lost_its_description_is_recognized(tmp_path: Path, content: bytes) -> None:
     (tmp_path / DESCRIPTION).write_bytes(content)
     with pytest.raises(ValueError, match=DESCRIPTION):
         Description.load(tmp_path, files=SYSTEM_FILES)

@@ -61,7 +61,7 @@ def test_range_gives_partitions_of_one_number_to_one_member() -> None:
     }
 
 
-def test_round_robin_passes_over_who_does_not_subscribe() -> None:
+def test_round_robin_skips_members_without_a_subscription() -> None:
     """And does not make up to them: m2 has most because it alone reads t2."""
     members = {
         "m0": MemberSubscription(("t0",)),

@@ -90,7 +90,7 @@ def test_assignors_are_found_under_kafkas_names() -> None:
     }
 
 
-def test_a_name_that_nobody_has_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(SettingsError, match="'sticki'; there are range, roundrobin, sticky"):
         named("sticki")
 
@@ -114,7 +114,7 @@ class Weighted:
         return self.room.to_bytes(2)
 
 
-def test_a_users_own_assignor_is_taken_as_it_is_and_may_tell_the_leader_something() -> None:
+def test_a_users_own_assignor_is_used_unchanged_and_may_send_data_to_the_leader() -> None:
     """It needs a name and `assign`; with `subscription_user_data` each member is asked for more."""
     own: Assignor = Weighted(room=7)
     assert named(own) is own

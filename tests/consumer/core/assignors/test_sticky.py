@@ -141,7 +141,7 @@ def test_no_partition_moves_that_a_neutral_exchange_would_bring_back(seed: int) 
                     assert holder not in group.wanted[new]
 
 
-def test_what_nobody_owns_is_spread_before_anything_is_taken() -> None:
+def test_free_partitions_are_spread_before_any_is_taken() -> None:
     """KIP-429: the second generation of a rebalance. m0 has three of seven and may keep them, if the others
     share the rest by twos; that it alone has three is no reason to ask for one more back."""
     partitions = {"a": 2, "b": 1, "c": 1, "d": 3}
@@ -212,7 +212,7 @@ def test_what_a_member_leaves_is_all_that_moves(members: int, partitions: int, d
 
 @QUICK
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 12), st.integers(0, 12))
-def test_partitions_and_topics_that_are_added_take_nothing_from_anybody(
+def test_added_partitions_and_topics_take_nothing_from_a_member(
     members: int, partitions: int, more: int, new: int
 ) -> None:
     """With equal subscriptions there is always room for them elsewhere."""

@@ -35,12 +35,12 @@ def test_a_dead_or_restarted_broker_is_not_in_sync_even_if_the_isr_lists_it() ->
     assert (census.under_replicated, census.under_min_insync) == (3, 1)
 
 
-def test_led_by_another_than_the_first_replica_is_told_apart_from_not_led() -> None:
+def test_led_by_another_than_the_first_replica_is_distinguished_from_not_led() -> None:
     census = take_census(survey(partition(0, (1, 2), leader=2), partition(1, (4, 1))))
     assert (census.not_preferred, census.offline) == (1, 1)
 
 
-def test_what_moves_and_who_is_away_is_counted() -> None:
+def test_moving_partitions_and_absent_members_are_counted() -> None:
     moving = partition(0, (1, 2), to=(2, 3))
     census = take_census(survey(moving, dead=(4, 5), drains={1: leads_nothing(1)}))
     assert (census.reassigning, census.brokers_gone, census.brokers_drained) == (1, 2, 1)

@@ -54,7 +54,7 @@ def test_nothing_is_wrong_with_a_cluster_at_rest() -> None:
         ([2, 3], -1, [1, 2, 3], 2),
     ],
 )
-def test_where_nobody_leads_the_first_live_member_of_the_isr_is_told(
+def test_without_a_leader_the_first_live_member_of_the_isr_is_notified(
     isr: list[int], leader: int, live: list[int], heir: int
 ) -> None:
     found = lasting(survey(partition(0, [1, 2, 3], isr, leader=leader), live=live, dead=(3,)))
@@ -79,7 +79,7 @@ def test_a_partition_that_waits_for_a_broker_or_an_operator_is_left_alone() -> N
     assert lasting(survey(lost, one_is_away, live=(1, 3), dead=(2,))) == []
 
 
-def test_the_longest_log_is_told_to_stand_once_all_are_back() -> None:
+def test_the_longest_log_gets_the_notice_once_all_are_back() -> None:
     """CORRECTNESS E2, E8: its own notice may have been lost."""
     all_back = said(0, [1, 2], (1, 8, LogCondition.UNSURE), (2, 9, LogCondition.UNSURE))
     assert elections(lasting(survey(all_back))) == [2]
@@ -93,18 +93,18 @@ def test_a_leader_in_another_life_than_it_was_elected_in_counts_as_none() -> Non
     assert elections(alone) == [1]
 
 
-def test_where_nobody_of_the_isr_lives_nothing_is_asked() -> None:
+def test_without_a_live_member_of_the_isr_no_request_is_made() -> None:
     """No mend makes an unclean leader."""
     assert lasting(survey(partition(0, [1, 2], [1]), live=[2], dead=[1])) == []
 
 
-def test_a_drained_member_is_told_only_if_there_is_no_other() -> None:
+def test_a_drained_member_gets_the_notice_only_if_there_is_no_other() -> None:
     drains = {1: leads_nothing(1)}
     assert elections(lasting(survey(partition(0, [1, 2], leader=-1), drains=drains))) == [2]
     assert elections(lasting(survey(partition(0, [1, 2], [1], leader=-1), drains=drains))) == [1]
 
 
-def test_an_assigned_replica_out_of_sync_that_nobody_asked_is_asked_to_start() -> None:
+def test_an_assigned_replica_out_of_sync_without_a_request_is_asked_to_start() -> None:
     """A replica that no request ever started: its request was lost with a queue, or bounded away (Q4)."""
     shown = survey(partition(0, [1, 2, 3], [1, 2]))
     assert starts(lasting(shown)) == [3]
@@ -114,11 +114,11 @@ def test_an_assigned_replica_out_of_sync_that_nobody_asked_is_asked_to_start() -
     assert starts(lasting(shown, other)) == [3]
 
 
-def test_nobody_who_is_gone_or_stops_is_asked_to_start() -> None:
+def test_brokers_that_are_gone_or_stopping_are_not_asked_to_start() -> None:
     assert lasting(survey(partition(0, [1, 2, 3], [1]), live=[1, 2], dead=[3], leaving=[2])) == []
 
 
-def test_where_nobody_leads_all_replicas_are_asked() -> None:
+def test_without_a_leader_all_replicas_are_asked() -> None:
     """The heir may have no replica either: a notice alone would find nothing."""
     found = lasting(survey(partition(0, [1, 2], [1, 2], leader=-1, epoch=-1)))
     assert (elections(found), starts(found)) == ([1], [1, 2])

@@ -197,7 +197,7 @@ def test_bytes_that_are_no_request_are_refused_with_a_typed_error(name: str, dat
         rpc.decode(data)
 
 
-def test_a_kind_of_change_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_kind_of_change_is_refused() -> None:
     request = group_pb2.ReportOwnershipRequest(group="g")
     request.changes.add(kind=7)
     with pytest.raises(StrandlineError, match="kind 7"):
@@ -219,7 +219,7 @@ NO_FIGURES: list[tuple[Any, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("lag", "rate", "remaining"), NO_FIGURES, ids=lambda given: str(given)[:5])
-def test_what_is_no_figure_of_a_task_is_one_that_nobody_knows(lag: int, rate: float, remaining: int) -> None:
+def test_an_invalid_figure_of_a_task_counts_as_unknown(lag: int, rate: float, remaining: int) -> None:
     """A rate of nothing in no time must not end the member's reports."""
     change = TaskChange(TaskChangeKind.PROGRESS, "t-0", 1, "", lag, rate, remaining)
     data = rpcs.REPORT_TASKS.encode(ReportTasks("g", "m", 1, (change,)))
@@ -227,7 +227,7 @@ def test_what_is_no_figure_of_a_task_is_one_that_nobody_knows(lag: int, rate: fl
 
 
 @pytest.mark.parametrize("rate", [nan, inf, -inf, -1.5])
-def test_an_event_is_json_whatever_a_member_sends(rate: float) -> None:
+def test_an_event_is_json_for_any_text_of_a_member(rate: float) -> None:
     """Another client's numbers come as they are: JSON has no word for these (docs/use/groups.md)."""
     request = group_pb2.ReportTasksRequest(group="g", member="m", generation=1)
     request.changes.add(task="t-0", lag=-9, records_per_s=rate, remaining_ms=-(2**63), at_ms=5)

@@ -33,5 +33,5 @@ def test_what_is_counted_is_what_is_there(numbers: list[int], count_max: int) ->
 
 
 @given(st.binary(max_size=200), st.integers(0, 20))
-def test_counting_ends_on_whatever_bytes(data: bytes, count_max: int) -> None:
+def test_counting_ends_on_any_bytes(data: bytes, count_max: int) -> None:
     has_more_fields(data, count_max)

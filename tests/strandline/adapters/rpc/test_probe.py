@@ -83,7 +83,7 @@ def test_without_descriptors_no_broker_counts_as_dead(closed_port: int) -> None:
     assert uvloop.run(ask()) == (Heard.GONE, Heard.NOTHING)
 
 
-def test_a_name_that_nobody_knows_in_time_is_nobodys_unheard_failure() -> None:
+def test_a_late_name_resolution_fails_without_an_unhandled_error() -> None:
     """uvloop, under which brokers run, leaves a look-up to itself whose caller has gone: a chaos round found
     its traceback in a broker's log."""
     unheard: list[dict[str, Any]] = []

@@ -105,7 +105,7 @@ async def test_bytes_that_are_no_request_get_a_typed_answer_and_one_line_a_minut
     assert labels == (kind,)
 
 
-async def test_what_a_handler_refuses_is_what_its_caller_gets_whatever_the_length() -> None:
+async def test_a_handlers_refusal_reaches_its_caller_at_any_length() -> None:
     """The message travels in headers, which the caller bounds."""
     async with served(RefusedRequests(ManualClock())) as channel:
         error = await refusal(channel, "/test.Calls/Delete", b"")

@@ -92,7 +92,7 @@ async def test_a_peer_that_hangs_up_while_it_is_written_to_is_no_error(
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_a_defect_of_a_handler_is_told(
+async def test_a_defect_of_a_handler_is_reported(
     answering: tuple[Answering, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     _, address = answering
@@ -108,7 +108,7 @@ async def test_a_defect_of_a_handler_is_told(
     assert told.exc_info[1].subgroup(ZeroDivisionError) is not None
 
 
-async def test_a_failed_write_of_which_nobody_hung_up_is_told(
+async def test_a_failed_write_without_a_hang_up_is_reported(
     answering: tuple[Answering, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     _, address = answering

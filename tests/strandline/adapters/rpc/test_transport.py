@@ -82,7 +82,7 @@ async def test_a_call_that_cannot_be_sent_is_refused(echo: Echo, group: str) -> 
 
 
 @pytest.mark.parametrize("group", UNSENDABLE)
-async def test_a_message_of_a_stream_that_cannot_be_sent_is_refused_and_the_stream_goes_on(
+async def test_a_message_of_a_stream_that_cannot_be_sent_is_refused_and_the_stream_continues(
     echo: Echo, group: str
 ) -> None:
     transport = GrpcTransport()
@@ -183,7 +183,7 @@ async def test_a_call_without_a_connection_is_distinguished_from_one_that_lost_i
     assert not never_sent(failed.value)
 
 
-async def test_a_stream_that_its_peer_ends_is_told_from_one_that_breaks(echo: Echo) -> None:
+async def test_a_stream_that_its_peer_ends_is_distinguished_from_one_that_breaks(echo: Echo) -> None:
     transport = GrpcTransport()
     stream = await transport.open(echo.address, TALK, timeout_s=TIMEOUT_S)
     await stream.write("g")

@@ -37,7 +37,7 @@ from strandline.vocabulary.states import IllegalTransition
         (ExceptionGroup("x", [StorageFailed("x"), ConnectionResetError("x")]), False),
     ],
 )
-def test_a_defect_is_what_nobody_expects(error: BaseException, found: bool) -> None:
+def test_a_defect_is_an_unexpected_error(error: BaseException, found: bool) -> None:
     assert (defect_in(error) is not None) is found
 
 

@@ -109,7 +109,7 @@ async def test_senseless_requests_are_refused(request_: bytes, statuses: set[int
         assert (await scrape(port))("oven_heat") == 180.5
 
 
-async def test_clients_that_hold_their_connections_keep_nobody_out() -> None:
+async def test_clients_that_hold_their_connections_keep_no_other_client_out() -> None:
     """A connection too many hangs up on the oldest; threads are bounded."""
     oven = Oven()
     before = threading.active_count()

@@ -45,7 +45,7 @@ async def test_what_was_created_is_read_back_with_its_facts(open_session: Sessio
     assert plain.czxid == plain.mzxid < mine.czxid
 
 
-async def test_exists_tells_the_facts_without_the_data(open_session: SessionFactory) -> None:
+async def test_exists_returns_the_facts_without_the_data(open_session: SessionFactory) -> None:
     session = await open_session()
     assert await session.exists("/nothing") is None
     await session.create("/something", b"data")

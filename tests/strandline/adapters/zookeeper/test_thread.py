@@ -102,7 +102,7 @@ def test_a_batch_costs_one_wake_up() -> None:
         assert arrived == list(range(1_000))
 
 
-def test_a_closed_loop_is_nobody_left_to_tell() -> None:
+def test_a_closed_loop_is_not_called() -> None:
     loop = asyncio.new_event_loop()
     loop.close()
     LoopQueue(loop).put(print)

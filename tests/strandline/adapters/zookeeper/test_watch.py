@@ -89,7 +89,7 @@ async def test_a_read_that_was_lost_with_the_link_is_sent_again() -> None:
 
 
 @pytest.mark.slow
-async def test_zookeeper_counts_one_watch_whatever_happens(
+async def test_zookeeper_counts_one_watch_for_any_changes(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:
     """The budget is four watches a broker, counted by ZooKeeper: after events and outages too (E11)."""

@@ -38,7 +38,7 @@ def test_a_trail_is_read_back_as_it_was_written() -> None:
     [{"command": "of-a-later-version"}, {}, "text", 5, None, [], {"id": "x", "command": ["list"]}],
     ids=str,
 )
-def test_what_is_no_event_stands_in_nobodys_way(garbage: object) -> None:
+def test_a_foreign_record_blocks_nothing(garbage: object) -> None:
     """CORRECTNESS E7: a leader is elected from what is left; the events that can be read stay."""
     raw = json.loads(dump_isr(STATE))
     raw["trail"].insert(0, garbage)

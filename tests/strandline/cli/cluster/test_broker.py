@@ -38,7 +38,7 @@ async def queue_for_the_gone(cluster: LocalCluster, at_ms: int) -> None:
         await session.close()
 
 
-async def test_the_list_shows_who_is_there_and_who_is_gone_with_a_queue(
+async def test_the_list_shows_live_brokers_and_dead_ones_with_a_queue(
     cluster: LocalCluster, shell: Shell
 ) -> None:
     """CORRECTNESS Q4: what waits for a broker that is gone is seen, and how old it is."""

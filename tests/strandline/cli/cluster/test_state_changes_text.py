@@ -134,7 +134,7 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
         ),
     ],
 )
-def test_each_kind_is_one_line_that_says_who_did_what_and_why(event: StateChangeEvent, line: str) -> None:
+def test_each_kind_is_one_line_with_subject_action_and_reason(event: StateChangeEvent, line: str) -> None:
     """Seed 002: "leader, broker id 0, requested start-replica to broker id 1, at epoch 10"."""
     assert line_of(event, DAY) == f"10:31:02.123  {line}"
 

@@ -102,7 +102,7 @@ def standing(view: Any) -> dict[int, tuple[int, int, int]]:
     return {row["partition"]: (row["committed"], row["end"], row["lag"]) for row in view["partitions"]}
 
 
-async def test_a_group_goes_on_where_it_has_committed_and_its_lag_is_right(shell: Shell) -> None:
+async def test_a_group_continues_at_its_committed_offsets_and_its_lag_is_right(shell: Shell) -> None:
     """USERS 22: what is produced and not yet consumed is the lag, partition by partition."""
     async with produced(shell, "lagging", 2, 10) as topic:
         read = await shell(
@@ -161,7 +161,7 @@ async def test_a_reset_goes_to_names_and_times(shell: Shell) -> None:
 
 
 @pytest.mark.slow
-async def test_a_member_that_works_by_hand_tells_what_it_finished_and_committed(
+async def test_a_member_with_explicit_commits_reports_finished_and_committed_records(
     shell: Shell, member: StartMember
 ) -> None:
     """It blocks the loop for longer than the group waits, loses all, comes back, and commits all."""
@@ -217,7 +217,7 @@ async def test_a_group_with_members_is_neither_reset_nor_deleted(shell: Shell, m
         ["group", "reset-offsets", "nobody", "--topic", "known", "--to", "latest", "--execute"],
     ],
 )
-async def test_a_group_that_nobody_knows_is_a_failure(
+async def test_an_unknown_group_is_a_failure(
     shell: Shell, cluster: LocalCluster, arguments: list[str]
 ) -> None:
     """DESIGN §11: exit status 0 only on success; a typing error makes no group."""

@@ -101,7 +101,7 @@ def test_what_is_no_event_of_this_version_is_passed_over(data: bytes | None) -> 
     assert read_event(data) is None
 
 
-def test_fields_that_nobody_knows_yet_are_kept_for_programs() -> None:
+def test_unknown_fields_are_kept_for_programs() -> None:
     fields = event("member_blessed", halo=[3])
     assert read_event(value(fields)) == fields
 
@@ -133,7 +133,7 @@ def test_partitions_are_merged_by_time_and_each_stays_in_its_order() -> None:
 
 
 @pytest.mark.parametrize(("later", "shown"), [(False, [1, 2]), (True, [1, 2, 3])])
-def test_what_comes_after_the_end_of_before_is_for_who_follows(later: bool, shown: list[int]) -> None:
+def test_events_after_the_end_are_only_for_followers(later: bool, shown: list[int]) -> None:
     merge = Merge({P: 2})
     merge.add({P: records(P, 1, 2, 3)}, later=later)
     merge.close(P)
@@ -271,7 +271,7 @@ async def test_following_shows_what_was_and_each_event_at_once_and_ends_quietly(
 
 
 @pytest.mark.slow
-async def test_where_no_group_has_been_there_is_nothing_and_who_follows_waits_for_the_first(
+async def test_without_any_group_there_is_nothing_and_a_follower_waits_for_the_first(
     make_cluster: ClusterFactory,
 ) -> None:
     cluster = await make_cluster(brokers=1)

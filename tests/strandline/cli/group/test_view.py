@@ -62,7 +62,7 @@ def test_lag_is_counted_from_the_committed_offset_to_the_high_watermark() -> Non
     assert group_view(described(), {}, {}).lag == 0
 
 
-def test_the_owner_is_who_said_so_and_who_is_still_to_follow_is_told_apart() -> None:
+def test_the_owner_is_the_one_that_reported_and_an_assigned_member_is_distinguished() -> None:
     """A member that was given a partition does not own it before it says so (KIP-429: an added partition
     may be on its way to it while it is assigned)."""
     view = group_view(described(member("m1", A), member("m2", B, C, owned=(C,))), {}, {})
@@ -98,7 +98,7 @@ def test_a_group_on_both_protocols_says_so_and_names_each_side(
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\xff", b"\x00\x01\x7f\xff\xff\xff"])
-def test_bytes_that_nobody_can_read_hide_nothing_else(metadata: bytes) -> None:
+def test_unreadable_bytes_hide_nothing_else(metadata: bytes) -> None:
     """The coordinator takes any bytes: a member of another kind must not make the group unreadable."""
     view = group_view(described(member("m1", metadata=metadata, owned=(A,)), member("m2", B)), {}, {})
     strange, other = view.members

@@ -26,7 +26,7 @@ def test_a_partition_is_without_an_owner_from_its_revocation_to_its_next_assignm
     assert unowned(lines, Span(9, 14)) == {0: 2, 1: 3}
 
 
-def test_a_partition_that_was_never_owned_was_not_taken_from_anybody() -> None:
+def test_a_partition_that_was_never_owned_was_not_taken_from_a_member() -> None:
     """The time before the first assignment is the group's beginning, not a rebalance."""
     assert unowned([said(5, "a", "assigned", 0)], Span(0, 10)) == {}
 

@@ -52,7 +52,7 @@ def test_json_is_exact_and_does_nothing_to_a_terminal(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("error", [UnknownTopicOrPartition(f"topic {HOSTILE}"), ValueError(HOSTILE)])
-def test_a_failure_is_one_line_whatever_it_is_about(error: Exception) -> None:
+def test_a_failure_is_one_line_for_any_subject(error: Exception) -> None:
     @click.group(cls=Root)
     def root() -> None:
         pass

@@ -59,7 +59,7 @@ class Clock:
         raise AssertionError("nothing here sleeps")
 
 
-def test_a_wait_is_told_after_a_while_and_the_same_seldom() -> None:
+def test_a_wait_is_reported_after_a_while_and_the_same_one_seldom() -> None:
     said: list[str] = []
     clock = Clock()
     waits = Waits(said.append, clock)

@@ -115,7 +115,7 @@ async def test_values_are_shown_byte_for_byte_as_text_and_marked_as_json(shell: 
     assert "value_encoding" not in second
 
 
-async def test_reading_begins_where_it_is_told_to(shell: Shell) -> None:
+async def test_reading_begins_at_the_given_offset(shell: Shell) -> None:
     """DESIGN §11: `--from OFFSET|TIME|latest`, `--partition`, `--idle-exit`."""
     topic = await shell.topic("starts", partitions=2)
     for number in range(3):
@@ -169,7 +169,7 @@ async def test_status_shows_processes_and_partitions(shell: Shell, cluster: Loca
 
 
 @pytest.mark.slow
-async def test_verify_tells_the_life_of_every_record(shell: Shell) -> None:
+async def test_verify_reports_the_life_of_every_record(shell: Shell) -> None:
     """DESIGN §11: a line for each record sent, acked with its offset, and received."""
     topic = await shell.topic("verified")
     sent = await shell(

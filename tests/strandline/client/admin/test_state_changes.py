@@ -114,7 +114,7 @@ def offsets(controllers: Controllers) -> list[tuple[int, ...]]:
     return [query.from_offsets for _, query in controllers.asked]
 
 
-async def test_it_goes_on_at_the_offsets_of_the_last_answer() -> None:
+async def test_it_continues_at_the_offsets_of_the_last_answer() -> None:
     controllers = Controllers([ON, told(1, at=5), told(2, at=6), BREAK], [ON, told(3, at=9), END])
     assert await read(controllers) == [1, 2, 3]
     assert offsets(controllers) == [(), (6,)]
@@ -135,7 +135,7 @@ async def test_it_follows_the_one_that_the_last_one_names() -> None:
     assert [address for address, _ in controllers.asked] == ["broker1:9092", "broker1:9092", "broker2:9092"]
 
 
-async def test_who_follows_goes_on_where_a_stream_ended_in_good_order() -> None:
+async def test_a_follower_continues_where_a_stream_ended_in_order() -> None:
     controllers = Controllers([ON, told(1, at=1), END], [ON, told(2, at=2), InvalidRequest("enough")])
     async with Admin("broker9:9092", host=memory_host(controllers, FastClock())) as admin:
         found: list[str] = []
@@ -158,7 +158,7 @@ async def test_without_a_controller_it_is_said_after_the_request_timeout() -> No
         await read(controllers, follow=True)
 
 
-async def test_streams_that_break_without_a_word_are_not_opened_for_ever() -> None:
+async def test_streams_that_break_silently_are_not_opened_forever() -> None:
     controllers = Controllers(again=lambda: [ON, BREAK])
     with pytest.raises(OutcomeUnknown):
         await read(controllers, follow=True)
@@ -189,9 +189,7 @@ async def test_who_stops_early_closes_the_stream() -> None:
         ({"since_ms": 1.5}, "since_ms = 1.5"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
-    asked: dict[str, Any], says: str
-) -> None:
+async def test_nonsense_is_refused_before_any_request(asked: dict[str, Any], says: str) -> None:
     controllers = Controllers()
     with pytest.raises(InvalidRequest) as caught:
         await read(controllers, **asked)

@@ -32,7 +32,7 @@ def cut_off() -> MetadataAnswer:
     [(metadata(), "no broker knows of one; is a controller running?"), (cut_off(), CUT_OFF)],
     ids=["none", "cut-off"],
 )
-async def test_what_is_waited_for_is_told_once_and_long_before_the_end(
+async def test_a_wait_is_reported_once_and_long_before_the_end(
     answer: MetadataAnswer, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """ZooKeeper that is down is no reason to look for a controller's process."""

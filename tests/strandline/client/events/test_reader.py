@@ -232,7 +232,7 @@ async def test_nothing_is_fetched_while_the_buffer_is_full() -> None:
         await eventually(lambda: brokers.fetches > before)
 
 
-async def test_it_goes_on_where_retention_has_left_something() -> None:
+async def test_it_continues_where_retention_has_left_something() -> None:
     brokers = Brokers(Log(50, start=30))
     async with reading(brokers, from_offsets=(10,)) as reader:
         assert await collect(reader) == [(0, n) for n in range(30, 50)]
@@ -264,7 +264,7 @@ async def test_what_came_before_an_error_is_handed_out_first() -> None:
     assert found == list(range(20))
 
 
-async def test_a_partition_without_a_leader_is_waited_for_and_not_for_ever() -> None:
+async def test_a_partition_without_a_leader_is_waited_for_and_not_forever() -> None:
     brokers = Brokers(Log(20))
     async with reading(brokers) as reader:
         await collect(reader, 10)

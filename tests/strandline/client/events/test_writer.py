@@ -121,7 +121,7 @@ async def writing(topic: Topic, *, events_max: int = 1_000) -> AsyncIterator[Tol
         yield Told(writer)
 
 
-async def test_an_event_is_told_to_be_in_the_log_once_it_is() -> None:
+async def test_an_event_is_confirmed_once_it_is_in_the_log() -> None:
     topic = Topic()
     topic.open_to_writers.clear()
     async with writing(topic) as told:
@@ -135,7 +135,7 @@ async def test_an_event_is_told_to_be_in_the_log_once_it_is() -> None:
         assert told.ends == [("a", True), ("b", True)]
 
 
-async def test_events_that_belong_together_are_told_of_as_one() -> None:
+async def test_events_that_belong_together_are_shown_as_one() -> None:
     """Once, and that they are in the log only if all are."""
     topic = Topic()
     topic.open_to_writers.clear()
@@ -153,7 +153,7 @@ async def test_events_that_belong_together_are_told_of_as_one() -> None:
         assert ends == [("nothing", True), ("a, b", False), ("c, d", True)]
 
 
-async def test_nobody_has_to_listen() -> None:
+async def test_listeners_are_optional() -> None:
     topic = Topic()
     async with writing(topic) as told:
         told.writer.put(b"k", b"a", 1)
@@ -162,7 +162,7 @@ async def test_nobody_has_to_listen() -> None:
 
 
 @pytest.mark.parametrize("error", [NotEnoughReplicas("1 in sync"), OutcomeUnknown("no answer")])
-async def test_what_is_tried_again_is_told_once(error: StrandlineError) -> None:
+async def test_a_retry_is_reported_once(error: StrandlineError) -> None:
     """CORRECTNESS Q5: an outcome that is unknown yet is no outcome."""
     topic = Topic()
     topic.refusals.extend([error, error])
@@ -183,7 +183,7 @@ async def test_what_was_there_already_is_in_the_log() -> None:
         assert told.ends == [("a", True)]
 
 
-async def test_what_is_refused_for_good_is_told_to_be_lost_and_the_rest_goes_on() -> None:
+async def test_a_permanently_refused_event_is_reported_as_lost_and_the_others_continue() -> None:
     topic = Topic()
     topic.refusals.append(InvalidRequest("never"))
     async with writing(topic) as told:
@@ -195,7 +195,7 @@ async def test_what_is_refused_for_good_is_told_to_be_lost_and_the_rest_goes_on(
         assert (told.writer.written, told.writer.dropped) == (1, 1)
 
 
-async def test_a_batch_that_has_to_be_parted_is_told_event_by_event() -> None:
+async def test_events_of_a_batch_that_must_be_split_are_reported_one_by_one() -> None:
     """Each exactly once, in order."""
     topic = Topic(records_max=3)
     async with writing(topic) as told:

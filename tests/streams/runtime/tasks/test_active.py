@@ -51,7 +51,7 @@ async def test_a_commit_that_dies_at_any_step_counts_each_record_once(bench: Ben
     assert all(latest[key] >= count for key, count in found.items())
 
 
-async def test_of_two_who_run_one_task_the_second_to_commit_is_refused_and_counts_nothing_twice(
+async def test_the_second_commit_of_two_owners_of_one_task_is_refused_and_counts_nothing_twice(
     bench: Bench,
 ) -> None:
     """(CORRECTNESS S8)"""
@@ -161,7 +161,7 @@ async def test_a_change_that_fits_no_message_is_refused_with_what_to_do_about_it
     assert await counted.restored() == ({}, run.store.positions())
 
 
-async def test_after_a_record_that_failed_nothing_is_committed_any_more(bench: Bench) -> None:
+async def test_after_a_record_that_failed_nothing_more_is_committed(bench: Bench) -> None:
     """Half of what the record does may be in the state by then."""
     counted = await bench.counted()
     run = await counted.begin()

@@ -81,7 +81,7 @@ def test_a_generation_that_had_begun_continues() -> None:
     assert new.state == "Stable"
 
 
-def test_who_did_not_hear_of_it_joins_again_and_is_told() -> None:
+def test_a_member_that_missed_the_generation_joins_again_and_is_notified() -> None:
     old = Stage()
     old.stable("a", "b")
     old.join("a")
@@ -98,7 +98,7 @@ def test_who_did_not_hear_of_it_joins_again_and_is_told() -> None:
     assert new.state == "CompletingRebalance"
 
 
-def test_a_generation_that_never_got_into_the_log_was_told_to_nobody_and_its_number_is_used_again() -> None:
+def test_a_generation_that_never_got_into_the_log_was_never_announced_and_its_number_is_used_again() -> None:
     old = Stage()
     generation = old.stable("a", "b")
     old.writing = False
@@ -111,7 +111,7 @@ def test_a_generation_that_never_got_into_the_log_was_told_to_nobody_and_its_num
     assert new.answer(a, Joined).generation == new.answer(b, Joined).generation == generation + 1
 
 
-def test_a_generation_whose_leader_assigns_nothing_any_more_is_begun_anew_and_nobody_is_out() -> None:
+def test_a_generation_whose_leader_no_longer_assigns_is_begun_anew_and_no_member_is_removed() -> None:
     """All may be well with its members: the assignment they have may be an empty one."""
     old = Stage()
     generation = old.stable("a", "b") + 1
@@ -182,7 +182,7 @@ def test_a_group_whose_leader_is_unknown_rebalances() -> None:
     assert stage.answer(stage.join("a"), Joined).generation == 5
 
 
-def test_before_the_log_is_read_and_after_the_end_everybody_is_told_so() -> None:
+def test_before_the_log_is_read_and_after_the_end_every_caller_gets_an_error() -> None:
     old = Stage()
     old.stable("a")
     held = old.heartbeat("a", 1, wait_ms=1_000)
@@ -198,7 +198,7 @@ def test_before_the_log_is_read_and_after_the_end_everybody_is_told_so() -> None
     assert isinstance(answer.value, CoordinatorLoading)
 
 
-def test_everybody_who_waits_is_answered_when_the_coordinator_moves() -> None:
+def test_every_waiting_caller_is_answered_when_the_coordinator_moves() -> None:
     stage = Stage()
     generation = stage.stable("a", "b", "c")
     stage.join("a"), stage.join("b"), stage.join("c")
@@ -254,7 +254,7 @@ def test_what_is_written_of_a_generation_that_begins_has_its_members_and_no_assi
     assert (beginning.leader, beginning.protocol) == ("a", "range")
 
 
-def test_a_member_of_a_generation_that_the_log_does_not_have_is_told_so() -> None:
+def test_a_member_of_a_generation_that_the_log_does_not_have_gets_an_error() -> None:
     """CORRECTNESS G1"""
     old = Stage()
     generation = old.stable("a")

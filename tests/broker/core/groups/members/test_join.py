@@ -24,7 +24,7 @@ BOTH = (GroupProtocol("sticky", b"s"), GroupProtocol("range", b"r"))
 # --- ids ----------------------------------------------------------------------------------------
 
 
-def test_a_new_member_is_told_an_id_to_join_with_and_is_no_member_yet() -> None:
+def test_a_new_member_gets_an_id_to_join_with_and_is_no_member_yet() -> None:
     """KIP-394: a join whose answer is lost leaves no member behind."""
     stage = Stage()
     assert stage.answer(stage.join("", "a"), MemberIdGiven) == MemberIdGiven("a")
@@ -33,7 +33,7 @@ def test_a_new_member_is_told_an_id_to_join_with_and_is_no_member_yet() -> None:
     assert stage.answer(stage.join("a"), Joined).member == "a"
 
 
-def test_an_id_with_which_nobody_joins_expires_and_leaves_no_trace() -> None:
+def test_an_unused_id_expires_and_leaves_no_trace() -> None:
     """KIP-394"""
     stage = Stage()
     stage.join("", "a")
@@ -48,7 +48,7 @@ def test_an_id_that_the_group_did_not_give_is_refused() -> None:
     assert "no member 'stranger'" in stage.answer(stage.join("stranger"), UnknownMemberId).message
 
 
-def test_a_rebalance_waits_for_who_is_about_to_join() -> None:
+def test_a_rebalance_waits_for_members_that_are_about_to_join() -> None:
     """KIP-394: a member that has its id makes this generation, not one more."""
     stage = Stage()
     stage.stable("a", "b")
@@ -184,7 +184,7 @@ def test_a_barrier_that_is_over_while_the_log_is_slow_waits_for_the_log_only() -
 # --- leader, protocol, reason -------------------------------------------------------------------
 
 
-def test_the_leader_alone_is_told_the_members_with_their_metadata() -> None:
+def test_only_the_leader_gets_the_members_with_their_metadata() -> None:
     stage = Stage()
     stage.stable("a")
     b = stage.enter("b", protocols=(GroupProtocol("range", b"of b"),))
@@ -193,7 +193,7 @@ def test_the_leader_alone_is_told_the_members_with_their_metadata() -> None:
     assert stage.answer(b, Joined).members == ()
 
 
-def test_a_lost_leader_is_followed_by_who_came_first_after_it() -> None:
+def test_a_lost_leader_is_followed_by_the_next_in_order() -> None:
     stage = Stage()
     stage.stable("a", "b", "c")
     assert stage.describe().leader == "a"

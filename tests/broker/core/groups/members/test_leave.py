@@ -19,7 +19,7 @@ def test_a_member_that_leaves_causes_one_rebalance_and_is_unknown_from_then_on()
     assert stage.answer(stage.join("b"), Joined).generation == generation + 1
 
 
-def test_all_who_leave_at_once_cause_one_rebalance() -> None:
+def test_concurrent_leaves_cause_one_rebalance() -> None:
     stage = Stage()
     stage.stable("a", "b", "c", "d")
     assert [left.error for left in stage.leave("a", "b", "c")] == [None] * 3
@@ -35,7 +35,7 @@ def test_each_of_them_is_answered_for_itself() -> None:
     assert isinstance(unknown.error, UnknownMemberId)
 
 
-def test_leaving_a_group_that_nobody_knows_or_with_too_many_is_refused() -> None:
+def test_leaving_an_unknown_group_or_with_too_many_members_is_refused() -> None:
     stage = Stage(replace(LIMITS, group_members_max=2))
     request = LeaveGroup(GROUP, (LeavingMember("a"),) * 3)
     token = stage.ask(lambda token: stage.core.leave(token, request, stage.now))

@@ -42,7 +42,7 @@ def test_a_static_member_needs_no_second_join() -> None:
     assert stage.answer(stage.join("", "s1", instance="s"), Joined).member == "s1"
 
 
-def test_an_instance_that_returns_takes_its_place_and_nobody_else_notices() -> None:
+def test_an_instance_that_returns_takes_its_place_and_no_other_member_notices() -> None:
     """KIP-345: no rebalance, and the same assignment."""
     stage, generation = pair()
     held = stage.heartbeat("a1", generation, wait_ms=3_000, instance="a")
@@ -140,7 +140,7 @@ def test_an_instance_that_returns_and_makes_the_group_choose_another_protocol_ca
     assert "took the place of instance b" in stage.answer(a, Joined).reason
 
 
-def test_an_instance_that_returns_with_one_protocol_less_that_nobody_goes_by_is_not_noticed() -> None:
+def test_an_instance_that_returns_without_an_unused_protocol_is_not_noticed() -> None:
     stage, generation = pair(MORE)
     b = stage.join("", "b2", instance="b", protocols=MORE[:1])
     assert stage.answer(b, Joined).generation == generation
@@ -167,7 +167,7 @@ def test_an_instance_that_returns_while_the_members_gather_is_one_of_them() -> N
     assert stage.answer(new, Joined).generation == generation + 1
 
 
-def test_nobody_is_told_of_a_replacement_that_is_not_written() -> None:
+def test_a_replacement_that_is_not_written_is_not_reported() -> None:
     """CORRECTNESS G12, G13: a coordinator that takes over would know the old process only."""
     stage, generation = pair()
     stage.writing = False

@@ -135,7 +135,7 @@ def test_an_assignment_that_is_written_when_the_next_generation_begins_is_not_th
     assert stage.waits(stage.sync("b", generation + 1))
 
 
-def test_nobody_syncs_in_a_generation_that_was_told_to_nobody_yet() -> None:
+def test_no_member_syncs_in_a_generation_that_is_not_announced_yet() -> None:
     """CORRECTNESS G12: it may never be written."""
     stage = Stage()
     generation = stage.stable("a")

@@ -61,7 +61,7 @@ def test_a_join_into_the_barrier_costs_the_same_in_a_group_of_a_thousand() -> No
     assert calls_of(lambda: large.join("m5")) <= calls_of(lambda: small.join("m5")) + 10
 
 
-def test_a_generation_is_told_once_to_a_thousand_members_and_written_once() -> None:
+def test_a_generation_is_announced_once_to_a_thousand_members_and_written_once() -> None:
     stage, tokens = gathered(MEMBERS)
     appends = len(stage.log)
     stage.later(5)
