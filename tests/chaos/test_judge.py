@@ -175,7 +175,7 @@ DOCTORED: list[tuple[str, Check, Callable[[Round], None]]] = [
         _in_file(_FIRST, _insert(1, sound_round.by_hand("handled", 2, 0))),
     ),
     (
-        "a commit of what nobody received",
+        "a commit of unreceived records",
         checks.COMMITTED,
         _in_file(_SECOND, lambda lines: [lines.pop(3), lines.pop(3)]),
     ),

@@ -93,11 +93,11 @@ def test_what_is_not_to_be_committed(given: object) -> None:
 
 def test_what_is_to_be_committed() -> None:
     """Also exactly what `committed` returned: its time is the coordinator's."""
-    told = CommittedOffset(4, 7, "m", committed_at_ms=1)
+    read_back = CommittedOffset(4, 7, "m", committed_at_ms=1)
     for given in (4, (4, ""), CommittedOffset(4)):
         assert arguments.commits({A: given}) == {A: CommittedOffset(4)}
     assert arguments.commits({("t", 0): (4, "m")}) == {A: CommittedOffset(4, metadata="m")}
-    assert arguments.commits({A: told}) == {A: CommittedOffset(4, 7, "m")}
+    assert arguments.commits({A: read_back}) == {A: CommittedOffset(4, 7, "m")}
 
 
 RUNS = TaskChange(TaskChangeKind.RUNNING, "counts-3", 17)

@@ -37,8 +37,8 @@ def test_tasks_run_in_this_python_and_find_these_packages(spark: SparkSession) -
 
 
 def test_timestamps_are_shown_in_utc(spark: SparkSession) -> None:
-    told = spark.sql("select string(timestamp_millis(1234567890123)) as text").collect()[0].text
-    assert told == datetime.fromtimestamp(1234567890.123, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    text = spark.sql("select string(timestamp_millis(1234567890123)) as text").collect()[0].text
+    assert text == datetime.fromtimestamp(1234567890.123, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def test_a_session_that_runs_is_handed_out_again(spark: SparkSession) -> None:

@@ -58,7 +58,7 @@ async def test_a_cancelled_wait_does_not_disturb_the_others() -> None:
     assert given_up.cancelled()
     assert not kept.done()
     ticket.acknowledge(NAME, -1, 2)
-    assert kept.result() == RecordMetadata("t", 3, -1), "nobody knows the offset"
+    assert kept.result() == RecordMetadata("t", 3, -1), "the offset is unknown"
 
 
 async def test_a_bulk_ends_with_its_last_batch() -> None:

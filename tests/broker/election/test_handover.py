@@ -358,7 +358,7 @@ async def test_a_shutdown_takes_over_what_is_being_yielded(desk: Desk) -> None:
 async def test_a_session_that_ends_ends_every_handover_with_it(desk: Desk) -> None:
     """CORRECTNESS E13: a handover that waits for the write of another one ends like that one."""
     led = [desk.lead(number) for number in range(1, 31)]
-    told: list[Leadership] = []
+    notified: list[Leadership] = []
     reached, go_on = desk.seat.coordination.hold()
     async with asyncio.TaskGroup() as tasks:
 
@@ -366,14 +366,14 @@ async def test_a_session_that_ends_ends_every_handover_with_it(desk: Desk) -> No
             try:
                 await given(desk, leadership)
             except* SessionEnded:
-                told.append(leadership)
+                notified.append(leadership)
 
         for leadership in led:
             tasks.create_task(ended(leadership))
         await reached.wait()
         desk.seat.coordination.expire()
         go_on.set()
-    assert len(told) == len(led)
+    assert len(notified) == len(led)
 
 
 # --- requested handovers ------------------------------------------------------------------------------

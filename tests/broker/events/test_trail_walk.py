@@ -33,7 +33,7 @@ class Life:
         self.under_way.append((events, on_recorded))
 
     def record_durably(self, events: Sequence[StateChangeEvent]) -> None:
-        raise AssertionError("what a znode tells needs no disk")
+        raise AssertionError("an event in a znode needs no disk")
 
 
 class Walk(RuleBasedStateMachine):

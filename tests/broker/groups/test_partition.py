@@ -33,7 +33,7 @@ async def serving(found: Live) -> None:
     await eventually(lambda: found.partition.active)
 
 
-def told(found: Live, broker: int, end: int) -> None:
+def reported(found: Live, broker: int, end: int) -> None:
     """A follower has reported this position."""
     leadership = found.leader.leadership
     registration = LIVE[BrokerId(broker)]
@@ -80,7 +80,7 @@ async def test_until_the_watermark_is_known_every_caller_must_wait() -> None:
     async with live(replica, epoch=6, isr=(1, 2)) as second:
         assert isinstance(await refusal(second.committed("g")), CoordinatorLoading)
         assert not second.partition.active
-        told(second, 2, replica.log.log_end_offset)
+        reported(second, 2, replica.log.log_end_offset)
         await serving(second)
         assert await second.committed("g") == 5
 
@@ -139,7 +139,7 @@ async def test_a_load_whose_epoch_is_over_is_thrown_away() -> None:
     async with live(replica, epoch=6, isr=(1, 2)) as second:
         await asyncio.sleep(0)
         second.partition.end()
-        told(second, 2, replica.log.log_end_offset)
+        reported(second, 2, replica.log.log_end_offset)
         assert isinstance(await refusal(second.committed("g")), NotCoordinator)
         assert not second.partition.active
 
@@ -168,7 +168,7 @@ async def test_no_caller_is_answered_before_the_write_is_committed() -> None:
             await eventually(lambda: found.leader.replica.log.log_end_offset == 1)
             assert not committing.done()
             assert await found.committed("g") is None
-            told(found, 2, 1)
+            reported(found, 2, 1)
         assert await found.committed("g") == 5
 
 
@@ -183,7 +183,7 @@ async def test_a_write_that_fails_is_an_error_and_is_not_seen() -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(found.commit("g", 6))
             await eventually(lambda: found.leader.replica.log.log_end_offset == 1)
-            told(found, 2, 1)
+            reported(found, 2, 1)
         assert await found.committed("g") == 6
 
 
@@ -210,7 +210,7 @@ async def test_waiting_requests_are_redirected_when_the_leadership_ends() -> Non
             committing = tasks.create_task(refusal(found.commit("g", 5)))
             await eventually(lambda: found.leader.replica.log.log_end_offset == 1)
             found.partition.end()
-            told(found, 2, 1)
+            reported(found, 2, 1)
         assert isinstance(committing.result(), NotCoordinator)
         assert isinstance(await refusal(found.committed("g")), NotCoordinator)
 

@@ -232,7 +232,7 @@ async def test_a_leader_of_record_whose_registration_is_gone_leads_nothing(tree:
 
 async def test_a_death_is_noticed_at_once_and_its_partitions_are_read_again_once(tree: Tree) -> None:
     assert await tree.leaders() == [(1, 1)] * PARTITIONS
-    assert tree.registrations_read == [], "who is known to be alive is not looked for"
+    assert tree.registrations_read == [], "a broker that is known to be alive is not looked for"
     del tree.registered[BrokerId(1)]
     tree.hear()
     assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS

@@ -71,4 +71,4 @@ async def test_a_follower_whose_sync_fails_stops_to_follow(tmp_path: Path) -> No
         followed = len(seat.followed)
         manager.follow(replica, BrokerId(1), LeaderEpoch(7))
         manager.follow(replica, BrokerId(3), LeaderEpoch(8))
-        assert len(seat.followed) == followed, "a log that failed follows nobody"
+        assert len(seat.followed) == followed, "a failed log follows no leader"

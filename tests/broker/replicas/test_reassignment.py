@@ -40,7 +40,7 @@ class Moving:
     led: Led
     replica: Replica
 
-    def tell(self, *followers: int, subscription: int = 1) -> None:
+    def report(self, *followers: int, subscription: int = 1) -> None:
         """These have everything."""
         for broker in followers:
             self.led.leadership.fetched(
@@ -110,7 +110,7 @@ async def test_a_leader_that_stays_writes_all_in_one_multi_and_continues() -> No
     """Seed 003's completePartitionReassignment: ISR, AR, the reassignment; and the requests to the brokers
     concerned."""
     async with moving(1, 3) as it:
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: it.queued(2) == [Command.CLOSE_REPLICA])
         assert it.requests(2)[0].reason == "its replacements are all in sync"
         assert it.assigned == ASSIGNED
@@ -126,7 +126,7 @@ async def test_a_leader_that_stays_writes_all_in_one_multi_and_continues() -> No
         await eventually(lambda: it.replica.assignment == Assignment(ids(1, 3), 2))
         assert not it.led.leadership.ended()
         it.led.produce("a")
-        it.tell(3)
+        it.report(3)
         assert len(it.led.outcomes) == 1
 
 
@@ -134,7 +134,7 @@ async def test_a_leader_that_leaves_names_the_preferred_one_and_gets_a_request_t
     """Seed 003, stopCommitThread: the same `multi` removes the leader and leaves a notice for the next
     one."""
     async with moving(3, 2) as it:
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: it.led.handed_over == [3])
         assert it.led.leadership.ended()
         assert (it.record.leader, it.record.leader_epoch, it.record.isr_ids) == (NO_BROKER, 5, (3, 2))
@@ -152,13 +152,13 @@ async def test_a_replica_that_continues_to_fetch_is_left_out_and_its_flow_ends()
     async with moving(1, 3, reassignment_close_ms=50) as it:
         link = it.led.link(2)
         link.subscribe(subscribe(5, 0, -1))
-        it.tell(3)
+        it.report(3)
         await eventually(lambda: it.assigned == (1, 3))
         assert it.record.isr_ids == (1, 3)
-        told = [(event.command, event.state, event.reason) for event in it.led.recorded.events]
+        recorded = [(event.command, event.state, event.reason) for event in it.led.recorded.events]
         why = "broker 2 did not close within 0.05 s"
-        assert (Happening.CHANGE_ISR, RequestState.COMPLETED, why) in told
-        assert (Happening.REASSIGN, RequestState.COMPLETED, why) in told
+        assert (Happening.CHANGE_ISR, RequestState.COMPLETED, why) in recorded
+        assert (Happening.REASSIGN, RequestState.COMPLETED, why) in recorded
         assert it.queued(2) == [Command.CLOSE_REPLICA, Command.DELETE_REPLICA]
         for sub_id in (1, 2):
             _, pushes = await link.next_message()
@@ -167,17 +167,17 @@ async def test_a_replica_that_continues_to_fetch_is_left_out_and_its_flow_ends()
             link.acknowledge(sub_id)
             link.subscribe(subscribe(5, 0, -1, sub_id=2))
         it.led.produce("a")
-        it.tell(3)
+        it.report(3)
         assert len(it.led.outcomes) == 1
 
 
 async def test_the_events_are_in_the_znode_of_the_change() -> None:
     """The trail of that very write has the reassignment's whole life, and the reason for the resignation."""
     async with moving(3, 2) as it:
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: it.led.handed_over == [3])
-        told = [(event.id, event.command, event.state) for event in it.record.trail]
-        assert told[-3:] == [
+        recorded = [(event.id, event.command, event.state) for event in it.record.trail]
+        assert recorded[-3:] == [
             ("moves", Happening.REASSIGN, RequestState.REQUESTED),
             ("moves", Happening.REASSIGN, RequestState.COMPLETED),
             (f"resign-{KEY.topic_id}-0-5", Happening.RESIGN_LEADER, RequestState.COMPLETED),
@@ -194,7 +194,7 @@ async def test_a_completion_whose_reply_is_lost_is_found_or_made_again(applied: 
     """CORRECTNESS I4, E7: it takes effect once, with either outcome."""
     async with moving(3, 2) as it:
         it.led.session.lose(applied=applied)
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: it.led.handed_over == [3])
         assert it.assigned == (3, 2)
         assert it.queued(1) == [Command.DELETE_REPLICA]
@@ -204,7 +204,7 @@ async def test_a_completion_whose_reply_is_lost_is_found_or_made_again(applied: 
 async def test_a_completion_of_a_leader_that_stays_and_does_not_know(applied: bool) -> None:
     async with moving(1, 3, 2) as it:
         it.led.session.lose(applied=applied)
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: it.replica.assignment == Assignment(ids(1, 3, 2), 2))
         assert it.record.isr_ids == (1, 3, 2)
         assert not it.led.leadership.ended()
@@ -216,7 +216,7 @@ async def test_a_request_to_close_whose_reply_is_lost_is_sent_again(applied: boo
     """A repetition does no harm; a missing request would wait forever."""
     async with moving(1, 3) as it:
         it.led.session.lose(applied=applied)
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: it.queued(2) == [Command.CLOSE_REPLICA] * (1 + applied))
         it.close(2)
         await eventually(lambda: it.assigned == (1, 3))
@@ -227,7 +227,7 @@ async def test_what_was_decided_for_one_target_is_not_written_for_another() -> N
     async with moving(1, 3) as it:
         second = Reassignment(KEY.topic_id, ids(1, 2), ASSIGNED, request_id="moves")
         it.ask_for(second)
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: it.replica.reassignment == second)
         await eventually(lambda: it.queued(3) == [Command.CLOSE_REPLICA])
         assert it.queued(2) == []
@@ -242,7 +242,7 @@ async def test_a_completion_is_not_written_over_a_target_that_came_meanwhile() -
         second = Reassignment(KEY.topic_id, ids(2, 1), ASSIGNED, request_id="moves")
         asked = it.replica.assignment
         it.ask_for(second)
-        it.tell(2, 3)  # decided on the first one, and on its way
+        it.report(2, 3)  # decided on the first one, and on its way
         node = it.tree.nodes[MOVING]
         it.replica.assignment = replace(
             asked,
@@ -262,7 +262,7 @@ async def test_a_deposed_leader_completes_nothing() -> None:
     async with moving(3, 2) as it:
         state = PartitionState(BrokerId(2), LeaderEpoch(6), (IsrMember(BrokerId(2), BrokerEpoch(20)),))
         it.tree.apply(SetData(znodes.isr(*NAME), znodes.dump_isr(state)), owner=0)
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: it.led.stepped_down == [state])
         assert it.assigned == ASSIGNED
         assert it.queued(1) == []
@@ -272,7 +272,7 @@ async def test_a_leadership_that_is_being_resigned_accepts_nothing() -> None:
     """DESIGN §4: clients are redirected to the next leader; nothing is appended that might be lost."""
     async with moving(3, 2) as it:
         taken, go_on = it.led.session.hold(None)
-        it.tell(2, 3)
+        it.report(2, 3)
         await taken.wait()
         with pytest.raises(NotLeaderOrFollower):
             it.led.produce("late")
@@ -286,10 +286,10 @@ async def test_another_partition_of_the_topic_keeps_its_reassignment() -> None:
     async with moving(1, 3, 2) as it:
         other = znodes.reassigned(NAME.topic, 7)
         it.tree.apply(Create(other, it.tree.nodes[MOVING].data), owner=0)
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: it.replica.assignment == Assignment(ids(1, 3, 2), 2))
         it.led.produce("a")
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: len(it.led.outcomes) == 1)
         assert other in it.tree.nodes
         it.tree.apply(Delete(other), owner=0)
@@ -300,7 +300,7 @@ async def test_a_cancelled_reassignment_ends_as_superseded() -> None:
     async with moving(1, 3) as it:
         back = Reassignment(KEY.topic_id, ids(1, 3), ASSIGNED, 0, reverting=True, request_id="moves")
         it.ask_for(back)
-        it.tell(2, 3)
+        it.report(2, 3)
         await eventually(lambda: MOVING not in it.tree.nodes)
         assert it.queued(2) == [Command.START_REPLICA]  # and was never asked to close for what is over
         assert it.assigned == ASSIGNED

@@ -105,9 +105,9 @@ def test_what_is_kept_survives_a_loss_of_power(data: st.DataObject) -> None:
                 box.outbox.record_durably(events)
                 owed += range(first - len(events), first)
             case "record" if box.desk.asked:
-                told = {event.first for event in box.desk.asked[0][0]}
+                sent = {event.first for event in box.desk.asked[0][0]}
                 box.desk.answer(recorded=True)
-                owed = [first for first in owed if first not in told]
+                owed = [first for first in owed if first not in sent]
             case "power":
                 box.files = box.files.after_power_loss(lambda n: data.draw(st.integers(0, n)))
                 box.live()

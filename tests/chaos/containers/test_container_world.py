@@ -141,7 +141,7 @@ async def test_a_full_disk_affects_one_broker(sight: Sight) -> None:
         await sight.write(10)
         return full.number not in (await sight.partition()).isr
 
-    await eventually(out, deadline_s=60, what="who cannot append is out of the ISR")
+    await eventually(out, deadline_s=60, what="the broker that cannot append is out of the ISR")
     await sight.world.free_disk(full)
     await sight.world.free_disk(full)
     await sight.world.kill(full)

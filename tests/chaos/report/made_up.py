@@ -99,8 +99,8 @@ def produced(chance: random.Random) -> dict[str, list[Line]]:
         for record in range(50 * (SECONDS - 3)):
             at_s = 0.2 + record / 50 + chance.random() / 200
             topic, partition, number = places()[record % len(places())]
-            told = {"record": record, "topic": topic}
-            events.append((at_s, {"event": "sent", **told, "key": None, "value": f"{producer}-{record}"}))
+            common = {"record": record, "topic": topic}
+            events.append((at_s, {"event": "sent", **common, "key": None, "value": f"{producer}-{record}"}))
             waits_s = next(w / 20 for w in range(200) if leader(number, at_s + w / 20) >= 0)
             done_s = at_s + waits_s + 0.0012 + chance.expovariate(1 / 0.0008) + waits_s * chance.random() / 9
             if record % 7 == 3 and waits_s > 1:
@@ -110,9 +110,11 @@ def produced(chance: random.Random) -> dict[str, list[Line]]:
                     "outcome": "unknown outcome",
                     "message": "late",
                 }
-                events.append((done_s, {"event": "failed", **told, **error}))
+                events.append((done_s, {"event": "failed", **common, **error}))
             else:
-                events.append((done_s, {"event": "acked", **told, "partition": partition, "offset": record}))
+                events.append(
+                    (done_s, {"event": "acked", **common, "partition": partition, "offset": record})
+                )
         events.sort(key=lambda event: event[0])
         histories[producer] = [
             {"event": line["event"], "seq": seq, "at": ms(at_s), "monotonic_ms": at_s * 1000, **line}

@@ -122,7 +122,7 @@ def test_the_claim_of_the_younger_generation_stands() -> None:
     made = plan({"a": new("t0", generation=4), "b": new("t0", generation=5)}, {"t": 1}, STICKY)
     assert assigned(made) == {"a": "", "b": "t0"}
     assert revoked(made) == {"a": "t0"}
-    assert not rejoins(made), "nobody waits for it"
+    assert not rejoins(made), "no member waits for it"
 
 
 def test_two_equal_claims_cancel_each_other() -> None:

@@ -93,7 +93,7 @@ def test_a_returning_static_leader_makes_no_plan() -> None:
     back.core.synced(back.number, kept, NOW)
     assert back.core.state is State.STABLE
     assert back.core.owned == set(parts("t0 t1"))
-    assert back.sends(back.core.metadata_changed({"t": 3}, NOW)), "and it goes on watching"
+    assert back.sends(back.core.metadata_changed({"t": 3}, NOW)), "and it continues to watch"
 
 
 def test_a_static_leader_notices_what_changed_while_it_was_away() -> None:

@@ -171,9 +171,9 @@ def test_an_assignment_that_takes_what_it_does_not_revoke_is_fatal(assigned: str
     one = One().stable("t0 t1 t3")
     one.join_again()
     effects = one.sync(Assignment(1, parts(assigned), parts(revoked)))
-    told = next(e for e in effects if isinstance(e, LogLine))
-    assert told.level is Level.ERROR
-    assert "owned [t-0, t-1, t-3]" in told.text and "lacks [" in told.text
+    line = next(e for e in effects if isinstance(e, LogLine))
+    assert line.level is Level.ERROR
+    assert "owned [t-0, t-1, t-3]" in line.text and "lacks [" in line.text
     kinds = [type(e) for e in effects if not isinstance(e, LogLine | Report)]
     assert kinds == [Lose, StopHeartbeat, SendLeave, Fatal]
     assert next(e for e in effects if isinstance(e, Lose)).partitions == parts("t0 t1 t3")

@@ -24,7 +24,7 @@ def test_the_leaders_note_distinguishes_counts() -> None:
     assert not same_counts(note(("t",)), {"t": 2, "u": 1}), "it was a follower then"
 
 
-@pytest.mark.parametrize("found", [b"", b"abc", b"abcde", b"a note of somebody else"])
+@pytest.mark.parametrize("found", [b"", b"abc", b"abcde", b"a foreign note"])
 def test_what_another_kind_of_leader_writes_says_nothing(found: bytes) -> None:
     """Its members do as Kafka's do: what they were given stands until the next rebalance."""
     assert not other_topics(found, ["t"])

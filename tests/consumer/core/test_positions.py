@@ -132,7 +132,7 @@ def test_what_was_asked_for_before_the_partition_moved_is_dropped(move: str) -> 
             positions.unknown(A, Reset.EARLIEST)
     assert answer(positions, plan, hw=20, records=b"records") == []
     assert not state.buffered and positions.buffered_bytes == 0
-    assert state.incarnation != incarnation, "nobody goes on reading what was buffered"
+    assert state.incarnation != incarnation, "buffered records are not read any longer"
 
 
 def test_a_paused_partition_keeps_what_was_fetched_and_what_is_under_way() -> None:

@@ -99,7 +99,7 @@ def test_what_the_assignor_names_is_released_before_the_join(begin: Callable[[On
     (revoke,) = effects
     assert isinstance(revoke, Revoke) and revoke.partitions == parts("t1 t2")
     assert one.core.owned == set(parts("t0 t1 t2")), "until they are released"
-    assert own.log[-1] == "release_before_join", "the leader is told what is so after the release"
+    assert own.log[-1] == "release_before_join", "the leader gets the state after the release"
     report, join = one.core.released(revoke.number, NOW)
     assert isinstance(report, Report) and isinstance(join, SendJoin)
     (change,) = report.request.changes

@@ -65,7 +65,7 @@ def test_members_of_either_protocol_are_notified(members: dict[str, ParsedMember
 
 def test_a_member_without_data_has_none() -> None:
     own = OwnAssignor()
-    own.tells = {"b": b"only you"}
+    own.to_send = {"b": b"only you"}
     made = plan({"a": cooperative(), "b": cooperative()}, {"t": 2}, own)
     assert [made.assignments[name].user_data for name in "ab"] == [b"", b"only you"]
 
@@ -79,12 +79,12 @@ def test_in_a_mixed_group_no_member_gets_user_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tells", "why"),
+    ("to_send", "why"),
     [({"c": b"who?"}, "sends user data to c, not of this group"), ({"a": "text"}, "not 'text'")],
 )
-def test_an_assignor_that_returns_invalid_data_is_named(tells: dict[str, bytes], why: str) -> None:
+def test_an_assignor_that_returns_invalid_data_is_named(to_send: dict[str, bytes], why: str) -> None:
     own = OwnAssignor()
-    own.tells = tells
+    own.to_send = to_send
     with pytest.raises(AssignorFailed, match=f"assignor 'own': .*{why}"):
         plan({"a": cooperative(), "b": cooperative()}, {"t": 2}, own)
 
@@ -183,14 +183,14 @@ def _lost(effects: list[Effect]) -> tuple[tuple[str, int], ...]:
 # --- static members -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tells", [b"", b"four", b"and more", b"more than eight"])
-def test_a_static_member_gets_its_data_beside_the_leaders_note(tells: bytes) -> None:
+@pytest.mark.parametrize("to_send", [b"", b"four", b"and more", b"more than eight"])
+def test_a_static_member_gets_its_data_beside_the_leaders_note(to_send: bytes) -> None:
     """KIP-345, CORRECTNESS G13: neither takes the other's place, however long it is."""
     own = OwnAssignor()
-    own.tells = {"a": tells}
+    own.to_send = {"a": to_send}
     one, sync = led(own, instance="i")
     one.core.synced(one.number, sync.request.assignments["a"], NOW)
-    assert [told for told, _, _ in own.heard] == [tells]
+    assert [told for told, _, _ in own.heard] == [to_send]
     assert one.core.state is State.STABLE
 
 

@@ -26,10 +26,10 @@ class Does(RebalanceListener):
 
 
 def listening(what: Callable[[], Awaitable[None]], limit_s: float = 60) -> tuple[Listening, list[Exception]]:
-    told: list[Exception] = []
-    calls = Listening(told.append, limit_s=limit_s)
+    raised: list[Exception] = []
+    calls = Listening(raised.append, limit_s=limit_s)
     calls.listener = Does(what)
-    return calls, told
+    return calls, raised
 
 
 async def cancelled_task() -> None:
@@ -42,9 +42,9 @@ async def cancelled_task() -> None:
 
 async def test_a_cancelled_wait_of_a_listener_does_not_stop_the_rebalance() -> None:
     """G10: a CancelledError that was not meant for the consumer is a listener's error like any other."""
-    calls, told = listening(cancelled_task)
+    calls, raised = listening(cancelled_task)
     await calls.assigned([A])
-    (error,) = told
+    (error,) = raised
     assert "Does.on_assigned waited for what was cancelled" in str(error)
     task = asyncio.current_task()
     assert task is not None and not task.cancelling()
@@ -58,12 +58,12 @@ async def test_a_consumer_that_ends_is_not_kept_by_its_listener() -> None:
         waiting.set()
         await asyncio.Event().wait()
 
-    calls, told = listening(wait)
+    calls, raised = listening(wait)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(calls.assigned([A]))
         await waiting.wait()
         running.cancel()
-    assert running.cancelled() and told == []
+    assert running.cancelled() and raised == []
 
 
 async def test_a_listener_that_never_returns_is_cancelled_and_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -72,10 +72,10 @@ async def test_a_listener_that_never_returns_is_cancelled_and_named(caplog: pyte
     async def wait() -> None:
         await asyncio.Event().wait()
 
-    calls, told = listening(wait, limit_s=0.01)
+    calls, raised = listening(wait, limit_s=0.01)
     with caplog.at_level(logging.WARNING):
         await calls.assigned([A])
-    (error,) = told
+    (error,) = raised
     assert isinstance(error, TimeoutError) and "Does.on_assigned" in str(error)
     assert "Does.on_assigned is cancelled" in caplog.text
 
@@ -85,9 +85,9 @@ async def test_a_timeout_of_the_listeners_own_is_its_own_error() -> None:
         async with asyncio.timeout(0):
             await asyncio.Event().wait()
 
-    calls, told = listening(too_slow)
+    calls, raised = listening(too_slow)
     await calls.assigned([A])
-    (error,) = told
+    (error,) = raised
     assert isinstance(error, TimeoutError) and "did not return" not in str(error)
 
 
@@ -114,10 +114,10 @@ async def test_what_waits_for_the_listener_is_refused_within_it() -> None:
         other.check_outside("stop its consumer")
 
     other, _ = listening(inside)
-    calls, told = listening(inside)
+    calls, raised = listening(inside)
     async with asyncio.TaskGroup() as tasks:
         await calls.assigned([A])
-        assert told == []
+        assert raised == []
         await check()
         returned.set()
 
@@ -128,11 +128,13 @@ async def test_a_close_shortens_the_call_that_runs_and_those_that_follow() -> No
     async def hang() -> None:
         await asyncio.Event().wait()
 
-    calls, told = listening(hang, limit_s=300)
+    calls, raised = listening(hang, limit_s=300)
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(calls.assigned([A]))
         await asyncio.sleep(0)
         calls.shorten(0.01)
         await running
         await calls.assigned([A])
-    assert [str(error) for error in told] == ["the listener's Does.on_assigned did not return within 0 s"] * 2
+    assert [str(error) for error in raised] == [
+        "the listener's Does.on_assigned did not return within 0 s"
+    ] * 2

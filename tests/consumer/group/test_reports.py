@@ -36,13 +36,13 @@ class Coordinator(Parts):
 
     def __init__(self, *script: StrandlineError) -> None:
         super().__init__()
-        self.told: list[Any] = []
+        self.taken: list[Any] = []
         self._script = list(script)
         self.brokers.answers["ReportOwnership"] = self.brokers.answers["ReportTasks"] = self._answer
         self.reports = Reports(self.coordinator, self.settings, self.clock)
 
     def _answer(self, request: Any) -> Any:
-        self.told.append(request)
+        self.taken.append(request)
         return self._script.pop(0) if self._script else None
 
     @asynccontextmanager
@@ -62,7 +62,7 @@ async def test_task_reports_follow_partition_reports() -> None:
     stage.reports.put_tasks(tasks(2))
     async with stage.telling():
         await stage.reports.flushed(60)
-    assert stage.told == [tasks(1), TOOK, tasks(2)]
+    assert stage.taken == [tasks(1), TOOK, tasks(2)]
 
 
 async def test_what_is_said_in_a_row_is_one_report_up_to_its_bound() -> None:
@@ -71,8 +71,8 @@ async def test_what_is_said_in_a_row_is_one_report_up_to_its_bound() -> None:
         stage.reports.put_tasks(tasks(number))
     async with stage.telling():
         await stage.reports.flushed(60)
-    assert [len(report.changes) for report in stage.told] == [TASK_CHANGES_SENT_MAX] * 2 + [1]
-    said = [change.at_ms for report in stage.told for change in report.changes]
+    assert [len(report.changes) for report in stage.taken] == [TASK_CHANGES_SENT_MAX] * 2 + [1]
+    said = [change.at_ms for report in stage.taken for change in report.changes]
     assert said == list(range(2 * TASK_CHANGES_SENT_MAX + 1))
 
 
@@ -84,7 +84,7 @@ async def test_a_report_has_one_member_and_one_generation() -> None:
         stage.reports.put_tasks(report)
     async with stage.telling():
         await stage.reports.flushed(60)
-    assert stage.told == said
+    assert stage.taken == said
 
 
 async def test_progress_does_not_displace_partition_reports() -> None:
@@ -95,7 +95,7 @@ async def test_progress_does_not_displace_partition_reports() -> None:
         stage.reports.put_tasks(tasks(number))
     async with stage.telling():
         await stage.reports.flushed(60)
-    assert stage.told[0] == TOOK
+    assert stage.taken[0] == TOOK
 
 
 async def test_a_report_is_tried_again_and_then_given_up() -> None:
@@ -105,9 +105,9 @@ async def test_a_report_is_tried_again_and_then_given_up() -> None:
     async with stage.telling():
         stage.reports.put_tasks(tasks(1))
         await stage.reports.flushed(60)
-        assert stage.told == [tasks(1)] * TRIES_MAX
+        assert stage.taken == [tasks(1)] * TRIES_MAX
         stage.reports.put_tasks(tasks(2))
         await stage.reports.flushed(60)
         stage.reports.put_tasks(tasks(3))
         await stage.reports.flushed(60)
-    assert stage.told[TRIES_MAX:] == [tasks(2)] * 2 + [tasks(3)]
+    assert stage.taken[TRIES_MAX:] == [tasks(2)] * 2 + [tasks(3)]

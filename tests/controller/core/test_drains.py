@@ -94,7 +94,7 @@ def test_a_drain_of_a_dead_broker_names_what_cannot_move() -> None:
     found = plan(shown)
     assert targets(found) == [(1, (3, 2))]
     progress = found.progress[BrokerId(1)]
-    assert (progress.leaderships, progress.replicas) == (0, 3), "it leads nothing, whatever `isr` says"
+    assert (progress.leaderships, progress.replicas) == (0, 3), "it leads nothing, even if `isr` names it"
     why = "nobody leads it, and only broker 1 was in sync, which is not alive"
     assert list(progress.problems) == [f"t-0 cannot move: {why}", f"t-2 moves to 3, but {why}"]
     stays = plan(survey(alone, live=(2, 3), dead=(1,), drains={1: leads_nothing(1)}))

@@ -102,9 +102,9 @@ async def check_replicas_deleted(
         for change in await requests(session, broker):
             if change.key.topic_id == topic_id:
                 commands[change.key.partition].append(change.command)
-        for told in commands.values():
-            assert told.count(Command.DELETE_REPLICA) == 1
-            assert told[-1] is Command.DELETE_REPLICA
+        for received in commands.values():
+            assert received.count(Command.DELETE_REPLICA) == 1
+            assert received[-1] is Command.DELETE_REPLICA
 
 
 async def reassignment(session: Coordination, name: str, number: int) -> Reassignment | None:

@@ -128,7 +128,7 @@ async def test_nothing_is_written_once_the_session_is_over(open_session: Session
     await session.close()
 
     async def happened() -> bool:
-        raise AssertionError("nobody asks")
+        raise AssertionError("this is never called")
 
     with pytest.raises(SessionEnded):
         await writer.write([Create("/x")], happened)

@@ -104,15 +104,15 @@ async def test_what_later_requests_supersede_ends_is_recorded_and_leaves_the_que
             return sorted(waiting) == wanted and len(await session.children(znodes.state_queue(GONE))) == 2
 
         await eventually(only_what_counts, deadline_s=40)
-        told = await events_of(cluster, [each.request_id for each in starts])
+        recorded = await events_of(cluster, [each.request_id for each in starts])
         for each in starts[:-1]:
-            assert [event.state for event in told[each.request_id]] == [
+            assert [event.state for event in recorded[each.request_id]] == [
                 RequestState.REQUESTED,
                 RequestState.SUPERSEDED,
             ]
-            assert told[each.request_id][-1].broker == GONE
-            assert "later start-replica" in told[each.request_id][-1].reason
-        assert told[starts[-1].request_id] == []
+            assert recorded[each.request_id][-1].broker == GONE
+            assert "later start-replica" in recorded[each.request_id][-1].reason
+        assert recorded[starts[-1].request_id] == []
         async with Admin(cluster.bootstrap) as admin:
             (gone,) = [b for b in (await admin.describe_cluster()).brokers if b.endpoint.id == GONE]
         assert (gone.alive, gone.queued_state_changes) == (False, 2)
@@ -142,10 +142,10 @@ async def test_a_request_about_what_is_gone_ends_but_a_deletion_waits_for_its_br
             return await left(session) == [each.request_id for each in stays]
 
         await eventually(settled, deadline_s=40)
-        told = await events_of(cluster, [each.request_id for each in goes])
+        recorded = await events_of(cluster, [each.request_id for each in goes])
         for each in goes:
-            assert told[each.request_id][-1].state is RequestState.SUPERSEDED
-            assert "gone" in told[each.request_id][-1].reason
+            assert recorded[each.request_id][-1].state is RequestState.SUPERSEDED
+            assert "gone" in recorded[each.request_id][-1].reason
 
 
 async def test_many_znodes_are_put_together_in_their_order(
@@ -199,9 +199,9 @@ async def test_the_next_controller_continues_where_the_last_one_died(
                 return not set(ids).intersection(c.request_id for c in await requests(session, GONE))
 
             await eventually(gone, deadline_s=40)
-            told = await events_of(cluster, ids)
+            recorded = await events_of(cluster, ids)
             for each in ids:
-                assert Counter(event.state for event in told[each] if event.state in ENDS) == {
+                assert Counter(event.state for event in recorded[each] if event.state in ENDS) == {
                     RequestState.SUPERSEDED: 1
                 }
             waiting = {c.request_id for c in await requests(session, GONE) if c.end is None}
@@ -240,8 +240,8 @@ async def test_each_request_ends_once_though_its_broker_returns_while_the_contro
                 return not await left(session, 2)
 
             await eventually(is_empty, deadline_s=40)
-        told = await events_of(cluster, asked)
-        ends = {each: [e.state for e in told[each] if e.state in ENDS] for each in asked}
+        recorded = await events_of(cluster, asked)
+        ends = {each: [e.state for e in recorded[each] if e.state in ENDS] for each in asked}
         assert all(len(states) == 1 for states in ends.values())
         every = Counter(state for states in ends.values() for state in states)
         assert set(every) == {RequestState.COMPLETED, RequestState.SUPERSEDED}

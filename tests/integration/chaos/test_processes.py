@@ -65,7 +65,7 @@ async def test_who_is_paused_is_alive_and_stands_still(
     assert await world.alive(member)
     await eventually(lambda: state_of(pid) == "T", what=f"{member} stands still")
     await world.resume(member)
-    await eventually(lambda: state_of(pid) != "T", what=f"{member} goes on")
+    await eventually(lambda: state_of(pid) != "T", what=f"{member} continues")
 
 
 def state_of(pid: int | None) -> str:

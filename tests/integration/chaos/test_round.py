@@ -51,9 +51,9 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
         Fault(FaultKind.DISK_FULL, broker, Target.FOLLOWER, 2, 5.5, 1.5),
     )
     out = tmp_path / "round"
-    told: list[str] = []
+    printed: list[str] = []
     async with local_world(3, 1, tmp_path / "cluster") as world:
-        verdict = await run_round(world, plan(8.0, *faults), out, told.append)
+        verdict = await run_round(world, plan(8.0, *faults), out, printed.append)
         assert verdict.ok, verdict.lines()
         logs = {number: await world.log_of(Member(Role.BROKER, number)) for number in (1, 2, 3)}
         for returned in ("consume-group-cooperative-1-2", "consume-group-mixed-1-2"):
@@ -81,7 +81,7 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
     assert begun | skipped == set(range(len(faults)))
     assert 0 in begun, "there is a leader to be killed in a cluster that is well"
     assert load((out / "plan.json").read_text()).faults == faults
-    assert len(told) == len(events)
+    assert len(printed) == len(events)
     assert (out / "report.html").read_text().startswith("<!doctype html>")
     assert lines(out / "findings.jsonl") == []
     assert lines(out / "observations.jsonl")

@@ -96,7 +96,7 @@ async def test_after_power_is_lost_everywhere_every_partition_gets_a_leader(harn
 @pytest.mark.timeout(120)
 async def test_a_lost_folder_never_leads(harness: Harness) -> None:
     """CORRECTNESS E18: the only replica's folder is gone, and its broker came back whole otherwise. No
-    empty log leads in its place until an operator permits it, who sees the known loss first."""
+    empty log leads in its place until an operator permits it, after seeing the known loss."""
     topic = await harness.create_topic([(2,)], ONE_IS_ENOUGH)
     await write(topic, 10)
     await topic.settled()

@@ -88,14 +88,14 @@ async def test_a_rolling_restart_costs_no_error_no_record_and_no_availability(ow
     assert availability.looks > 50
     assert min(availability.least.values()) >= bound, availability.least
     async with Admin(own.cluster.bootstrap) as admin:
-        told = [
+        recorded = [
             event
             async for event in admin.state_changes(topic=topic.name)
             if event.command in (Happening.ELECT_LEADER, Happening.CHANGE_ISR)
         ]
         drained = [b.endpoint.id for b in (await admin.describe_cluster()).brokers if b.drained]
-    assert all(event.isr is not None and len(event.isr) >= bound for event in told)
-    reasons = Counter(event.reason for event in told if event.command is Happening.ELECT_LEADER)
+    assert all(event.isr is not None and len(event.isr) >= bound for event in recorded)
+    reasons = Counter(event.reason for event in recorded if event.command is Happening.ELECT_LEADER)
     assert any("drain" in reason for reason in reasons), reasons
 
     async def none_drained() -> bool:

@@ -77,7 +77,7 @@ async def test_a_consumer_refuses_them_and_continues(cluster: LocalCluster) -> N
 
         assert (await consumer.getone()).value == b"high"
         await consumer.commit()
-        assert (told := await consumer.committed(TIDES)) is not None and told.offset == 2
+        assert (committed := await consumer.committed(TIDES)) is not None and committed.offset == 2
         assert consumer.group_metadata() == member
 
 
@@ -88,10 +88,10 @@ async def test_a_committed_offset_that_was_read_can_be_committed_again(cluster: 
         consumer.subscribe(["tides"])
         _ = await consumer.getone()
         await consumer.commit({TIDES: (3, "spring tide")})
-        told = await consumer.committed(TIDES)
-        assert told is not None
+        committed = await consumer.committed(TIDES)
+        assert committed is not None
         await consumer.commit({TIDES: 1})
-        await consumer.commit({TIDES: told})
+        await consumer.commit({TIDES: committed})
         again = await consumer.committed(TIDES)
         assert again is not None and (again.offset, again.metadata) == (3, "spring tide")
 
@@ -129,6 +129,6 @@ async def test_offsets_are_altered_of_partitions_that_exist_only(cluster: LocalC
                 await admin.alter_group_offsets("begins", {TIDES: 1, name: 1})
             assert await admin.group_offsets("begins") == {}
         await admin.alter_group_offsets("begins", {TIDES: 1})
-        assert {name: told.offset for name, told in (await admin.group_offsets("begins")).items()} == {
-            TIDES: 1
-        }
+        assert {
+            name: committed.offset for name, committed in (await admin.group_offsets("begins")).items()
+        } == {TIDES: 1}

@@ -350,7 +350,7 @@ async def test_a_close_in_the_middle_of_a_drain_does_not_wait_for_it(cluster: Lo
                 generation = consumer.group_metadata().generation
                 other = await members.join()
                 await eventually(lambda: other.consumer.group_metadata().member_id, what="the other is here")
-                assert consumer.group_metadata().generation == generation, "it drains, so nobody goes on"
+                assert consumer.group_metadata().generation == generation, "it drains, so no member continues"
                 raise RuntimeError("the handler gave up")
         assert heard.kinds() == ["assigned", "revoked"]
         await eventually(lambda: len(other.records) == 2, what="what was in hand is read again")

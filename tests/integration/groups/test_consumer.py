@@ -44,7 +44,7 @@ async def test_members_come_and_go_and_each_record_is_read_once(cluster: LocalCl
         await members.settled(first, partitions=6)
         second, third = await members.join(), await members.join()
         await members.settled(first, second, third, partitions=6)
-        await eventually(lambda: second.records and third.records, what="everybody reads")
+        await eventually(lambda: second.records and third.records, what="all members read")
         await members.leave(second)
         await members.settled(first, third, partitions=6)
         await members.leave(third)
@@ -107,7 +107,7 @@ async def test_kept_partitions_continue_while_a_cooperative_group_rebalances(clu
         before = len(first.records)
         await write(cluster, topic, kept.partition, 20)
         await eventually(lambda: len(first.records) >= before + 20, what="a kept partition is read on")
-        assert not third.owned, "the rebalance is held up, so nobody can have got anything"
+        assert not third.owned, "the rebalance is held up, so no member can have got a partition"
         go_on.set()
         await members.settled(first, second, third, partitions=6)
 
@@ -151,8 +151,8 @@ async def test_a_listener_that_fails_skips_nothing(cluster: LocalCluster, protoc
         await members.settled(first, second, partitions=4)
         await write(cluster, topic, min(first.owned).partition, 5)
         await eventually(lambda: len(first.records) == 5, what="it reads on")
-        told = [str(error) for error in first.errors]
-        assert told == [f"{kind} failed" for kind, partitions in first.heard.events]
+        messages = [str(error) for error in first.errors]
+        assert messages == [f"{kind} failed" for kind, partitions in first.heard.events]
 
 
 async def test_a_seek_in_on_assigned_counts(cluster: LocalCluster) -> None:

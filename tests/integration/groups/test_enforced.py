@@ -103,7 +103,7 @@ async def test_a_partition_goes_to_its_ready_member_in_one_rebalance(make_cluste
         other.consumer.enforce_rebalance("another member is ready")
         told = f"told [{moving.partition}] in {generation + 1}"
         await eventually(lambda: told in ones.log and told in others.log, what="all know who is ready")
-        assert moving in one.owned, "nobody gave anything up yet"
+        assert moving in one.owned, "no member released a partition yet"
         assert ones.plans + others.plans == plans + 1
 
         ones.log.clear()

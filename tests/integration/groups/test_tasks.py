@@ -41,7 +41,7 @@ async def events_of(cluster: LocalCluster, group: str) -> list[dict[str, Any]]:
     return found
 
 
-async def told(members: Members, event: str, task: str | None = None) -> list[dict[str, Any]]:
+async def task_events(members: Members, event: str, task: str | None = None) -> list[dict[str, Any]]:
     """The group's events, once this one is among them."""
 
     async def there() -> list[dict[str, Any]]:
@@ -69,20 +69,20 @@ async def test_task_reports_come_after_their_partitions_and_before_the_member_le
     one = await members.join()
     at_ms = iter(range(1_000, 0, -1))  # a clock that goes back
 
-    async def tell(kind: str, partitions: set[TopicPartition]) -> None:
+    async def report(kind: str, partitions: set[TopicPartition]) -> None:
         change = KINDS.RUNNING if kind == "assigned" else KINDS.CLOSED
         one.consumer.report_tasks(
             TaskChange(change, f"t-{p.partition}", next(at_ms)) for p in sorted(partitions)
         )
 
-    one.heard.before = tell
+    one.heard.before = report
     await members.settled(one, partitions=2)
     generation, member = one.generation, one.consumer.group_metadata().member_id
     progress = TaskChange(KINDS.PROGRESS, "t-7", next(at_ms), "slow", 700, float("nan"), 2_300)
     one.consumer.report_tasks([TaskChange(KINDS.LEARNING, "t-7", next(at_ms)), progress])
     one.consumer.report_tasks([])
     await members.leave(one)
-    found = await told(members, "member_left")
+    found = await task_events(members, "member_left")
     assert places(found, member) == [
         ("assigned", None), ("task_running", "t-0"), ("task_running", "t-1"),
         ("task_learning", "t-7"), ("task_progress", "t-7"),
@@ -109,7 +109,7 @@ async def test_much_that_is_said_arrives_whole_and_in_order_and_each_with_its_ge
     many = [TaskChange(KINDS.PROGRESS, f"t-{number}", 2, lag=number) for number in range(2_500)]
     two.consumer.report_tasks(many)
     two.consumer.report_tasks([TaskChange(KINDS.READY, "t-0", 3)])
-    found = await told(members, "task_ready", "t-0")
+    found = await task_events(members, "task_ready", "t-0")
     (learning,) = [event for event in found if event["event"] == "task_learning"]
     assert learning["generation"] == before < two.generation
     assert [event["lag"] for event in found if event["event"] == "task_progress"] == list(range(2_500))

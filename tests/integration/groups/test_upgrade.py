@@ -235,7 +235,7 @@ async def read_in_all(members: Members, wanted: int) -> None:
     def read() -> bool:
         return sum(len(member.records) for member in members.all) >= wanted
 
-    await eventually(read, deadline_s=SETTLE_S, what="reading goes on")
+    await eventually(read, deadline_s=SETTLE_S, what="reading continues")
 
 
 @pytest.mark.parametrize("protocols", [["cooperative"], ["eager"], ["eager", "cooperative"]], ids="/".join)

@@ -37,6 +37,6 @@ async def test_a_killed_follower_leaves_the_isr_at_once(
         follower = next(broker for broker in cluster.broker_ids if broker != leader)
         _ = await producer.send_and_wait("t", b"before")
         await cluster.kill_broker(follower)
-        told = await producer.send_and_wait("t", b"while it is dead")
-        assert told.offset == 1
+        metadata = await producer.send_and_wait("t", b"while it is dead")
+        assert metadata.offset == 1
         assert await isr() == (leader, sorted({1, 2, 3} - {follower}))

@@ -164,8 +164,8 @@ async def test_who_asks_the_other_controller_is_pointed_to_an_address_that_he_ca
         answer = await admin_pb2_grpc.AdminStub(channel).DescribeCluster(
             admin_pb2.DescribeClusterRequest(), timeout=CALL_S_MAX
         )
-    told = [(each.endpoint.host, each.endpoint.port) for each in answer.brokers]
-    assert told == [each.external for each in listeners.brokers.values()]
+    named = [(each.endpoint.host, each.endpoint.port) for each in answer.brokers]
+    assert named == [each.external for each in listeners.brokers.values()]
 
 
 async def test_replication_is_not_served_outside(listeners: Listeners) -> None:

@@ -99,5 +99,7 @@ async def test_topics_are_deleted_though_their_controller_dies_and_a_broker_is_a
     assert await harness.session.children(znodes.DELETE_TOPICS) == []
     await cluster.start_broker(3)
     await eventually(
-        lambda: not any(folder.exists() for folder in folders), deadline_s=30, what="nobody has any of them"
+        lambda: not any(folder.exists() for folder in folders),
+        deadline_s=30,
+        what="no broker has any of them",
     )

@@ -34,7 +34,7 @@ async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
         pytest.param((1, 2, 3), (4, 5, 2), id="leader-goes"),
         pytest.param((1, 2, 3), (4, 1, 2), id="another-is-preferred"),
         pytest.param((1, 2, 3), (3, 2, 1), id="another-order"),
-        pytest.param((1, 2), (3, 4), id="everybody-goes"),
+        pytest.param((1, 2), (3, 4), id="all-leave"),
         pytest.param((1,), (3, 1, 2), id="more-replicas"),
         pytest.param((1, 2, 3), (5,), id="fewer-replicas"),
     ],

@@ -178,18 +178,18 @@ async def test_an_unclean_election_and_its_loss_are_counted(harness: Harness) ->
 @asynccontextmanager
 async def health_of(address: str, service: str) -> AsyncIterator[asyncio.Queue[int]]:
     """Every status that the standard health service sends for this name, in order."""
-    told: asyncio.Queue[int] = asyncio.Queue()
+    statuses: asyncio.Queue[int] = asyncio.Queue()
 
     async def follow() -> None:
         async for answer in stub.Watch(health_pb2.HealthCheckRequest(service=service)):
-            told.put_nowait(answer.status)
+            statuses.put_nowait(answer.status)
 
     async with grpc.aio.insecure_channel(address) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(follow())
             try:
-                yield told
+                yield statuses
             finally:
                 following.cancel()
 
@@ -205,13 +205,13 @@ async def test_a_broker_that_lost_its_session_is_not_serving_until_it_has_anothe
     state = await topic.state()
     sleeper = state.leader
     before = (await scrape(port_of(harness, sleeper)))(EXPIRED)
-    async with health_of(harness.cluster.address(sleeper), service) as told:
-        assert await told.get() == SERVING
+    async with health_of(harness.cluster.address(sleeper), service) as statuses:
+        assert await statuses.get() == SERVING
         harness.cluster.pause_broker(sleeper)
         await topic.led_above(state.leader_epoch)
         harness.cluster.resume_broker(sleeper)
-        assert await told.get() == NOT_SERVING
-        assert await told.get() == SERVING
+        assert await statuses.get() == NOT_SERVING
+        assert await statuses.get() == SERVING
     found = await broker_says(harness, sleeper, lambda s: s("strandline_zookeeper_lease_seconds") > 0)
     assert found("strandline_zookeeper_connected") == 1
     assert found(EXPIRED) > before

@@ -148,9 +148,11 @@ def of_events(check: Callable[[list[StateChangeEvent]], list[str]]) -> Callable[
         pytest.param(without(RECEIVED), "out_of_order", id="completed and not received"),
         pytest.param(changed(COMPLETED, at_ms=12), "out_of_order", id="completed before it was received"),
         pytest.param(changed(RECEIVED, broker=BrokerId(3)), "out_of_order", id="received by another broker"),
-        pytest.param(without(ELECTION), "usurped", id="nobody was elected"),
+        pytest.param(without(ELECTION), "usurped", id="no election"),
         pytest.param(again(ELECTION, id="x", broker=BrokerId(2)), "usurped", id="two winners of an epoch"),
-        pytest.param(changed(LEFT, broker=BrokerId(3)), "usurped", id="an ISR by who does not lead"),
+        pytest.param(
+            changed(LEFT, broker=BrokerId(3)), "usurped", id="an ISR by a broker that does not lead"
+        ),
         pytest.param(again(RESIGNED, id="x"), "usurped", id="given up twice"),
         pytest.param(without(JOINED), "disconnected", id="a change that was not told"),
         pytest.param(changed(RESIGNED, isr=(1, 2, 3)), "disconnected", id="an ISR out of nothing"),
@@ -159,7 +161,7 @@ def of_events(check: Callable[[list[StateChangeEvent]], list[str]]) -> Callable[
         pytest.param(ends_otherwise(3, 5, 3), "untold", id="an epoch that was not told"),
         pytest.param(ends_otherwise(2, 4, 2), "untold", id="an ISR that was not told"),
         pytest.param(ends_otherwise(2, 4, 2, 1, trail=SECOND), "untold", id="only in a trail"),
-        pytest.param(without(MOVED), "moves_without_an_end", id="moves for ever"),
+        pytest.param(without(MOVED), "moves_without_an_end", id="moves forever"),
         pytest.param(
             again(MOVED, state=RequestState.SUPERSEDED), "moves_without_an_end", id="moved, and did not"
         ),

@@ -158,12 +158,12 @@ def differences(name: str, wanted: Mapping[bytes, int], found: Mapping[bytes, in
 
 def output_faults(counts: Iterable[tuple[bytes, int]], wanted: Mapping[bytes, int]) -> list[str]:
     """Every count that there was came out at least once, and nothing else did."""
-    told: defaultdict[bytes, set[int]] = defaultdict(set)
+    outputs: defaultdict[bytes, set[int]] = defaultdict(set)
     for key, value in counts:
-        told[key].add(value)
+        outputs[key].add(value)
     found = []
-    for key in sorted(wanted.keys() | told.keys()):
-        missing = set(range(1, wanted.get(key, 0) + 1)) ^ told[key]
+    for key in sorted(wanted.keys() | outputs.keys()):
+        missing = set(range(1, wanted.get(key, 0) + 1)) ^ outputs[key]
         if missing:
             found.append(f"output: of {key!r}, {wanted.get(key, 0)} times, {sorted(missing)[:5]} …")
     return found

@@ -26,7 +26,7 @@ TOLD_EVERY_LOOKS = 10
 """Looks between two reports of lags, which change all the time; roles are reported at once."""
 
 
-def tell(event: str, **facts: Any) -> None:
+def emit(event: str, **facts: Any) -> None:
     print(json.dumps({"event": event, "at": SystemClock().monotonic(), **facts}), flush=True)
 
 
@@ -49,9 +49,9 @@ class Watch:
         regular = next(self._looks) % TOLD_EVERY_LOOKS == 0
         if roles != self._roles or (regular and set(roles.values()) - {"running"}):
             self._roles = roles
-            tell("tasks", roles=roles, lags=lags)
+            emit("tasks", roles=roles, lags=lags)
         if regular and self._behind_ms >= 0:
-            tell("behind", ms=self._behind_ms)
+            emit("behind", ms=self._behind_ms)
             self._behind_ms = -1
 
 
@@ -77,15 +77,15 @@ async def answers(app: Streams) -> None:
     while line := await reader.readline():
         question = json.loads(line)
         try:
-            tell("answer", number=question["number"], answer=answer(app, question))
+            emit("answer", number=question["number"], answer=answer(app, question))
         except Exception as error:
-            tell("answer", number=question["number"], error=repr(error))
+            emit("answer", number=question["number"], error=repr(error))
 
 
 async def leave(app: Streams, asked: asyncio.Event) -> None:
     _ = await asked.wait()
-    tell("leaving")
-    tell("left", all=await app.leave())
+    emit("leaving")
+    emit("left", all=await app.leave())
 
 
 async def main(bootstrap: str, topology: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -98,14 +98,14 @@ async def main(bootstrap: str, topology: dict[str, Any], settings: dict[str, Any
         watch.look(app)
 
     async with app, looking(look), asyncio.TaskGroup() as tasks:
-        tell("started")
+        emit("started")
         answering = tasks.create_task(answers(app))
         leaving = tasks.create_task(leave(app, asked_to_leave))
         await app.wait()
         _ = answering.cancel()
         if not asked_to_leave.is_set():
             _ = leaving.cancel()
-    tell("closed")
+    emit("closed")
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ async def events(app: Application) -> list[dict[str, object]]:
         (end,) = (await consumer.end_offsets([partition])).values()
         while await consumer.position(partition) < end:
             for batch in await consumer.getbatches(timeout_ms=READ_MS):
-                told = [json.loads(record.value or b"{}") for record in batch.records()]
-                found += [event for event in told if event["group"] == app.id]
+                parsed = [json.loads(record.value or b"{}") for record in batch.records()]
+                found += [event for event in parsed if event["group"] == app.id]
     return found
 
 

@@ -172,7 +172,7 @@ class Topic:
                 return None
             return listed.high_watermark, listed.log_end_offset
 
-        what = f"the leader of {self.name}-{partition} tells its high watermark"
+        what = f"the leader of {self.name}-{partition} reports its high watermark"
         return await present(found, what=what)
 
     async def settled(self, *, deadline_s: float = SETTLE_S_MAX) -> None:

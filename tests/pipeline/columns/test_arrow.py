@@ -247,9 +247,9 @@ def test_nothing_is_an_empty_batch_of_the_same_columns() -> None:
 @pytest.mark.parametrize("include_headers", [False, True])
 def test_the_columns_are_those_declared_to_spark(include_headers: bool) -> None:
     """Spark refuses batches of other names, types or nullability, and only when they come."""
-    told = to_arrow_schema(columns(include_headers=include_headers), timezone="UTC")
+    declared = to_arrow_schema(columns(include_headers=include_headers), timezone="UTC")
     made = arrow_schema(include_headers=include_headers)
-    assert made.equals(told), f"{made}\n\n{told}"
+    assert made.equals(declared), f"{made}\n\n{declared}"
 
 
 def test_more_bytes_than_one_batch_of_arrow_holds_are_refused() -> None:

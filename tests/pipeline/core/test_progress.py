@@ -74,7 +74,7 @@ def test_a_limit_does_not_count_what_the_logs_have_no_more() -> None:
     """Else there would be batches without a record until the start of the log is reached."""
     end = advance(at({A0: 8}), at({A0: 1_000, A1: 50}), {A0: 900, A1: 40}, most=22, first=False)
     assert end.offsets == {A0: 919, A1: 43}
-    assert read(at({A0: 8}), end) == [(0, 8, 919), (1, 0, 43)], "that it is lost is told all the same"
+    assert read(at({A0: 8}), end) == [(0, 8, 919), (1, 0, 43)], "the loss is reported nevertheless"
 
 
 def test_a_log_that_ends_before_what_was_read_is_noticed_unless_it_is_another_topic() -> None:

@@ -29,14 +29,14 @@ def life(id_: str, *at: int, end: str = "completed", **more: Any) -> list[dict[s
     return [step(id_, state, time, **more) for state, time in zip(states, at, strict=False)]
 
 
-def told(spark: SparkSession, *steps: dict[str, Any] | bytes) -> DataFrame:
+def requests_of(spark: SparkSession, *steps: dict[str, Any] | bytes) -> DataFrame:
     return lifecycle.lives(lifecycle.steps(as_records(spark, [(one, NOW_MS) for one in steps])))
 
 
 def test_of_records_of_one_step_the_first_counts_and_what_is_no_event_is_passed_over(
     spark: SparkSession,
 ) -> None:
-    lives = told(
+    lives = requests_of(
         spark,
         *life("a", 0, 10, 30),
         step("a", "requested", 5),
@@ -59,7 +59,7 @@ def test_latencies_are_of_what_was_completed_by_broker_and_command(spark: SparkS
     steps += life("lost", 0, end="failed") + life("other", 0, 4, 8, broker=2, command="delete-replica")
     steps += life("moved", 0, command="reassign-replicas", broker=2)
     steps += [step("moved", "completed", 70, command="reassign-replicas", broker=3)]
-    rows = lifecycle.latencies(told(spark, *steps)).collect()
+    rows = lifecycle.latencies(requests_of(spark, *steps)).collect()
     counted = {(r.broker, r.command): (r.requests, r.completed, r.superseded, r.open) for r in rows}
     assert counted == {
         (1, "start-replica"): (102, 100, 1, 1),
@@ -75,7 +75,7 @@ def test_latencies_are_of_what_was_completed_by_broker_and_command(spark: SparkS
 
 
 def test_a_clock_that_is_behind_makes_no_time_less_than_nothing(spark: SparkSession) -> None:
-    lives = told(spark, *life("a", 100, 40, 160), *life("b", 0, 10, 5, broker=2), *life("c", 0, 1, 2))
+    lives = requests_of(spark, *life("a", 100, 40, 160), *life("b", 0, 10, 5, broker=2), *life("c", 0, 1, 2))
     one, other = lifecycle.latencies(lives).collect()
     assert (one.wait_max_ms, one.work_max_ms, one.total_max_ms, one.backwards) == (1, 120, 60, 1)
     assert (other.wait_max_ms, other.work_max_ms, other.total_max_ms, other.backwards) == (10, 0, 5, 1)
@@ -83,7 +83,7 @@ def test_a_clock_that_is_behind_makes_no_time_less_than_nothing(spark: SparkSess
 
 
 def test_the_backlog_is_a_step_for_each_time_at_which_it_changed(spark: SparkSession) -> None:
-    lives = told(
+    lives = requests_of(
         spark,
         *life("a", 0, 5, 20),
         *life("b", 10, 12, 20, end="failed"),
@@ -108,7 +108,7 @@ def test_the_backlog_is_a_step_for_each_time_at_which_it_changed(spark: SparkSes
 
 def test_what_is_thinned_keeps_its_peak_and_its_end(spark: SparkSession) -> None:
     steps = [one for n in range(200) for one in life(f"r{n}", n * 10, n * 10, 5_000 + n * 3)]
-    backlog = lifecycle.backlog(told(spark, *steps)).persist()
+    backlog = lifecycle.backlog(requests_of(spark, *steps)).persist()
     thin = lifecycle.thinned(backlog, 10)
     rows = rows_of(thin.orderBy("at_ms"), "at_ms", "waiting")
     assert len(rows) <= 20
@@ -117,7 +117,7 @@ def test_what_is_thinned_keeps_its_peak_and_its_end(spark: SparkSession) -> None
 
 
 def test_requests_without_an_end_are_listed_the_oldest_first(spark: SparkSession) -> None:
-    lives = told(
+    lives = requests_of(
         spark,
         *life("done", 0, 5, 20),
         *life("taken", -500, -400, reason="reassigned"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, SPARK_TIME]
 
 T0 = 1_795_336_400_000
-Told = tuple[dict[str, Any] | bytes, int]
+Recorded = tuple[dict[str, Any] | bytes, int]
 
 
 class Story:
@@ -24,33 +24,38 @@ class Story:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._told: list[Told] = []
+        self._recorded: list[Recorded] = []
 
-    def tell(
-        self, event: str, generation: int, at: int, *, told: int | None = None, group: str = "g", **more: Any
+    def add(
+        self,
+        event: str,
+        generation: int,
+        at: int,
+        *,
+        recorded: int | None = None,
+        group: str = "g",
+        **more: Any,
     ) -> dict[str, Any]:
         fields = {"version": 1, "event": event, "group": group, "generation": generation, "at_ms": T0 + at}
-        self.again(fields | more, T0 + (at if told is None else told))
+        self.again(fields | more, T0 + (at if recorded is None else recorded))
         return fields | more
 
     def again(self, fields: dict[str, Any] | bytes, told_ms: int = T0) -> None:
-        self._told.append((fields, told_ms))
+        self._recorded.append((fields, told_ms))
 
     def owns(self, event: str, member: str, generation: int, at: int, *partitions: int, **more: Any) -> None:
-        self.tell(event, generation, at, member=member, partitions={"t": list(partitions or (0,))}, **more)
+        self.add(event, generation, at, member=member, partitions={"t": list(partitions or (0,))}, **more)
 
     def generation(self, number: int, started: int, stable: int, ended: int | None = None) -> None:
         """The rebalance before it too."""
-        self.tell(
-            "rebalance_started", number - 1, ended or started, reason="member m2 joined", caused_by="m2"
-        )
+        self.add("rebalance_started", number - 1, ended or started, reason="member m2 joined", caused_by="m2")
         if number > 1:
-            self.tell("generation_ended", number - 1, started)
-        self.tell("generation_started", number, started)
-        self.tell("generation_stable", number, stable)
+            self.add("generation_ended", number - 1, started)
+        self.add("generation_started", number, started)
+        self.add("generation_stable", number, stable)
 
     def events(self, group: str | None = None) -> DataFrame:
-        return ownership.group_events(as_records(self._spark, self._told), group)
+        return ownership.group_events(as_records(self._spark, self._recorded), group)
 
     def timeline(self) -> DataFrame:
         return ownership.timeline(ownership.moments(self.events()))
@@ -85,8 +90,8 @@ def test_a_partition_goes_from_hand_to_hand(story: Story) -> None:
     story.generation(3, 110, 119, ended=101)
     story.owns("assigned", "m2", 3, 120, 1)
     story.owns("lost", "m2", 3, 200, 1, reason="not heard of for 80 ms")
-    story.tell("member_left", 3, 200, member="m2")
-    story.tell("task_running", 3, 300, member="m1", task="t-0")
+    story.add("member_left", 3, 200, member="m2")
+    story.add("task_running", 3, 300, member="m1", task="t-0")
     story.again(b"\xfe no event")
     story.again({"version": 2, "event": "assigned", "group": "g", "generation": 9, "at_ms": T0})
     timeline = story.timeline().persist()
@@ -131,7 +136,7 @@ def test_a_report_that_came_late_is_no_second_owner_and_one_in_time_is_none_eith
     story.owns("assigned", "m1", 1, 6)
     story.generation(2, 95, 99, ended=90)
     story.owns("assigned", "m2", 2, 100)
-    story.owns("revoked", "m1", 1, 94, told=150)  # both are right, though in this order
+    story.owns("revoked", "m1", 1, 94, recorded=150)  # both are right, though in this order
     story.owns("revoked", "m2", 2, 200)
     story.owns("assigned", "m1", 2, 200)  # in the same millisecond
     assert ownership.overlaps(story.timeline()).count() == 0
@@ -145,13 +150,13 @@ def test_a_report_that_came_late_is_no_second_owner_and_one_in_time_is_none_eith
 def test_a_members_clock_makes_no_second_owner(story: Story, ahead_ms: int) -> None:
     """m1's clock is wrong, m2's right. The report of the first one arrives once the next generation began."""
     story.generation(1, 0, 5)
-    story.owns("assigned", "m1", 1, 6 + ahead_ms, told=7)
+    story.owns("assigned", "m1", 1, 6 + ahead_ms, recorded=7)
     story.generation(2, 95, 99, ended=90)
-    story.owns("assigned", "m2", 2, 101, told=102)
-    story.owns("revoked", "m1", 1, 94 + ahead_ms, told=103)
+    story.owns("assigned", "m2", 2, 101, recorded=102)
+    story.owns("revoked", "m1", 1, 94 + ahead_ms, recorded=103)
     story.generation(3, 195, 199, ended=190)
-    story.owns("revoked", "m2", 2, 191, told=200)
-    story.owns("assigned", "m1", 3, 201 + ahead_ms, told=202)
+    story.owns("revoked", "m2", 2, 191, recorded=200)
+    story.owns("assigned", "m1", 3, 201 + ahead_ms, recorded=202)
     timeline = story.timeline().persist()
     assert ownership.overlaps(timeline).count() == 0
     first, second, third = spans(timeline, *TIMES)
@@ -162,7 +167,7 @@ def test_a_members_clock_makes_no_second_owner(story: Story, ahead_ms: int) -> N
 
 def test_the_same_line_twice_is_one_event(story: Story) -> None:
     story.generation(1, 0, 5)
-    line = story.tell("assigned", 1, 6, member="m1", partitions={"t": [0]})
+    line = story.add("assigned", 1, 6, member="m1", partitions={"t": [0]})
     story.owns("revoked", "m1", 1, 20)
     story.again(line, T0 + 30)
     assert spans(story.timeline(), *TIMES) == [(0, "m1", 6, 20, "revoked")]
@@ -172,7 +177,7 @@ def test_a_member_that_left_owns_nothing_even_without_a_report(story: Story) -> 
     story.generation(1, 0, 5)
     story.owns("assigned", "m1", 1, 6, 0, 1)
     story.owns("revoked", "m1", 1, 30, 1)
-    story.tell("member_left", 1, 50, member="m1", reason="not heard of for 20 ms")
+    story.add("member_left", 1, 50, member="m1", reason="not heard of for 20 ms")
     assert spans(story.timeline(), *TIMES) == [
         (0, "m1", 6, 50, "member_left"),
         (1, "m1", 6, 30, "revoked"),
@@ -192,10 +197,10 @@ def test_the_time_of_an_empty_group_is_no_time_without_an_owner(story: Story) ->
     story.generation(1, 0, 5)
     story.owns("assigned", "m1", 1, 10)
     story.owns("revoked", "m1", 1, 100)
-    story.tell("member_left", 1, 110, member="m1")
-    story.tell("generation_ended", 1, 110)
-    story.tell("generation_started", 3, 9_000)  # the second generation had no members
-    story.tell("generation_stable", 3, 9_005)
+    story.add("member_left", 1, 110, member="m1")
+    story.add("generation_ended", 1, 110)
+    story.add("generation_started", 3, 9_000)  # the second generation had no members
+    story.add("generation_stable", 3, 9_005)
     story.owns("assigned", "m2", 3, 9_010)
     gaps = ownership.gaps(story.timeline(), story.events())
     assert spans(gaps, "from_ms", "to_ms", "unowned_ms") == [(100, 9_010, 20)]
@@ -204,13 +209,13 @@ def test_the_time_of_an_empty_group_is_no_time_without_an_owner(story: Story) ->
 def test_rebalances_are_counted_by_reason_for_any_cause(story: Story) -> None:
     for number, (cause, begin, stable) in enumerate((("m1", 0, 40), ("m2", 100, 120), ("m3", 200, None))):
         reason = f"member {cause} joined: subscribed to t"
-        story.tell("rebalance_started", number, begin, reason=reason, caused_by=cause)
-        story.tell("generation_started", number + 1, begin + 5)
+        story.add("rebalance_started", number, begin, reason=reason, caused_by=cause)
+        story.add("generation_started", number + 1, begin + 5)
         if stable is not None:
-            story.tell("generation_stable", number + 1, stable)
-    story.tell("rebalance_started", 3, 210, reason="m3 left", caused_by="m3")
-    story.tell("generation_stable", 4, 290)
-    story.tell("rebalance_started", 0, 0, group="other", reason="m9 left", caused_by="m9")
+            story.add("generation_stable", number + 1, stable)
+    story.add("rebalance_started", 3, 210, reason="m3 left", caused_by="m3")
+    story.add("generation_stable", 4, 290)
+    story.add("rebalance_started", 0, 0, group="other", reason="m9 left", caused_by="m9")
     table = ownership.by_reason(ownership.rebalances(story.events("g")))
     assert rows_of(table, "group", "reason", "rebalances", "finished", "p50_ms", "max_ms", "total_ms") == [
         ("g", "member … joined: subscribed to t", 3, 2, 30.0, 40, 60),

@@ -21,12 +21,12 @@ pytestmark = [pytest.mark.slow, SPARK_TIME]
 GROUPS = 60
 EVENTS = 14
 NAMES = ["assigned", "assigned", "revoked", "lost", "member_left", "generation_started", "generation_stable"]
-Told = tuple[dict[str, Any], int]
+Recorded = tuple[dict[str, Any], int]
 
 
-def story(random: Random, group: str) -> list[Told]:
+def story(random: Random, group: str) -> list[Recorded]:
     """Events that no coordinator would write like this: in any order, by clocks that are wrong."""
-    told: list[Told] = []
+    recorded: list[Recorded] = []
     generation, now = 1, 1_000
     for _ in range(EVENTS):
         generation += random.random() < 0.2
@@ -43,13 +43,13 @@ def story(random: Random, group: str) -> list[Told]:
             fields["member"] = random.choice(["a", "b", "c"])
         if name in ("assigned", "revoked", "lost"):
             fields["partitions"] = {"t": random.sample([0, 1], random.choice([1, 1, 2]))}
-        told.append((fields, now + random.choice([0, 1, 30])))
-    return told
+        recorded.append((fields, now + random.choice([0, 1, 30])))
+    return recorded
 
 
-def in_memory(told: Sequence[Told]) -> list[GroupEvent]:
+def in_memory(recorded: Sequence[Recorded]) -> list[GroupEvent]:
     """The first of equal events."""
-    once = {repr(sorted(fields.items())): (fields, told_ms) for fields, told_ms in reversed(told)}
+    once = {repr(sorted(fields.items())): (fields, recorded_ms) for fields, recorded_ms in reversed(recorded)}
     return [
         GroupEvent(
             fields["event"],
@@ -58,18 +58,18 @@ def in_memory(told: Sequence[Told]) -> list[GroupEvent]:
             fields["at_ms"],
             fields.get("member", ""),
             fields.get("partitions", {}),
-            told_ms,
+            recorded_ms,
         )
-        for fields, told_ms in reversed(once.values())
+        for fields, recorded_ms in reversed(once.values())
     ]
 
 
 def test_spark_says_of_owners_what_the_reference_says(spark: SparkSession) -> None:
     random = Random(7)
-    told = [event for number in range(GROUPS) for event in story(random, f"g{number:02}")]
-    expected = holdings(in_memory(told))
+    recorded = [event for number in range(GROUPS) for event in story(random, f"g{number:02}")]
+    expected = holdings(in_memory(recorded))
     timeline = ownership.timeline(
-        ownership.moments(ownership.group_events(as_records(spark, told)))
+        ownership.moments(ownership.group_events(as_records(spark, recorded)))
     ).persist()
     columns = ("group", "topic", "partition", "owner", "from_ms", "to_ms", "ended", "generation")
     assert sorted(rows_of(timeline, *columns), key=repr) == sorted(

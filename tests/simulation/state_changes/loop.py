@@ -25,7 +25,7 @@ class _Idle(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self.rounds += 1
         if self.rounds > ROUNDS_MAX:
-            raise AssertionError("something goes on for ever while no time passes")
+            raise AssertionError("something runs forever while no time passes")
         if timeout is None or timeout > 0:
             self._on_idle()
         return []

@@ -36,10 +36,10 @@ class Recording:
 
     def write_one(self) -> None:
         """The oldest gets into the log."""
-        events, told = self.under_way.popleft()
+        events, done = self.under_way.popleft()
         self._truth.recorded(events)
-        if told is not None:
-            told(True)
+        if done is not None:
+            done(True)
 
     def write_unheard(self) -> None:
         """It reached the log, and its writer is gone."""
@@ -48,6 +48,6 @@ class Recording:
 
     def drop_one(self) -> None:
         """There is no room for the oldest."""
-        _, told = self.under_way.popleft()
-        if told is not None:
-            told(False)
+        _, done = self.under_way.popleft()
+        if done is not None:
+            done(False)

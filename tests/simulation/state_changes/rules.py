@@ -14,5 +14,5 @@ class Rule(Enum):
     END_BY_COMPARE_AND_SET = "Q2: the end of a request is written over what was read"
     RECORD_BEFORE_REMOVE = "Q2: a request leaves its queue only when its life is recorded"
     TRAIL = "E7: what happens to a partition is in the very write that makes it happen"
-    ASSIGNED_VERSION = "E16: nobody is elected by an AR that is over"
+    ASSIGNED_VERSION = "E16: no broker is elected by an outdated AR"
     IN_ORDER = "Q2: requests of one partition are executed in their order, one at a time"

@@ -124,8 +124,8 @@ class Truth:
         for path, data in (*self._removals, *self._replaced):
             for change in queue_znodes.load_state_changes(data):
                 if change.request_id not in kept:
-                    told = bool(self._recorded[change.request_id] & ENDS)
-                    check(told, "Q2: what leaves its queue is recorded", path, change)
+                    recorded = bool(self._recorded[change.request_id] & ENDS)
+                    check(recorded, "Q2: what leaves its queue is recorded", path, change)
 
     def _queued(self, broker: BrokerId, data: bytes) -> set[str]:
         changes = queue_znodes.load_state_changes(data)

@@ -248,7 +248,7 @@ class World:
             for broker in replicas:
                 assigned[broker].add(key)
             if state.leader not in replicas or state.leader not in live:
-                return f"nobody of {replicas} leads {name}-{number}: {state}"
+                return f"none of {replicas} leads {name}-{number}: {state}"
             if set(state.isr_ids) != set(replicas):
                 return f"not all of {replicas} are in sync: {name}-{number}: {state}"
             for (of, epoch), _ in self.truth.elections.items():

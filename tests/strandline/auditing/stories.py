@@ -168,9 +168,9 @@ class Making:
         """A reader requests a high watermark, which may not be the very last one."""
         reader = self.random.choice(self.readers + self.members)
         for partition in reader.position:
-            told = self.random.randint(reader.proven[partition], len(self.logs[partition]))
-            self._note(reader.history, Watermark, partition, told, reader.proven[partition])
-            reader.proven[partition] = told
+            shown = self.random.randint(reader.proven[partition], len(self.logs[partition]))
+            self._note(reader.history, Watermark, partition, shown, reader.proven[partition])
+            reader.proven[partition] = shown
 
     def rebalance(self) -> None:
         """Partitions move to other members, which begin where the last one has committed, or before."""

@@ -66,5 +66,5 @@ def test_an_acknowledged_commit_that_the_group_does_not_have_is_found() -> None:
 
 @given(st.lists(st.integers(0, 6), max_size=8))
 def test_offsets_fell_if_and_only_if_they_are_not_in_order(offsets: list[int]) -> None:
-    told = [Committed(at, "g", "orders", 0, offset) for at, offset in enumerate(offsets)]
-    assert bool(findings(told, {}, {})) == (offsets != sorted(offsets))
+    answers = [Committed(at, "g", "orders", 0, offset) for at, offset in enumerate(offsets)]
+    assert bool(findings(answers, {}, {})) == (offsets != sorted(offsets))

@@ -31,5 +31,5 @@ def test_a_partition_that_was_lost_is_no_fault() -> None:
 
 
 def test_without_handled_events_nothing_is_known_of_a_members_work() -> None:
-    told = [Assigned(0, "t", (0,)), Received(1, "t", 0, 4, b"v"), Unassigned(2, "t", (0,))]
-    assert findings([History("m", told)]) == []
+    events = [Assigned(0, "t", (0,)), Received(1, "t", 0, 4, b"v"), Unassigned(2, "t", (0,))]
+    assert findings([History("m", events)]) == []

@@ -39,16 +39,16 @@ def test_what_is_written_is_read(random: Random) -> None:
 
 
 def test_bytes_that_are_no_text_come_back() -> None:
-    told = said(event="sent", record=1, key=None, value="/w==", value_encoding="base64")
-    assert parse(told) == Sent(3, "t", 1, b"\xff")
+    raw = said(event="sent", record=1, key=None, value="/w==", value_encoding="base64")
+    assert parse(raw) == Sent(3, "t", 1, b"\xff")
     none = said(event="received", partition=0, offset=4, timestamp=1, key=None, value=None)
     assert parse(none) == Received(3, "t", 0, 4, None)
 
 
 def test_what_was_given_up_and_what_was_taken_are_both_known() -> None:
     for name in ("revoked", "lost"):
-        told = said(event=name, partitions=[1, 2], member="m", generation=4, at_ms=9)
-        assert parse(told) == Unassigned(3, "t", (1, 2), in_order=name == "revoked")
+        raw = said(event=name, partitions=[1, 2], member="m", generation=4, at_ms=9)
+        assert parse(raw) == Unassigned(3, "t", (1, 2), in_order=name == "revoked")
 
 
 @pytest.mark.parametrize("name", ["error", "summary"])
@@ -57,7 +57,7 @@ def test_last_words_are_known(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("raw", "why"),
     [
         (b"{", "not JSON"),
         (b"\xff", "not JSON"),
@@ -80,9 +80,9 @@ def test_last_words_are_known(name: str) -> None:
         (said(event="summary", topic=5), "topic is 5"),
     ],
 )
-def test_what_cannot_be_read_says_why(told: bytes, why: str) -> None:
+def test_what_cannot_be_read_says_why(raw: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        parse(told)
+        parse(raw)
 
 
 @pytest.mark.parametrize("rest", [b'{"event": "se', b"\0\0\0\n", b"{}\n\n", b"\xc3"])

@@ -10,12 +10,12 @@ from strandline.auditing.checks import HANDOVER, TWO_OWNERS
 from strandline.auditing.member_ownership import Change, MemberHistory, findings
 from strandline.auditing.ownership import GroupEvent
 
-Told = tuple[str, int, int]
+Step = tuple[str, int, int]
 """Event, time, generation; all of partition 0."""
 
 
-def history(name: str, *told: Told, last_ms: int = 1_000, group: str = "g") -> MemberHistory:
-    changes = [Change(event, at, f"{name}-id", generation, "t", (0,)) for event, at, generation in told]
+def history(name: str, *step: Step, last_ms: int = 1_000, group: str = "g") -> MemberHistory:
+    changes = [Change(event, at, f"{name}-id", generation, "t", (0,)) for event, at, generation in step]
     return MemberHistory(name, group, changes, last_ms)
 
 
@@ -70,39 +70,39 @@ def test_groups_share_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("step", "said"),
     [
         (("assigned", 50, 2), "a was notified at 50 that this was assigned, and held it already"),
         (("revoked", 95, 2), "a was notified at 95 that this was revoked, and did not hold it"),
         (("lost", 95, 2), "a was notified at 95 that this was lost, and did not hold it"),
     ],
 )
-def test_a_call_of_a_listener_out_of_turn_is_found(told: Told, said: str) -> None:
+def test_a_call_of_a_listener_out_of_turn_is_found(step: Step, said: str) -> None:
     """The listener's contract: assigned, then one of revoked and lost, once."""
-    steps = sorted([("assigned", 10, 1), ("revoked", 90, 2), told], key=lambda each: each[1])
+    steps = sorted([("assigned", 10, 1), ("revoked", 90, 2), step], key=lambda each: each[1])
     (found,) = findings([history("a", *steps)], [])
     assert (found.check, found.detail) == (HANDOVER.name, said)
 
 
 def test_members_without_a_history_are_judged_by_the_events() -> None:
-    told = [
+    step = [
         coordinator("assigned", 10, "x"),
         coordinator("assigned", 50, "y"),
         coordinator("revoked", 90, "x"),
     ]
-    assert [each.check for each in findings([], told)] == [TWO_OWNERS.name]
+    assert [each.check for each in findings([], step)] == [TWO_OWNERS.name]
 
 
 def test_a_report_that_died_with_its_coordinator_makes_no_second_owner() -> None:
     """The member's own history says that it gave the partition up, so the events need not."""
-    told = [coordinator("assigned", 10, "a-id"), coordinator("assigned", 90, "b-id", 3)]
-    assert findings([ORDERLY, NEXT], told) == []
+    step = [coordinator("assigned", 10, "a-id"), coordinator("assigned", 90, "b-id", 3)]
+    assert findings([ORDERLY, NEXT], step) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(0, 5)), max_size=6))
 def test_two_own_a_partition_if_and_only_if_their_times_overlap(turns: list[tuple[int, int, int]]) -> None:
     """Each turn: whose, how long, and how long after the end of the one before (5: two before its end)."""
-    told: dict[int, list[Told]] = {}
+    step: dict[int, list[Step]] = {}
     now, overlapping = 100, False
     ends: dict[int, int] = {}
     spans: list[tuple[int, int, int]] = []
@@ -112,8 +112,8 @@ def test_two_own_a_partition_if_and_only_if_their_times_overlap(turns: list[tupl
         end = begin + lasts
         overlapping |= any(other != who and begin < until and since < end for other, since, until in spans)
         spans.append((who, begin, end))
-        told.setdefault(who, []).extend([("assigned", begin, 1), ("revoked", end, 1)])
+        step.setdefault(who, []).extend([("assigned", begin, 1), ("revoked", end, 1)])
         ends[who] = end
         now = max(now, end)
-    found = findings([history(f"m{who}", *each) for who, each in told.items()], [])
+    found = findings([history(f"m{who}", *each) for who, each in step.items()], [])
     assert {each.check for each in found} == ({TWO_OWNERS.name} if overlapping else set())

@@ -13,16 +13,16 @@ class Story:
 
     events: list[GroupEvent] = field(default_factory=list)
 
-    def tell(
-        self, event: str, generation: int, at: int, member: str = "", *, told: int | None = None
+    def add(
+        self, event: str, generation: int, at: int, member: str = "", *, recorded: int | None = None
     ) -> None:
         partitions = {"t": [0]} if event in ("assigned", "revoked", "lost") else {}
-        when = at if told is None else told
+        when = at if recorded is None else recorded
         self.events.append(GroupEvent(event, "g", generation, at, member, partitions, when))
 
     def generation(self, number: int, at: int) -> None:
-        self.tell("generation_started", number, at)
-        self.tell("generation_stable", number, at)
+        self.add("generation_started", number, at)
+        self.add("generation_stable", number, at)
 
     def held(self) -> list[tuple[str, int | None, int | None, str]]:
         return [(each.holder.member, each.from_ms, each.to_ms, each.ended) for each in holdings(self.events)]
@@ -34,11 +34,11 @@ class Story:
 def handed_over() -> Story:
     story = Story()
     story.generation(1, 5)
-    story.tell("assigned", 1, 6, "a")
+    story.add("assigned", 1, 6, "a")
     story.generation(2, 90)
-    story.tell("revoked", 2, 95, "a")
+    story.add("revoked", 2, 95, "a")
     story.generation(3, 100)
-    story.tell("assigned", 3, 101, "b")
+    story.add("assigned", 3, 101, "b")
     return story
 
 
@@ -51,11 +51,11 @@ def test_a_partition_goes_from_hand_to_hand() -> None:
 def test_two_holders_are_reported_with_time_and_members() -> None:
     story = Story()
     story.generation(1, 5)
-    story.tell("assigned", 1, 10, "a")
-    story.tell("assigned", 1, 50, "b")
-    story.tell("revoked", 1, 90, "a")
+    story.add("assigned", 1, 10, "a")
+    story.add("assigned", 1, 50, "b")
+    story.add("revoked", 1, 90, "a")
     assert story.overlaps() == [Overlap("g", "t", 0, 50, 90, ("a", "b"))]
-    story.tell("assigned", 1, 95, "c")
+    story.add("assigned", 1, 95, "c")
     assert story.overlaps()[1:] == [Overlap("g", "t", 0, 95, None, ("b", "c"))]
 
 
@@ -63,10 +63,10 @@ def test_a_clock_that_is_wrong_makes_no_second_holder() -> None:
     for ahead in (-3_600_000, -40, 40, 3_600_000):
         story = Story()
         story.generation(1, 5)
-        story.tell("assigned", 1, 6 + ahead, "a", told=7)
+        story.add("assigned", 1, 6 + ahead, "a", recorded=7)
         story.generation(2, 99)
-        story.tell("assigned", 2, 101, "b", told=102)
-        story.tell("revoked", 1, 94 + ahead, "a", told=103)
+        story.add("assigned", 2, 101, "b", recorded=102)
+        story.add("revoked", 1, 94 + ahead, "a", recorded=103)
         assert story.overlaps() == [], ahead
         first, _ = story.held()
         assert 5 <= (first[1] or 0) <= 7 and (first[2] or 0) <= 99
@@ -74,10 +74,10 @@ def test_a_clock_that_is_wrong_makes_no_second_holder() -> None:
 
 def test_who_left_holds_nothing_and_what_began_before_the_topic_does_counts_for_nothing() -> None:
     story = Story()
-    story.tell("revoked", 4, 30, "before")
-    story.tell("assigned", 4, 31, "a")
-    story.tell("member_left", 4, 50, "a")
-    story.tell("member_left", 4, 60, "a")
+    story.add("revoked", 4, 30, "before")
+    story.add("assigned", 4, 31, "a")
+    story.add("member_left", 4, 50, "a")
+    story.add("member_left", 4, 60, "a")
     assert story.held() == [("before", None, 30, "revoked"), ("a", 31, 50, "member_left")]
     assert story.overlaps() == []
 
@@ -86,7 +86,7 @@ def test_of_several_begins_and_ends_in_a_row_the_first_counts() -> None:
     story = Story()
     story.generation(1, 5)
     for event, at in (("assigned", 10), ("assigned", 20), ("lost", 30), ("revoked", 40), ("assigned", 50)):
-        story.tell(event, 1, at, "a")
+        story.add(event, 1, at, "a")
     assert story.held() == [("a", 10, 30, "lost"), ("a", 50, None, "")]
     (first, _) = holdings(story.events)
     assert (first.holder, first.generation) == (Holder("g", "t", 0, "a"), 1)

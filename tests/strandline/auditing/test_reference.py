@@ -31,10 +31,10 @@ TOPIC = "orders"
 
 def judged(story: Story) -> list[str]:
     """The findings as text, which a failed comparison shows."""
-    return [f"{each.check} {each.partition}:{each.offset} {each.detail}" for each in told(story)]
+    return [f"{each.check} {each.partition}:{each.offset} {each.detail}" for each in findings_of(story)]
 
 
-def told(story: Story) -> list[checks.Finding]:
+def findings_of(story: Story) -> list[checks.Finding]:
     return findings(story.histories, story.log, story.spans)
 
 
@@ -192,7 +192,7 @@ def test_a_check_finds_its_fault_and_no_other_does(
     story = base()
     doctor(story)
     story.renumbered()
-    found = told(story)
+    found = findings_of(story)
     assert [(each.check, each.topic, each.offset) for each in found] == [(check.name, TOPIC, offset)]
 
 
@@ -200,7 +200,7 @@ def test_a_finding_names_the_source_of_each_fact() -> None:
     acknowledged, received = base(), base()
     _acknowledged_otherwise(acknowledged)
     _received_otherwise(received)
-    assert [each.detail for each in told(acknowledged) + told(received)] == [
+    assert [each.detail for each in findings_of(acknowledged) + findings_of(received)] == [
         "record 7 of producer was acknowledged here, and the log has another value here",
         "reader received a value here, and the log has another one",
     ]

@@ -153,9 +153,9 @@ def test_a_member_whose_data_cannot_be_read_keeps_what_it_has_and_is_named() -> 
     leader = Process()
     garbage = MemberSubscription(TOPICS, tuple(named("amounts-1")), 1, user_data=b"?")
     members = {"a": leader.says(), "b": garbage}
-    assigned, told = leader.assignor.assign_and_tell(members, {"amounts": 2})
+    assigned, user_data = leader.assignor.assign_and_tell(members, {"amounts": 2})
     assert words(assigned) == {"a": "amounts-0", "b": "amounts-1"}
-    assert told.keys() == {"a", "b"}
+    assert user_data.keys() == {"a", "b"}
     (line,) = leader.assignor.unreadable
     assert line.startswith("member b keeps what it has, and learns nothing: member data at byte 0 of 1")
     leader.assignor.assign({"a": leader.says()}, COUNTS)
@@ -183,9 +183,9 @@ def test_tasks_go_only_to_members_that_subscribe_to_all_their_topics() -> None:
 
 def test_every_member_knows_the_owners_and_their_addresses() -> None:
     one, two = Process("host-1:80"), Process("host-2:80")
-    assigned, told = one.assignor.assign_and_tell({"a": one.says(), "b": two.says()}, {"amounts": 2})
+    assigned, user_data = one.assignor.assign_and_tell({"a": one.says(), "b": two.says()}, {"amounts": 2})
     for process, name in ((one, "a"), (two, "b")):
-        process.assignor.on_assignment(told[name], frozenset(assigned[name]), 1)
+        process.assignor.on_assignment(user_data[name], frozenset(assigned[name]), 1)
         assert process.assignor.owners == {TaskId("sums", 0): "a", TaskId("sums", 1): "b"}
         assert process.assignor.servers == {"a": "host-1:80", "b": "host-2:80"}
 
@@ -194,9 +194,9 @@ def test_a_directory_that_would_be_too_large_for_the_group_is_left_out() -> None
     leader = Process()
     said = MemberSubscription(TOPICS, user_data=MemberData(application_server="h" * 250).encode())
     members = {f"member-{n}": said for n in range(200)}
-    assigned, told = leader.assignor.assign_and_tell(members, {"amounts": 1_000})
-    assert sum(map(len, told.values())) < 200_000
-    leader.hears(told["member-0"], "amounts-0")
+    assigned, user_data = leader.assignor.assign_and_tell(members, {"amounts": 1_000})
+    assert sum(map(len, user_data.values())) < 200_000
+    leader.hears(user_data["member-0"], "amounts-0")
     assert (leader.assignor.owners, leader.assignor.servers) == ({}, {})
     assert sum(map(len, assigned.values())) == 1_000
 
@@ -206,8 +206,8 @@ def test_subtopologies_without_state_get_no_standbys() -> None:
         StreamMember(), SOURCES, num_standbys=1, application_server="", on_received=print, stateless=["sums"]
     )
     said = {"a": Process().says(), "b": Process().says()}
-    told = [AssignmentData.decode(data) for data in one.assign_and_tell(said, COUNTS)[1].values()]
-    assert {task.subtopology for data in told for task in data.standbys} == {"counts"}
+    user_data = [AssignmentData.decode(data) for data in one.assign_and_tell(said, COUNTS)[1].values()]
+    assert {task.subtopology for data in user_data for task in data.standbys} == {"counts"}
 
 
 def test_data_of_a_leader_of_another_kind_are_ignored() -> None:

@@ -51,18 +51,18 @@ class StreamsMembership(Membership):
             application_server=f"{settings.client_id}:80",
             on_received=self._hear,
         )
-        self._told: Received[TaskId] | None = None
+        self._assignment: Received[TaskId] | None = None
         super().__init__(settings, [self.learner])
 
     def _hear(self, received: Received[TaskId]) -> None:
-        self._told = received
+        self._assignment = received
 
     def synced(self, number: int, data: bytes, now_ms: int) -> list[Effect]:
         effects = super().synced(number, data, now_ms)
-        told, self._told = self._told, None
-        if told is not None and told.over:
+        assignment, self._assignment = self._assignment, None
+        if assignment is not None and assignment.over:
             return effects + self.leave("everything is handed over", now_ms)
-        return effects + (self.wanted(now_ms) if told is not None and told.asks else [])
+        return effects + (self.wanted(now_ms) if assignment is not None and assignment.asks else [])
 
     def released(self, number: int, now_ms: int) -> list[Effect]:
         if self.state is State.RELEASING and number == self._number:
@@ -181,15 +181,15 @@ class StreamsWalk(Walk):
         if max(len(runs[name]) for name in staying) - min(len(runs[name]) for name in staying) > 1:
             raise Violation(f"uneven: {runs}, staying {staying}")
         if any(member.stream.learning for member in members.values()):
-            raise Violation(f"somebody still learns: {self.world}")
+            raise Violation(f"a member still learns: {self.world}")
         kept = Counter(task for member in members.values() for task in member.stream.standbys)
         if kept != Counter(dict.fromkeys(tasks, min(self.standbys, len(staying) - 1))):
             raise Violation(f"standbys: {kept}")
         ids = {member.member: name for name, member in members.items()}
         for member in members.values():
-            told = {task: ids[owner] for task, owner in member.learner.owners.items()}
-            if told != {task: name for name, mine in runs.items() for task in mine}:
-                raise Violation(f"told {told}, they run {runs}")
+            assignment = {task: ids[owner] for task, owner in member.learner.owners.items()}
+            if assignment != {task: name for name, mine in runs.items() for task in mine}:
+                raise Violation(f"assignment {assignment}, they run {runs}")
             if member.learner.servers != {name: f"{ids[name]}:80" for name in ids}:
                 raise Violation(f"servers {member.learner.servers}")
 
@@ -250,13 +250,13 @@ class SplitsTasks(LearnerAssignor):
     def assign_and_tell(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
-        assigned, told = super().assign_and_tell(members, partitions)
+        assigned, assignment = super().assign_and_tell(members, partitions)
         first, last = min(assigned), max(assigned)
         moved = [partition for partition in assigned[first] if partition.topic == "u"]
         if first != last:
             assigned[first] = [partition for partition in assigned[first] if partition.topic != "u"]
             assigned[last] = sorted((*assigned[last], *moved))
-        return assigned, told
+        return assigned, assignment
 
 
 class TellsNobody(LearnerAssignor):

@@ -105,7 +105,7 @@ class StreamGroupMachine(RuleBasedStateMachine):
         staying = {name: m for name, m in group.members.items() if not m.leaving}
         if not staying:
             return
-        assert staying.keys() == group.members.keys(), "who left has gone"
+        assert staying.keys() == group.members.keys(), "members that left are gone"
         loads = [len(member.assigned) for member in staying.values()]
         assert sum(loads) == len(group.tasks) and max(loads) - min(loads) <= 1
         kept = Counter(task for member in staying.values() for task in member.standbys)

@@ -172,7 +172,7 @@ async def test_a_learner_keeps_up_with_the_writer_until_it_takes_over(
         await restoration.within(1_000)
         ready_at = store.checkpoint
         assert ready_at >= 19_000
-        await eventually(lambda: store.checkpoint > ready_at + 500, what="it goes on")
+        await eventually(lambda: store.checkpoint > ready_at + 500, what="it continues")
         lag = restoration.lag
         assert lag is not None and lag <= 1_000
         done = True

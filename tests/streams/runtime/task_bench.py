@@ -216,7 +216,7 @@ class Dies(Awaitable[bool]):
             self._work.throw(asyncio.CancelledError())
         except asyncio.CancelledError:
             return False
-        raise AssertionError("it goes on though it is dead")
+        raise AssertionError("it continues though it is dead")
 
 
 async def refused(work: Awaitable[None]) -> bool:

@@ -211,7 +211,7 @@ async def test_brokers_that_are_away_for_a_while_are_waited_for(
     await cluster.kill_broker(1)
     looks = count()
     await eventually(lambda: next(looks) > OUTAGE_LOOKS, deadline_s=SETTLE_S, what="the outage has lasted")
-    assert running(member), "nobody tells it that it is out of the group"
+    assert running(member), "it does not know that it is out of the group"
     await cluster.start_broker(1)
     await application.write(words(30))
     await application.counted(member)

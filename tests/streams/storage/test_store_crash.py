@@ -72,5 +72,5 @@ def test_a_killed_process_frees_its_store(tmp_path: Path) -> None:
         with pytest.raises(StoreInUse):
             TaskStore.open(folder, "of another changelog")
         read_on = process.stdout
-        assert read_on is not None and read_on.readline(), "it goes on"
+        assert read_on is not None and read_on.readline(), "it continues"
     TaskStore.open(folder, IDENTITY).close()

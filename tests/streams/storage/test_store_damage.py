@@ -98,12 +98,12 @@ def test_a_damaged_store_never_has_what_was_not_written(
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             found = look(folder)
-        told = caplog.text
+        text = caplog.text
         if found is None:
             assert look(folder) == 0, f"{name} {damage.__name__}: it is as it was, and has damage"
             seen["damage was read"] += 1
         elif found == 0:
-            assert BEGINS_ANEW in told or IS_EMPTY in told, f"{name} {damage.__name__}"
+            assert BEGINS_ANEW in text or IS_EMPTY in text, f"{name} {damage.__name__}"
             seen["empty"] += 1
         else:
             seen["content"] += 1

@@ -201,9 +201,9 @@ class Broker:
         self.epoch = leading.epoch
         self.subscription += 1
         self.follows = leading
-        self.tell(now)
+        self.report_position(now)
 
-    def tell(self, now: float) -> None:
+    def report_position(self, now: float) -> None:
         assert self.follows is not None
         self.follows.core.fetched(
             self.id, self.broker_epoch, Offset(len(self.log)), now, subscription=self.subscription

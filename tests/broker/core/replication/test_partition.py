@@ -387,7 +387,7 @@ class PartitionMachine(RuleBasedStateMachine):
                     for ticket in tickets:
                         self._answer(ticket)
                 case StepDown():
-                    raise AssertionError("nobody else is elected here")
+                    raise AssertionError("no other broker is elected here")
 
     def _check_safe(self, high_watermark: int) -> None:
         """Every replica that ZooKeeper would let lead now has every record below the HW."""

@@ -172,7 +172,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
             follower.high_watermark = max(
                 follower.high_watermark, min(leading.core.high_watermark, len(follower.log))
             )
-            follower.tell(self.now)
+            follower.report_position(self.now)
         self._turn()
 
     @rule(broker=st.sampled_from(BROKERS), arrives=st.booleans())
@@ -315,7 +315,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
         zookeeper = self.zookeeper
         if self._leading_of_record() is None:
             candidates = [b for b in self.brokers.values() if self._may_lead(b)]
-            assert candidates, f"nobody may lead: {zookeeper}"
+            assert candidates, f"no broker may lead: {zookeeper}"
             self._elect(candidates[0])
         leader = self.brokers[zookeeper.state.leader]
         for broker in self.brokers.values():

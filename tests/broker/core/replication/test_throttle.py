@@ -68,4 +68,4 @@ def test_any_number_of_senders_keep_to_the_rate_and_take_turns(
         heapq.heappush(due, (now + bucket.reserve(bucket.portion, now), who, bucket.portion))
     assert sum(sent) <= rate * (now + BURST_S) + sum(batches) + bucket.portion * len(batches)
     turn = (sum(batches) + bucket.portion * len(batches)) / rate
-    assert longest <= 2 * turn + BURST_S, f"somebody waited {longest} s, a turn of all takes {turn} s"
+    assert longest <= 2 * turn + BURST_S, f"a sender waited {longest} s, a turn of all takes {turn} s"

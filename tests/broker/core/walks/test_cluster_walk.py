@@ -197,7 +197,7 @@ def deposed_without_traffic(broken: Rule | None) -> None:
     script.settle()
     script.process(1).look_if_told()
     if script.process(1).leadership is not None:
-        raise Violation("E1: a leader was deposed, and nobody has told it")
+        raise Violation("E1: a leader was deposed, and does not know it")
     script.heal()
 
 

@@ -275,7 +275,7 @@ class World:
             case Assign(added, owned, _):
                 self._take(node, frozenset(added))
                 if set(owned) != core.owned:
-                    raise Violation(f"{node.name} was told {owned}, owns {core.owned}")
+                    raise Violation(f"{node.name} was assigned {owned}, owns {core.owned}")
             case Lose(partitions, _):
                 node.holds -= set(partitions)
             case StartHeartbeat(member, generation):

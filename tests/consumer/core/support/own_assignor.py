@@ -17,7 +17,7 @@ class OwnAssignor:
         self.log: list[str] = []
         """Its calls, in order."""
         self.releases: frozenset[TopicPartition] = frozenset()
-        self.tells: dict[str, bytes] = {}
+        self.to_send: dict[str, bytes] = {}
         """In place of the members' names."""
         self.heard: list[tuple[bytes, frozenset[TopicPartition], int]] = []
         self.fails = ""
@@ -33,8 +33,8 @@ class OwnAssignor:
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
         self._called("assign_and_tell")
-        told = self.tells or {member: member.encode() for member in members}
-        return BUILT_IN["sticky"].assign(members, partitions), told
+        sent = self.to_send or {member: member.encode() for member in members}
+        return BUILT_IN["sticky"].assign(members, partitions), sent
 
     def subscription_user_data(self) -> bytes:
         self._called("subscription_user_data")

@@ -146,7 +146,9 @@ class Walk:
             if core.state is not State.STABLE:
                 raise Violation(f"not stable: {self.world}")
             if not core.owned == node.holds == node.ledger:
-                raise Violation(f"{node.name} owns {core.owned}, holds {node.holds}, told {node.ledger}")
+                raise Violation(
+                    f"{node.name} owns {core.owned}, holds {node.holds}, notified of {node.ledger}"
+                )
             for partition in core.owned:
                 owners.setdefault(partition, []).append(node.name)
                 if partition.topic not in core.topics:

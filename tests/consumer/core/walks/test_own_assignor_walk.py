@@ -51,10 +51,10 @@ class Whimsical:
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
         answer = self.assign(members, partitions)
         known = " ".join(f"{topic}{n}" for topic, count in partitions.items() for n in range(count))
-        told = {
+        sent = {
             member: f"{' '.join(f'{t}{n}' for t, n in given)}|{known}" for member, given in answer.items()
         }
-        return answer, {member: text.encode() for member, text in told.items()}
+        return answer, {member: text.encode() for member, text in sent.items()}
 
     def release_before_join(self) -> frozenset[TopicPartition]:
         names = [TopicPartition(topic, n) for topic in TOPICS for n in range(PARTITIONS_MAX)]
@@ -68,7 +68,7 @@ class Whimsical:
         wanted, known = (set(part.split()) for part in user_data.decode().split("|"))
         others = {f"{topic}{n}" for topic, n in assigned} & known - wanted
         if others:
-            raise Violation(f"generation {generation} told {wanted} to who has {others} too")
+            raise Violation(f"generation {generation} sent {wanted} to who has {others} too")
         self.heard += 1
 
 

@@ -17,19 +17,19 @@ from strandline import Consumer, RebalanceListener, TopicPartition
 POLL_MS = 100
 
 
-def tell(event: str, **facts: Any) -> None:
+def emit(event: str, **facts: Any) -> None:
     print(json.dumps({"event": event, **facts}), flush=True)
 
 
 class Telling(RebalanceListener):
     def on_assigned(self, added: set[TopicPartition]) -> None:
-        tell("assigned", partitions=sorted(name.partition for name in added))
+        emit("assigned", partitions=sorted(name.partition for name in added))
 
     def on_revoked(self, removed: set[TopicPartition]) -> None:
-        tell("revoked", partitions=sorted(name.partition for name in removed))
+        emit("revoked", partitions=sorted(name.partition for name in removed))
 
     def on_lost(self, lost: set[TopicPartition]) -> None:
-        tell("lost", partitions=sorted(name.partition for name in lost))
+        emit("lost", partitions=sorted(name.partition for name in lost))
 
 
 async def main(bootstrap: str, topic: str, settings: dict[str, Any]) -> None:
@@ -41,8 +41,8 @@ async def main(bootstrap: str, topic: str, settings: dict[str, Any]) -> None:
             for name, records in (await consumer.getmany(timeout_ms=POLL_MS)).items():
                 generation = consumer.group_metadata().generation
                 offsets = [record.offset for record in records]
-                tell("records", partition=name.partition, offsets=offsets, generation=generation)
-    tell("closed")
+                emit("records", partition=name.partition, offsets=offsets, generation=generation)
+    emit("closed")
 
 
 if __name__ == "__main__":

@@ -101,11 +101,11 @@ async def test_a_defect_of_a_handler_is_reported(
         await call.write(b"defect")
         with pytest.raises(grpc.aio.AioRpcError):
             await call.read()
-    (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert "raised by servicer method [/answering/Talk]" in told.getMessage()
-    assert told.exc_info is not None
-    assert isinstance(told.exc_info[1], ExceptionGroup)
-    assert told.exc_info[1].subgroup(ZeroDivisionError) is not None
+    (logged,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "raised by servicer method [/answering/Talk]" in logged.getMessage()
+    assert logged.exc_info is not None
+    assert isinstance(logged.exc_info[1], ExceptionGroup)
+    assert logged.exc_info[1].subgroup(ZeroDivisionError) is not None
 
 
 async def test_a_failed_write_without_a_hang_up_is_reported(
@@ -117,5 +117,5 @@ async def test_a_failed_write_without_a_hang_up_is_reported(
         await call.write(b"broken")
         with pytest.raises(grpc.aio.AioRpcError):
             await call.read()
-    (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert "raised by servicer method [/answering/Talk]" in told.getMessage()
+    (logged,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "raised by servicer method [/answering/Talk]" in logged.getMessage()

@@ -109,8 +109,8 @@ async def test_a_drain_does_not_wait_for_partitions_without_another_replica(shel
         assert f"broker {only}: drained but for partitions without another replica, 1 leadership, " in out
         assert "single-0 cannot be led by another: it has no other replica" in ended.err
         assert "topic reassign" in ended.err
-        (told,) = await shell.objects("broker", "drain", only, "--except-permanent")
-        assert (told["drained"], told["leaderships"], told["permanent"]) == (False, 1, 1)
+        (answer,) = await shell.objects("broker", "drain", only, "--except-permanent")
+        assert (answer["drained"], answer["leaderships"], answer["permanent"]) == (False, 1, 1)
         (topic,) = await shell.objects("topic", "describe", "shared")
         assert int(only) not in [row["leader"] for row in topic["partitions"]]
     finally:
@@ -138,10 +138,10 @@ async def test_ready_succeeds_only_for_a_broker_that_may_be_stopped(shell: Shell
         assert "topic reassign" in ended.err
         ended = await shell("broker", "ready", str(only), "-o", "json")
         assert ended.status == 1
-        (told,) = ended.objects
-        assert (told["ready"], told["permanent"]) == (False, told["problems"])
-        (told,) = await shell.objects("broker", "ready", str(only), "--except-permanent")
-        assert (told["ready"], len(told["permanent"])) == (False, 1)
+        (answer,) = ended.objects
+        assert (answer["ready"], answer["permanent"]) == (False, answer["problems"])
+        (answer,) = await shell.objects("broker", "ready", str(only), "--except-permanent")
+        assert (answer["ready"], len(answer["permanent"])) == (False, 1)
         ended = await shell("broker", "ready", "7", "--except-permanent")
         assert ended.status == 1
     finally:

@@ -93,8 +93,8 @@ def test_a_member_that_missed_the_generation_joins_again_and_is_notified() -> No
     assert old.answer(b, NotCoordinator)
     new = old.elsewhere()
     assert new.answer(new.join("b"), Joined).generation == 3
-    told = new.answer(new.join("a"), Joined)
-    assert (told.generation, told.leader, len(told.members)) == (3, "a", 2)
+    joined = new.answer(new.join("a"), Joined)
+    assert (joined.generation, joined.leader, len(joined.members)) == (3, "a", 2)
     assert new.state == "CompletingRebalance"
 
 
@@ -145,8 +145,8 @@ def test_static_members_are_known_to_the_next_coordinator_by_their_instance() ->
     old = Stage()
     old.sync_all({"s1": old.join("", "s1", instance="s")})
     new = old.elsewhere()
-    told = new.answer(new.join("", "s2", instance="s"), Joined)
-    assert (told.generation, told.leader, told.skip_assignment) == (1, "s2", True)
+    joined = new.answer(new.join("", "s2", instance="s"), Joined)
+    assert (joined.generation, joined.leader, joined.skip_assignment) == (1, "s2", True)
     third = new.elsewhere()
     assert third.answer(third.sync("s2", 1, instance="s"), bytes) == b"s1"
     assert third.answer(third.heartbeat("s1", 1), UnknownMemberId)

@@ -46,9 +46,9 @@ def test_an_instance_that_returns_takes_its_place_and_no_other_member_notices() 
     """KIP-345: no rebalance, and the same assignment."""
     stage, generation = pair()
     held = stage.heartbeat("a1", generation, wait_ms=3_000, instance="a")
-    told = stage.answer(stage.join("", "b2", instance="b"), Joined)
-    assert (told.member, told.generation, told.leader) == ("b2", generation, "a1")
-    assert not told.skip_assignment
+    joined = stage.answer(stage.join("", "b2", instance="b"), Joined)
+    assert (joined.member, joined.generation, joined.leader) == ("b2", generation, "a1")
+    assert not joined.skip_assignment
     assert stage.answer(stage.sync("b2", generation, instance="b"), bytes) == b"b1"
     assert stage.waits(held)
     assert stage.state == "Stable"
@@ -57,9 +57,9 @@ def test_an_instance_that_returns_takes_its_place_and_no_other_member_notices() 
 def test_a_leader_that_returns_leads_on_and_must_not_assign_again() -> None:
     """KIP-814 (G13): the assignment is the group's, not in the memory of the process that made it."""
     stage, generation = pair()
-    told = stage.answer(stage.join("", "a2", instance="a"), Joined)
-    assert (told.generation, told.leader, told.skip_assignment) == (generation, "a2", True)
-    assert [member.member for member in told.members] == ["b1", "a2"]
+    joined = stage.answer(stage.join("", "a2", instance="a"), Joined)
+    assert (joined.generation, joined.leader, joined.skip_assignment) == (generation, "a2", True)
+    assert [member.member for member in joined.members] == ["b1", "a2"]
     assert stage.answer(stage.sync("a2", generation, {}, instance="a"), bytes) == b"a1"
     assert stage.describe().leader == "a2"
 
@@ -93,8 +93,8 @@ def test_what_the_replaced_process_owned_is_lost() -> None:
 def test_an_instance_that_returns_with_other_metadata_has_its_assignment_too() -> None:
     """KIP-345: what a process says that owns nothing yet is never what one said that did (KIP-429)."""
     stage, generation = pair()
-    told = stage.answer(stage.join("", "b2", instance="b", protocols=NEWS), Joined)
-    assert told.generation == generation
+    joined = stage.answer(stage.join("", "b2", instance="b", protocols=NEWS), Joined)
+    assert joined.generation == generation
     assert stage.answer(stage.sync("b2", generation, instance="b"), bytes) == b"b1"
     assert stage.describe().members[1].metadata == b"other topics"
     assert stage.state == "Stable"
@@ -115,7 +115,7 @@ def test_news_of_an_instance_that_returned_count_once_it_joins_again(moves: bool
     assert "other topics are wanted" in stage.answer(a, Joined).reason
     stage.sync("a1", generation + 1, {"a1": b"x", "b2": b"y"}, instance="a")
     again = stage.join("b2", instance="b", protocols=NEWS)
-    assert stage.answer(again, Joined).generation == generation + 1, "and then it is no news any more"
+    assert stage.answer(again, Joined).generation == generation + 1, "and then it is no longer new"
 
 
 @pytest.mark.parametrize("moves", [False, True])

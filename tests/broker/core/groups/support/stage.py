@@ -242,10 +242,10 @@ class Stage:
 
     def sync_all(self, tokens: Mapping[str, str]) -> None:
         """All members have learned of the generation; the leader assigns its own name to each."""
-        told = {member: self.answer(token, Joined) for member, token in tokens.items()}
-        leader = next(iter(told.values())).leader
-        for member, joined in told.items():
-            work = {name: name.encode() for name in told} if member == leader else {}
+        joins = {member: self.answer(token, Joined) for member, token in tokens.items()}
+        leader = next(iter(joins.values())).leader
+        for member, joined in joins.items():
+            work = {name: name.encode() for name in joins} if member == leader else {}
             self.sync(member, joined.generation, work)
 
 

@@ -65,7 +65,7 @@ def test_a_generation_is_announced_once_to_a_thousand_members_and_written_once()
     stage, tokens = gathered(MEMBERS)
     appends = len(stage.log)
     stage.later(5)
-    told = [stage.answer(token, Joined) for token in tokens.values()]
-    assert {joined.generation for joined in told} == {1}
-    assert sum(bool(joined.members) for joined in told) == 1
+    answers = [stage.answer(token, Joined) for token in tokens.values()]
+    assert {joined.generation for joined in answers} == {1}
+    assert sum(bool(joined.members) for joined in answers) == 1
     assert len(stage.log) == appends + 1

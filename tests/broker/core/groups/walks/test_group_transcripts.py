@@ -26,10 +26,10 @@ class Scene:
         if isinstance(asked, str):
             self.names[asked] = line.split(":", maxsplit=1)[0]
         self.lines.append(f"> {line}")
-        self.lines += [f"  {self.told(effect)}" for effect in self.stage.effects[self.noted :]]
+        self.lines += [f"  {self.line_of(effect)}" for effect in self.stage.effects[self.noted :]]
         self.noted = len(self.stage.effects)
 
-    def told(self, effect: Effect[str]) -> str:
+    def line_of(self, effect: Effect[str]) -> str:
         match effect:
             case Answer(token, value):
                 return f"{self.names.get(token, 'call')} ← {outcome(value)}"
