@@ -43,9 +43,9 @@ async def epochs(topic: Topic) -> list[LeaderEpoch]:
 async def test_in_a_long_zookeeper_outage_safe_writes_continue_and_unsafe_ones_are_refused(
     harness: Harness,
 ) -> None:
-    """For several session timeouts. acks=all needs no ZooKeeper while the ISR is whole. acks=1 is refused from the moment
-    that the session may have expired, and accepted again afterwards. No leader changes, and no record
-    fails (CORRECTNESS E1, E11)."""
+    """For several session timeouts. acks=all needs no ZooKeeper while the ISR is whole. acks=1 is refused
+    from the moment that the session may have expired, and accepted again afterwards. No leader changes,
+    and no record fails (CORRECTNESS E1, E11)."""
     topic = await harness.create_topic(SPREAD)
     before = await epochs(topic)
     probe = await harness.create_topic([(1, 2, 3)])

@@ -108,7 +108,7 @@ class Following:
     """Follows the events of one topic in a task."""
 
     def __init__(self, cluster: LocalCluster, **query: Any) -> None:
-        self.events: list[bytes] = []
+        self.events: list[StateChangeEvent] = []
         self._cluster = cluster
         self._query = query
 
