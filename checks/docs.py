@@ -34,7 +34,9 @@ def unsaid(page: str, root: Path) -> Iterator[str]:
     # Adjacent literals are one message.
     sources = (path.read_text() for package in PACKAGES for path in (root / package).rglob("*.py"))
     said = re.sub(r'"\s*f?"', "", "\n".join(sources))
-    _, _, table = page.partition("| it says |")
+    _, header, table = page.partition("| it says |")
+    if not header:
+        yield f'{OPERATIONS}: has no table "it says"; its messages cannot be compared with the code'
     for message in re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE):
         if message not in said:
             yield f"{OPERATIONS}: no code prints {message!r}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checks import doc_tables, links, tidy
+from checks import doc_tables, docs, links, tidy
 
 
 def test_a_link_to_a_missing_file_or_heading_is_found(tmp_path: Path) -> None:
@@ -32,6 +32,11 @@ def test_a_table_shows_name_default_bounds_and_docstring() -> None:
     assert "| `broker_id` | required | 0 to 2^31 − 1 |" in table
     table = doc_tables.settings("ConsumerSettings")
     assert "| `group_instance_id` | none | 1 to 249 characters |" in table
+
+
+def test_a_message_that_no_code_prints_and_a_missing_table_of_messages_are_found(tmp_path: Path) -> None:
+    assert "no code prints 'gone'" in next(docs.unsaid("| it says | then |\n| `gone` | wait |\n", tmp_path))
+    assert "has no table" in next(docs.unsaid("| message | then |\n| `gone` | wait |\n", tmp_path))
 
 
 def test_a_sleep_in_a_test_is_found_and_a_turn_of_the_loop_is_not() -> None:
