@@ -203,25 +203,21 @@ class EventReader(Client[ClientSettings]):
 
     async def _list(self, count: int, timestamp_ms: int) -> list[int]:
         names = [TopicPartition(self.topic, number) for number in range(count)]
+        found = await self._retried(lambda: self._look_up(names, timestamp_ms))
+        # If no record is that recent, the next one is the first.
+        return [each.offset if each.offset >= 0 else each.high_watermark for each in found]
 
-        async def ask() -> list[int]:
-            found = await list_offsets(
-                self._cluster,
-                dict.fromkeys(names, timestamp_ms),
-                self._settings,
-                self._clock,
-                timeout_s=self._cluster.request_timeout_s,
-            )
-            offsets = []
-            for name in names:
-                listed = found[name]
-                if not isinstance(listed, ListedOffset):
-                    raise listed
-                # No record is that recent: begin with the next one.
-                offsets.append(listed.offset if listed.offset >= 0 else listed.high_watermark)
-            return offsets
-
-        return await self._retried(ask)
+    async def _look_up(self, names: Sequence[TopicPartition], timestamp_ms: int) -> list[ListedOffset]:
+        """One look at each of these partitions. Raises the first one's error."""
+        cluster, wanted = self._cluster, dict.fromkeys(names, timestamp_ms)
+        timeout_s = cluster.request_timeout_s
+        found = await list_offsets(cluster, wanted, self._settings, self._clock, timeout_s=timeout_s)
+        listed = []
+        for name in names:
+            if isinstance(end := found[name], StrandlineError):
+                raise end
+            listed.append(end)
+        return listed
 
     async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Retry, within the request timeout unless this reader follows. Raises the last error."""
@@ -348,16 +344,7 @@ class EventReader(Client[ClientSettings]):
     ) -> None:
         """Retention has deleted the next records: continue at the log's start. Raises `error` if the log ends
         before them."""
-        found = await list_offsets(
-            self._cluster,
-            {position.name: EARLIEST},
-            self._settings,
-            self._clock,
-            timeout_s=self._cluster.request_timeout_s,
-        )
-        listed = found[position.name]
-        if not isinstance(listed, ListedOffset):
-            raise listed
+        (listed,) = await self._look_up([position.name], EARLIEST)
         if position.fetched >= listed.offset:
             raise error
         logger.warning("%s is read on from %d: %s", position.name, listed.offset, error)
