@@ -230,7 +230,7 @@ async def _end(course: _Course, load: clients.Load) -> None:
 
 
 async def _look_at_members(course: _Course) -> None:
-    """Looks for tracebacks in the output of members. A traceback is a bug, whatever fault the member had."""
+    """Looks for tracebacks in the output of members. A traceback is a bug, even after a fault."""
     for member in course.world.members:
         if member.role is Role.ZOOKEEPER:
             continue

@@ -50,7 +50,7 @@ class RecordDelivery:
         self._reading: Reading | None = None
         """The batch whose next record `getone` returns without any other check."""
         self._interrupted = False
-        """True if the next `getone` has to check everything, whatever this one finds."""
+        """True if the next `getone` has to check everything again."""
         self._handed: dict[Position[FetchedBatch], None] = {}
         """Partitions with records in hand."""
         self._processed = asyncio.Event()

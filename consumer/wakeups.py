@@ -11,7 +11,7 @@ from strandline.ports import Clock
 
 
 class Wakeups:
-    """An error of a partition stands until it is forgotten; a fatal error stands for ever. Other errors are
+    """An error of a partition stands until it is forgotten; a fatal error stands forever. Other errors are
     raised once."""
 
     def __init__(self, clock: Clock) -> None:

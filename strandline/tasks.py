@@ -44,7 +44,7 @@ def group_caught() -> Iterator[None]:
 
     A group whose child fails asks its own task to cancel, and does not withdraw that request if the
     task was already waiting for the end of the group (CPython before 3.13). The request then stays
-    for ever: up to 3.11.2 each timeout of that task turns into a cancellation. This function
+    forever: up to 3.11.2 each timeout of that task turns into a cancellation. This function
     withdraws the request.
     """
     task = asyncio.current_task()

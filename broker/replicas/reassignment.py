@@ -1,8 +1,8 @@
 """Carries out a leader's decisions about its partition's reassignment: two writes, each one `multi`.
 
 Both check the versions of the facts that they were decided on, so a reassignment that was replaced, cancelled
-or completed meanwhile is left alone. Whatever the outcome of a write, the next step is decided on what is
-read after it.
+or completed meanwhile is left alone. After each write, failed or not, the
+leader reads again and decides the next step on the result.
 """
 
 from __future__ import annotations

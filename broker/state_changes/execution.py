@@ -1,7 +1,7 @@
 """Carries out state-change requests, as far as ZooKeeper still agrees with them.
 
-A request is a hint with a fence (CORRECTNESS Q7): the znodes of its partition decide what is done, whatever
-it asks. A request that they contradict, or that is of another incarnation of the topic or of an older epoch,
+A request is a hint with a fence (CORRECTNESS Q7): the znodes of its partition decide what is done, not its
+content. A request that they contradict, or that is of another incarnation of the topic or of an older epoch,
 is superseded (CORRECTNESS Q1, E6). Executing one twice changes nothing.
 
 A change of a replica is decided after the last read and done before the next await, so nothing happens in

@@ -8,7 +8,7 @@ from strandline.vocabulary.topic_config import TopicConfig
 
 
 def has_expired(segment: Segment, config: TopicConfig, *, now_ms: int, high_watermark: int) -> bool:
-    """True if all of a segment is committed and older than `retention.ms` (-1: for ever)."""
+    """True if all of a segment is committed and older than `retention.ms` (-1: forever)."""
     return (
         segment.size > 0
         and segment.next_offset <= high_watermark

@@ -47,7 +47,7 @@ class Segment:
     """A file of whole batches, offsets without gaps. Only the last segment of a log grows.
 
     The file is created with its first batch. Readers see `size` and `next_offset`: a failed write leaves
-    these unchanged, whatever it left behind them in the file.
+    these unchanged, even if it left bytes behind them in the file.
     """
 
     __slots__ = (
@@ -264,7 +264,7 @@ class Segment:
         time.
 
         A timestamp after the last append counts as the time of that append: a wrong clock, or a producer with
-        a false timestamp, must not keep a log for ever. Raises OSError, CorruptMessage.
+        a false timestamp, must not keep a log forever. Raises OSError, CorruptMessage.
         """
         if not self._times_known:
             self._load_index()

@@ -4,7 +4,7 @@ A record **counts** when others rely on it: the leader includes it in its own LE
 position. With `flush.messages=1` only synced records count, so the log is whole even after a loss of power.
 `log.json` says so (`synced_only`), before any other replica relies on it and until just before it ends:
 
-    synced_only    the next record is synced before it counts, whatever the policy
+    synced_only    the next record is synced before it counts, with any policy
     otherwise      written, synced, by that flush: from then on the policy decides
 
 So a log without an append since it was synced as a whole needs no write to be known as whole. A log that

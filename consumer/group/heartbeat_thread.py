@@ -1,4 +1,4 @@
-"""Sends a member's heartbeats in a thread, whatever the application does with the event loop.
+"""Sends a member's heartbeats in a thread, so that they do not depend on the event loop.
 
 A handler may block the loop for as long as it likes: the thread has connections of its own. It also removes
 an overdue member from the group without the loop, since a blocked loop may be the reason.

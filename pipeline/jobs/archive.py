@@ -51,13 +51,13 @@ class Archived:
 
 
 def place(directory: str) -> str:
-    """A path or URL for Spark; a local path is made absolute, whatever Spark's working folder is."""
+    """A path or URL for Spark; a local path is made absolute, since Spark may have another working folder."""
     local = local_path(directory)
     return directory if local is None else str(local)
 
 
 def dated(records: DataFrame) -> DataFrame:
-    """The records with the column `date`, in UTC whatever the session's time zone is."""
+    """The records with the column `date`, in UTC, also if the session has another time zone."""
     day = F.to_date(F.convert_timezone(None, F.lit("UTC"), F.col("timestamp").cast("timestamp_ntz")))
     return records.withColumn("date", day)
 

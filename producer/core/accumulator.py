@@ -414,7 +414,7 @@ class Accumulator(Generic[Ticket]):
 
 
 def _failed(batch: Batch[Ticket], error: StrandlineError) -> Failed[Ticket]:
-    """End a batch. If any attempt went unanswered, its outcome is unknown, whatever later answers said."""
+    """End a batch. If any attempt went unanswered, its outcome is unknown, even after a later answer."""
     batch.settled = True
     if batch.unknown and error.outcome is not Outcome.UNKNOWN:
         error = OutcomeUnknown(f"an earlier try went unanswered; the last one said: {error.message}")

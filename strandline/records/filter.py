@@ -1,6 +1,6 @@
 """Removes records from batches, for log compaction.
 
-A batch keeps its offsets, its epoch and its producer's numbers, whatever it loses. Records are
+A batch keeps its offsets, its epoch and its producer's numbers, even if it loses records. Records are
 copied in their encoding, because the base values do not change. So a compacted log still has a
 batch for every offset, and a reader recognizes a gap by the batch that covers it.
 """

@@ -83,7 +83,7 @@ class Stream(Generic[K, V]):
         return self._to(Process(f, store), None)
 
     def count(self, store: str, *, key: Serde[K] | None = None) -> Stream[K, int]:
-        """The number of records with the same key so far, after each of them, whatever their values are.
+        """The number of records with the same key so far, after each of them; their values do not matter.
 
         It counts within a partition: use `repartition` first unless equal keys are already in one partition.
         The keys of the store are encoded with `key`; by default as they were decoded, if no function came

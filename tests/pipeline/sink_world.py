@@ -75,7 +75,7 @@ class World:
             self.producers.record(header, header.base_offset, NOW_MS)
 
     def forget(self) -> None:
-        """So many others wrote that the producers known are known no more."""
+        """Forgets all producers, as a broker does after many others wrote."""
         self.producers = self._nobody()
 
     def lose(self, batches: int) -> None:

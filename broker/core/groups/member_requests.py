@@ -34,8 +34,8 @@ from strandline.vocabulary.groups import (
 )
 
 HELD_SHARE_MAX: Final = 0.5
-"""The largest share of its session timeout for which a heartbeat is held, whatever it asks for: else an
-answer could come after the session's end."""
+"""The largest share of its session timeout for which a heartbeat is held, even if it asks for more: otherwise
+an answer could come after the session's end."""
 
 
 class MemberRequests(Generic[Token]):

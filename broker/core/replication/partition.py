@@ -211,7 +211,7 @@ class LeaderPartition(Generic[Ticket]):
     def assign(self, assignment: Assignment, min_insync: int, now: float) -> None:
         """The present replicas and the reassignment, as ZooKeeper holds them.
 
-        A newly assigned broker has reported nothing yet, whatever it reported while it was assigned before
+        A newly assigned broker has reported nothing yet; its reports from an earlier assignment do not count
         (I2). A broker that is no longer assigned counts until it has left the ISR.
         """
         before = self.assignment
@@ -257,7 +257,7 @@ class LeaderPartition(Generic[Ticket]):
         self._live, self._suspects = live, suspects
 
     def isr_read(self, state: PartitionState, version: int) -> StepDown | None:
-        """The content of the `isr` znode after a write of this leader, whatever its outcome (I4).
+        """The content of the `isr` znode after a write of this leader, also after a failed one (I4).
 
         If it has this epoch, adopt it: a lost reply costs nothing. With another epoch or leader, step down.
         """

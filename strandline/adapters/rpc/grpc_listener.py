@@ -96,7 +96,7 @@ class GrpcListener:
             await self._health.set(name, status.SERVING if serving else status.NOT_SERVING)
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Take no more calls; those under way have so long to end, and are cancelled then."""
+        """Takes no more calls; those under way have this time to end, and are then cancelled."""
         async with asyncio.TaskGroup() as stopping:
             for server in self._servers.values():
                 stopping.create_task(server.stop(grace_s))

@@ -19,7 +19,7 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # not one that can be subscripted at run time
 OneRequest = Callable[[Any, Any], Awaitable[Any]]
-Context = Any  # grpc.aio.ServicerContext, of whatever the handler takes and answers
+Context = Any  # grpc.aio.ServicerContext, with the handler's types of request and answer
 
 
 class ParsedRequests(grpc.aio.ServerInterceptor):

@@ -39,7 +39,7 @@ class ChildrenWatch:
     def take(self, answer: list[str] | CoordinationError) -> None:
         """Handle the result of a read.
 
-        A refusal (the path does not exist) ends the watch, which would be silent for ever, so it is
+        A refusal (the path does not exist) ends the watch, which would be silent forever, so it is
         reported to the loop's exception handler.
         """
         self._reading = False

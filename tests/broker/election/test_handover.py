@@ -311,7 +311,7 @@ async def test_nothing_is_accepted_until_the_outcome_of_the_write_is_known(desk:
 
 
 async def test_one_that_lost_too_often_is_led_on(desk: Desk) -> None:
-    """CONTRIBUTING 7: a handover that may as well not happen ends, and nothing was written."""
+    """CONTRIBUTING 7: an optional handover that loses too often ends, and writes nothing."""
     leadership = desk.lead(1)
 
     def meddle(operations: Sequence[Operation]) -> None:

@@ -100,8 +100,8 @@ def test_a_moved_partition_is_given_when_its_old_owner_has_joined_without_it() -
 
 @pytest.mark.parametrize(("counts", "why"), [({"t": 1}, "topic"), ({"t": 1, "u": 1}, "partition")])
 def test_a_claimed_partition_that_is_unknown_is_given_back(counts: dict[str, int], why: str) -> None:
-    """ "Give them back to whoever claimed to be their owners by encoding them directly as well": a topic that
-    is deleted, or that the leader does not know yet."""
+    """The leader encodes such partitions directly, for the members that claimed them: of a topic that is
+    deleted, or that the leader does not know yet."""
     members = {"a": new("t0 u1", topics="tu"), "b": new(topics="tu")}
     made = plan(members, counts, STICKY)
     assert "u1" in assigned(made)["a"].split()

@@ -133,7 +133,7 @@ class CompactedLogAndModel(RuleBasedStateMachine):
     def overwrite(
         self, data: st.DataObject, records: list[tuple[str, str | None]], producer: int | None
     ) -> None:
-        """So much of the same that a segment is full of it, and at once to be compacted."""
+        """Appends enough equal records to fill a segment, and compacts it at once."""
         self.append(records, producer, Codec.NONE, times=12)
         self.compact(data, 1 << 20, flushed=True)
 
