@@ -20,7 +20,7 @@ help:  ## Show the targets.
 demo: setup  ## Run a cluster of three brokers, kill a leader half way, and check that nothing is lost.
 	@$(VENV)/bin/strandline demo $(ARGS)
 
-# Tests of one file stay together: they may share a cluster.
+# Tests of one file stay together: they may share a cluster. tests/conftest.py keeps all that need Spark together.
 PYTEST := $(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 .PHONY: test

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 import structlog
+from xdist.scheduler import LoadFileScheduling
 
 from strandline.adapters.zookeeper.session import ZooKeeperSession, connect
 from strandline.config import ZooKeeperSettings
@@ -44,8 +45,7 @@ for _name in [name for name in os.environ if name.startswith("STRANDLINE_")]:
 # Spark starts its JVM by fork and exec. gRPC's fork handlers are not needed for that, and can kill the child.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
-# Drivers that tests start live for seconds: to compile little, and collect with one thread, costs the least.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "pipeline" / "spark_settings")
 
 ZOOKEEPER_START_S_MAX = 30.0
 SPARK_TIME = pytest.mark.timeout(300)
@@ -55,6 +55,17 @@ SessionFactory = Callable[..., Coroutine[Any, Any, ZooKeeperSession]]
 ClusterFactory = Callable[..., Coroutine[Any, Any, LocalCluster]]
 
 _chroots = itertools.count(1)
+
+
+class PipelineTogether(LoadFileScheduling):
+    """Gives a worker one file after the other, and all of the pipeline to one: it alone starts a Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "pipeline" if "/pipeline/" in nodeid else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config) -> PipelineTogether:
+    return PipelineTogether(config)
 
 
 @pytest.fixture
@@ -104,13 +115,7 @@ def spark() -> Iterator[SparkSession]:
     """
     from strandline.pipeline.spark.session import session
 
-    # Short-lived, and one of many processes: what costs the least to start.
-    least = {
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": "4",
-    }
-    spark = session("local[2,4]", "tests", **least)
+    spark = session("local[2,4]", "tests")
     yield spark
     spark.stop()
 

@@ -43,7 +43,7 @@ def test_timestamps_are_shown_in_utc(spark: SparkSession) -> None:
 
 def test_a_session_that_runs_is_handed_out_again(spark: SparkSession) -> None:
     before = dict(os.environ)
-    again = session("local[7]", **{"spark.sql.shuffle.partitions": "5"})
+    again = session("local[7]", **{"spark.sql.maxPlanStringLength": "5000"})
     assert again.sparkContext is spark.sparkContext
-    assert again.conf.get("spark.sql.shuffle.partitions") == "5"
+    assert again.conf.get("spark.sql.maxPlanStringLength") == "5000"
     assert dict(os.environ) == before

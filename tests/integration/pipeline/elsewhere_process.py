@@ -21,8 +21,6 @@ TOO_SLOW = "Python worker failed to connect back"
 START_TRIES = 8
 """Spark gives the Python process of a stream's driver ten seconds to come up, however busy the machine is."""
 BATCHES = 3
-LEAST = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options of Java: those that start fastest."""
 
 
 def main() -> None:
@@ -30,11 +28,7 @@ def main() -> None:
     sys.path.insert(0, packages)
     from strandline.pipeline.spark.session import session
 
-    spark = session(
-        master,
-        "elsewhere",
-        **{"spark.driver.extraJavaOptions": LEAST, "spark.executor.extraJavaOptions": LEAST},
-    )
+    spark = session(master, "elsewhere")
     options = {"bootstrap": bootstrap, "subscribe": source, "includeHeaders": "true"}
     rows, homes = look(spark.read.format("strandline").options(**options).load())
     print(json.dumps({"rows": rows, "homes": homes}), flush=True)

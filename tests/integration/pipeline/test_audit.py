@@ -21,7 +21,6 @@ from strandline.errors import InvalidRequest
 from strandline.pipeline.jobs.audit import run
 from tests.conftest import SPARK_TIME
 from tests.integration.support.harness import Harness, Topic
-from tests.pipeline.jobs.conftest import quick
 from tests.strandline.cli.support.cli_process import start
 from tests.waiting import eventually
 
@@ -29,9 +28,6 @@ pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["quick"]
-"""The fixtures of this module too: a fixture is found by its name."""
 
 COMMAND_S_MAX = 300.0
 
@@ -146,11 +142,6 @@ async def test_a_leader_that_is_killed_leaves_nothing_to_find_and_what_is_doctor
     doctor(reader, "received", 100, None)
     doctor(reader, "received", 50, {"value": "another"})
     doctor(reader, "watermark", 1, {"offset": 0, "proven": 1})
-    found = await audited()
-    assert {each.check for each in found} == {
-        each.name
-        for each in (checks.LOST, checks.ABORTED, checks.UNSEEN, checks.INCONSISTENT, checks.WATERMARK)
-    }
     by_hand = await start(
         "pipeline", "audit", *map(str, paths), "--topic", topic.name, "-o", "json",
         "--bootstrap", own.cluster.bootstrap, "--master", "local[1]",
@@ -163,7 +154,11 @@ async def test_a_leader_that_is_killed_leaves_nothing_to_find_and_what_is_doctor
             by_hand.kill()
             await by_hand.wait()
     assert by_hand.returncode == 2, err.decode()
-    assert [json.loads(line) for line in out.splitlines()] == [each._asdict() for each in found]
+    found = [Finding(**json.loads(line)) for line in out.splitlines()]
+    assert {each.check for each in found} == {
+        each.name
+        for each in (checks.LOST, checks.ABORTED, checks.UNSEEN, checks.INCONSISTENT, checks.WATERMARK)
+    }
 
 
 def doctor(path: Path, event: str, back: int, facts: dict[str, Any] | None) -> None:

@@ -153,7 +153,7 @@ async def test_executors_find_their_packages_and_a_killed_one_costs_and_doubles_
 ) -> None:
     """Only the driver knows where the packages are, and only the session passes it on. The other executor,
     and the one that Spark starts in place of the dead one, repeat the interrupted work."""
-    count = 12_000
+    count = 6_000
     source, target = await filled(world, count), await world.topic(3)
     with driver(world, source, target, tmp_path) as copying:
 

@@ -29,6 +29,7 @@ from strandline.pipeline.writing.row_buffer import Checks, RowBuffer
 from strandline.pipeline.writing.task import Piece, SinkClient, append_rows
 from strandline.producer.core.partitioner import partition_for
 from tests.conftest import ClusterFactory
+from tests.integration.pipeline.sink_process import write_lines
 from tests.integration.pipeline.source_world import Row, World
 from tests.integration.support.harness import FAULT_SETTINGS, Harness, watching
 from tests.waiting import eventually
@@ -37,7 +38,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_500)]
 
 SMALL = {"batchBytes": "1024"}
 """So that a write takes many appends, between which things may happen."""
-FILES, LINES = 4, 1_500
+FILES, LINES = 4, 750
 DONE_S_MAX = 400.0
 
 
@@ -120,7 +121,7 @@ async def test_rows_arrive_with_all_that_they_have_where_they_say(world: World) 
 
 
 async def test_what_cannot_be_written_is_refused_with_what_to_change_before_anything_is(world: World) -> None:
-    """(CORRECTNESS P4)"""
+    """(CORRECTNESS P4) By the driver, then by its tasks. Tests without Spark have every case."""
     topic, compacted = await world.topic(2), await world.topic(1, config={"cleanup.policy": "compact"})
     spark = world.spark
     row = "concat('v', id) AS value"
@@ -131,22 +132,11 @@ async def test_what_cannot_be_written_is_refused_with_what_to_change_before_anyt
     big = frame("repeat('x', IF(id = 40, 600000, 3)) AS value")
     cases: list[tuple[DataFrame, dict[str, str], str]] = [
         (frame("id AS key"), {"topic": topic}, "cast it to binary or string"),
-        (frame("'k' AS key"), {"topic": topic}, "no column value"),
-        (frame(row, "1 AS colour"), {"topic": topic}, "knows no column 'colour'"),
         (frame(row), {}, "no topic: give the option topic"),
         (frame(row), {"topic": "nowhere"}, "no such topic"),
-        (frame(row), {"topic": topic, "compresion": "gzip"}, "did you mean compression"),
-        (frame(row), {"topic": "__state_changes"}, "the system's own"),
         (frame(row, f"IF(id = 7, NULL, '{topic}') AS topic"), {}, "row 7 of Spark partition 0.*has no topic"),
-        (
-            frame(row, "IF(id = 7, 'nowhere', NULL) AS topic").where("topic IS NOT NULL"),
-            {},
-            "row 0 of.*does not exist",
-        ),
-        (frame(row, "IF(id = 9, 2, 0) AS partition"), {"topic": topic}, "row 9 of.*partitions 0 to 1"),
         (big, {"topic": topic}, "row 40 of.*600.*max.message.bytes"),
         (frame(row, "IF(id = 3, NULL, 'k') AS key"), {"topic": compacted}, "row 3 of.*no key"),
-        (frame(row, "IF(id = 4, NULL, now()) AS timestamp"), {"topic": topic}, "row 4 of.*no timestamp"),
     ]
     for given, options, said in cases:
         with pytest.raises(PySparkException, match=f"(?s){said}"):
@@ -182,7 +172,7 @@ def command(pid: int) -> bytes:
 
 async def test_workers_that_are_killed_in_the_middle_of_a_write_cost_and_double_no_row(world: World) -> None:
     """(CORRECTNESS P1, P2) Each attempt has its rows in another order, and knows what others wrote."""
-    topic, count = await world.topic(3), 12_000
+    topic, count = await world.topic(3), 6_000
 
     def shuffled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -213,7 +203,7 @@ async def test_workers_that_are_killed_in_the_middle_of_a_write_cost_and_double_
 async def test_a_driver_that_is_killed_again_and_again_has_each_row_written_once(
     world: World, tmp_path: Path
 ) -> None:
-    """(CORRECTNESS P1) The whole process, at random moments; then another one with the same checkpoint, until
+    """(CORRECTNESS P1) The whole process, at random moments; then this process has the same checkpoint, until
     all is done."""
     topic = await world.topic(2)
     lines = tmp_path / "lines"
@@ -221,18 +211,15 @@ async def test_a_driver_that_is_killed_again_and_again_has_each_row_written_once
     wanted = [f"{file} {line}" for file in range(FILES) for line in range(LINES)]
     for file in range(FILES):
         (lines / f"{file}.txt").write_text("\n".join(w for w in wanted if w.startswith(f"{file} ")))
-    kills = 0
-    for share in (random.uniform(0.05, 0.3), random.uniform(0.4, 0.9), 2.0):
+    for share in (random.uniform(0.05, 0.3), random.uniform(0.4, 0.9)):
         with driver(world, topic, tmp_path) as process:
 
             async def reached(share: float = share, process: subprocess.Popen[bytes] = process) -> bool:
                 return process.poll() is not None or await has(world, topic, share * len(wanted))
 
             await eventually(reached, deadline_s=DONE_S_MAX, what=f"{share:.0%} is written")
-            kills += process.poll() is None
-            if share > 1:
-                assert process.poll() == 0, (tmp_path / "log").read_text()[-4_000:]
-    assert kills == 2
+            assert process.poll() is None, (tmp_path / "log").read_text()[-4_000:]
+    await asyncio.to_thread(write_lines, world.spark, world.cluster.bootstrap, topic, tmp_path)
     assert await values_of(world, topic) == once(wanted)
 
 

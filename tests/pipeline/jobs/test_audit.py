@@ -61,7 +61,7 @@ def judged(story: Story) -> list[Finding]:
 
 @pytest.mark.timeout(600)
 @settings(
-    max_examples=2,
+    max_examples=1,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -69,7 +69,7 @@ def judged(story: Story) -> list[Finding]:
 def test_spark_finds_what_the_reference_finds(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, random: Random
 ) -> None:
-    story = together([doctored(random, number) for number in range(8)])
+    story = together([doctored(random, number) for number in range(16)])
     assert by_spark(spark, story, tmp_path_factory.mktemp("stories")) == judged(story)
 
 
