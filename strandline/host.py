@@ -1,8 +1,8 @@
-"""What a process has around it, as one value: its clock, files, network, threads, identifiers and lots.
+"""Everything that connects a process to the outside, as one value of ports.
 
 Clients take a `Host`. A broker and a controller take a `ServiceHost`, which can listen, open ZooKeeper
 sessions and end the process. `strandline.adapters.system_host` and `strandline.adapters.service_host` make
-those of this machine. Another host runs the same code elsewhere: in memory, or on virtual time.
+those of this machine. On another host the same code runs in memory, or on virtual time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Threads(Protocol):
     """Runs functions that block."""
 
     async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call `function` off the event loop and return its result. It sees the caller's context variables.
+        """Calls `function` off the event loop and returns its result. It sees the caller's context variables.
 
         A caller that is cancelled does not stop the function, which runs to its end.
         """
@@ -39,7 +39,7 @@ class Threads(Protocol):
 
 @dataclass(frozen=True)
 class Host:
-    """What every client needs, and every service."""
+    """The host of a client. It is also the base of a service's host."""
 
     clock: Clock
     files: Files
@@ -48,7 +48,7 @@ class Host:
     """Returns an identifier that no other call anywhere returns, and that cannot be guessed: 32 hexadecimal
     digits."""
     random: Random
-    """Draws the jitter of pauses, and producer ids, which must not be guessed either."""
+    """The source of jitter in pauses, and of producer ids, which must not be guessed either."""
     transport: Callable[[ShownKey | None], Transport]
     """Returns a transport with connections of its own; the caller closes it. None: its calls show no key."""
     blocking_transport: Callable[[], BlockingTransport] | None = field(default=None, kw_only=True)
@@ -59,7 +59,7 @@ class Host:
 
 
 class CoordinationSession(Coordination, Protocol):
-    """A ZooKeeper session as its owner has it."""
+    """A ZooKeeper session, with the operations of its owner."""
 
     @property
     def watch_count(self) -> int:
@@ -67,7 +67,7 @@ class CoordinationSession(Coordination, Protocol):
         ...
 
     async def close(self) -> None:
-        """End the session at once: its ephemerals are deleted now if ZooKeeper can be reached."""
+        """Ends the session at once. Its ephemerals are deleted now if ZooKeeper can be reached."""
         ...
 
     def close_now(self) -> None:
@@ -79,19 +79,19 @@ class ServiceListener(Protocol):
     """Serves calls at the addresses of one broker or controller. Nothing is served before `start`."""
 
     def bind(self, member: int, rack: str = "") -> Endpoint:
-        """Listen. Returns where others reach this member. Raises SettingsError."""
+        """Listens. Returns the address at which others reach this member. Raises SettingsError."""
         ...
 
     async def start(self, served: Sequence[Served], *, internal: Sequence[Served] = ()) -> None:
-        """Serve these calls; those of `internal` only at the address of the cluster's members."""
+        """Serves these calls; those of `internal` only at the address for the cluster's members."""
         ...
 
     async def set_health(self, *, serving: bool) -> None:
-        """Publish whether the services are ready."""
+        """Publishes whether the services are ready."""
         ...
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Take no more calls. Those under way have this time to end, and are cancelled then."""
+        """Takes no more calls. Calls in progress have this time to end, and are cancelled then."""
         ...
 
 
@@ -127,29 +127,29 @@ class FailFast(Protocol):
     """Ends the process at its first defect."""
 
     def install(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Handle every defect of this process on its event loop, and of its threads."""
+        """Handles every defect of this process on its event loop, and of its threads."""
         ...
 
     def end(self, error: BaseException, where: str) -> NoReturn:
-        """Log, leave the cluster, and exit."""
+        """Logs, leaves the cluster, and exits."""
         ...
 
 
 @dataclass(frozen=True)
 class ServiceHost(Host):
-    """What a broker or a controller needs besides."""
+    """The host of a broker or a controller."""
 
     listen: Listen
     connect_coordination: Callable[
         [ZooKeeperSettings, Callable[[float], None]], Coroutine[Any, Any, CoordinationSession]
     ]
-    """Begins a session, however long ZooKeeper takes. The function is called about once a second with the
-    seconds waited. Raises SettingsError for a malformed address."""
+    """Begins a session, and waits for ZooKeeper without a limit. Calls the function about once a second with
+    the seconds waited. Raises SettingsError for a malformed address."""
     probe: Callable[[Endpoint, float], Coroutine[Any, Any, Heard]]
-    """Returns what is heard at an address within a time in seconds. Never raises."""
+    """Probes an address for at most a time in seconds. Never raises."""
     stop_requested: asyncio.Event
     """Set when the process has to stop in good order."""
     fail_fast: Callable[[Callable[[], None]], FailFast]
     """Takes the function that closes the ZooKeeper session; it may block."""
     die: Callable[[], NoReturn]
-    """Ends the process where it stands, as kill -9 does: for crash points."""
+    """Ends the process at once, as kill -9 does. Crash points use it."""

@@ -13,7 +13,7 @@ from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.replication import FollowerMessage, Hello, LeaderMessage, Subscribe
 
 CONNECT_S_MAX: Final = 1.0
-"""The limit for the connection. A leader whose host refuses it, or does not answer, is given up sooner."""
+"""The limit for the connection. It fails sooner if the leader's host refuses it."""
 
 
 class TransportReplicaStream:

@@ -56,7 +56,7 @@ class Term:
         return replace(found, emptied={broker for broker, drain in drains.items() if drain.replicas})
 
     def stamp(self) -> Stamp:
-        """For requests that are made now."""
+        """Returns a stamp for requests that are made now."""
         return Stamp(self.clock.wall_ms(), self.new_id)
 
     def pack(self, steps: Iterable[Step]) -> list[Multi]:

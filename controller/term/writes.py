@@ -36,7 +36,7 @@ HEAD_BYTES_MAX: Final = 64 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the requests of one change get: their time, and an identifier each."""
+    """The time of the requests of one change, and the source of their identifiers."""
 
     at_ms: int
     """Milliseconds since the Unix epoch."""

@@ -1,4 +1,4 @@
-"""The follower's stream over a transport: what it carries, and that every end of it is one error."""
+"""The follower's stream over a transport carries messages, and ends with one kind of error."""
 
 from __future__ import annotations
 
