@@ -20,6 +20,7 @@ from strandline.local.ports import free_ports
 from strandline.local.service import Service, as_environment
 from strandline.rpc import admin_pb2, admin_pb2_grpc
 from strandline.vocabulary.metadata import Endpoint
+from tests.forking.client import spawn
 from tests.waiting import eventually
 
 CALL_S_MAX = 30.0
@@ -82,7 +83,7 @@ class ControllerProcess:
         }
         member = MemberFile(id=controller_id, port=free_ports(1)[0])
         log_path = directory / f"controller-{controller_id}.log"
-        self.service = Service("controller", member, log_path=log_path, detached=False)
+        self.service = Service("controller", member, log_path=log_path, detached=False, spawn=spawn)
         self.service.start(as_environment("controller", given))
 
     @property
