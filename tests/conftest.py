@@ -57,7 +57,7 @@ ClusterFactory = Callable[..., Coroutine[Any, Any, LocalCluster]]
 _chroots = itertools.count(1)
 
 
-class PipelineTogether(LoadFileScheduling):
+class PipelineTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist ships no types
     """Gives a worker one file after the other, and all of the pipeline to one: it alone starts a Spark."""
 
     def _split_scope(self, nodeid: str) -> str:
