@@ -64,8 +64,9 @@ class PipelineTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist ships
         return "pipeline" if "/pipeline/" in nodeid else super()._split_scope(nodeid)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config) -> PipelineTogether:
-    return PipelineTogether(config)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> PipelineTogether:
+    """`log` is what xdist logs with; a scheduler without it prints every step."""
+    return PipelineTogether(config, log)
 
 
 @pytest.fixture
