@@ -61,7 +61,7 @@ class PipelineTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist ships
     """Gives a worker one file after the other, and all of the pipeline to one: it alone starts a Spark."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "pipeline" if "/pipeline/" in nodeid else super()._split_scope(nodeid)
+        return "pipeline" if "/pipeline/" in nodeid else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> PipelineTogether:

@@ -211,7 +211,7 @@ async def test_a_driver_that_is_killed_again_and_again_has_each_row_written_once
     wanted = [f"{file} {line}" for file in range(FILES) for line in range(LINES)]
     for file in range(FILES):
         (lines / f"{file}.txt").write_text("\n".join(w for w in wanted if w.startswith(f"{file} ")))
-    for share in (random.uniform(0.05, 0.3), random.uniform(0.4, 0.9)):
+    for share in (random.uniform(0.05, 0.3), random.uniform(0.4, 0.7)):
         with driver(world, topic, tmp_path) as process:
 
             async def reached(share: float = share, process: subprocess.Popen[bytes] = process) -> bool:
