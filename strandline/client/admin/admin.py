@@ -315,7 +315,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
             raise BrokerNotAvailable(
                 f"controller {controller.id} advertised {controller.address}, unreachable from here"
             ) from error
-        if isinstance(response, list):
+        if isinstance(response, list | tuple):
             for result in response:
                 if isinstance(result, TopicResult | PartitionResult) and isinstance(
                     result.error, NotController
