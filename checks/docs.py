@@ -14,7 +14,10 @@ from checks import doc_tables, links, rows
 CORRECTNESS = Path("docs/correctness.md")
 CORRECTNESS_TESTS = Path("docs/correctness-tests.md")
 OPERATIONS = Path("docs/run/operations.md")
-PACKAGES = ("strandline", "broker", "controller", "producer", "consumer", "streams", "pipeline", "chaos")
+PACKAGES = (
+    *("strandline", "broker", "controller", "producer", "consumer", "streams", "pipeline", "chaos"),
+    "simulation",
+)
 
 
 def pages(root: Path) -> list[Path]:

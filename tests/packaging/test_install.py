@@ -17,7 +17,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-NAMES_OF_USERS = ("broker", "consumer", "controller", "producer", "streams", "chaos")
+NAMES_OF_USERS = ("broker", "consumer", "controller", "producer", "streams", "chaos", "simulation")
 """Scripts that a user may well have beside their program; `pipeline/` is a package of theirs."""
 REFUSAL = 'raise SystemExit(f"a module of the user was imported: {__file__}")\n'
 BUILD = "import setuptools.build_meta as backend; print(backend.build_{kind}({to!r}))"
@@ -95,7 +95,10 @@ def test_the_first_program_of_the_readme_runs_beside_a_users_modules(environment
     assert (done.returncode, done.stdout) == (0, "b'high water 11:42'\n"), done.stderr
 
 
-@pytest.mark.parametrize("module", ["strandline.streams", "strandline.pipeline", "strandline.chaos.rounds"])
+@pytest.mark.parametrize(
+    "module",
+    ["strandline.streams", "strandline.pipeline", "strandline.chaos.rounds", "strandline.simulation.loop"],
+)
 def test_each_package_is_found_beside_a_users_modules(environment: Path, folder: Path, module: str) -> None:
     done = subprocess.run(
         [environment / "bin" / "python", "-c", f"import {module}; print({module}.__file__)"],

@@ -1,0 +1,5 @@
+"""The outside world of brokers, controllers and clients, in one thread, on virtual time, from one seed.
+
+The services are the real ones, unchanged: each gets a `strandline.host.Host` whose clock, files, network and
+ZooKeeper are played here. The same seed gives the same run, on every machine.
+"""

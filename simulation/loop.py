@@ -1,0 +1,428 @@
+"""An event loop on virtual time that runs many processes in one thread.
+
+Each callback belongs to the process in whose context it was scheduled. The callbacks of a killed process are
+dropped: nothing of it runs again, not even a `finally`. The callbacks of a paused process are held until it
+is resumed. Callbacks that belong to no process belong to the world itself: the network, a test, the faults.
+
+Time passes only when nothing is ready, and then jumps to the next timer. Nothing depends on real time, real
+threads, or addresses of objects: tasks and futures are hashed by a number, since code keeps them in sets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from asyncio import events
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context, ContextVar, copy_context
+from itertools import count
+from random import Random
+from types import CoroutineType
+from typing import Any, Final, Self, TypeVar, TypeVarTuple
+
+from strandline.simulation.clocks import NS_PER_S, MachineClock
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
+
+CALLBACKS_AT_ONE_MOMENT_MAX: Final = 1_000_000
+"""More of them without any passing of time are a loop that never waits."""
+THREAD_START_S_MAX: Final = 0.000_2
+"""How long a function for another thread waits until it runs, at most; and its result until it is seen."""
+UNWINDING_WAITS_MAX: Final = 100
+"""How often a coroutine that is deleted may wait in its `finally` clauses."""
+
+
+class Deadlock(AssertionError):
+    """Nothing is ready, and no timer will ever make anything ready."""
+
+
+class TimeStandsStill(AssertionError):
+    """Something runs on and on without waiting."""
+
+
+class Killed(BaseException):
+    """Unwinds the call stack of a process that ended within one of its own steps."""
+
+
+class Process:
+    """One process, as the loop knows it: from its start to its death."""
+
+    def __init__(self, name: str, host: str, clock: MachineClock) -> None:
+        """`host` is the address of its machine."""
+        self.name = name
+        self.host = host
+        self.clock = clock
+        self.alive = True
+        self.paused = False
+        self.on_exception: ExceptionHandler | None = None
+        """Handles what a callback of this process raises."""
+        self.context = Context()
+        """What is scheduled in a copy of it belongs to this process."""
+        self.context.run(_process.set, self)
+        self._held: list[_Handle] = []
+        self._remains: list[asyncio.Task[Any]] = []
+
+    def hold(self, handle: _Handle) -> None:
+        """Keep what came due while the process is paused."""
+        self._held.append(handle)
+
+    def release(self) -> list[_Handle]:
+        """What came due during a pause, in order."""
+        held, self._held = self._held, []
+        return held
+
+    def bury(self, tasks: list[asyncio.Task[Any]]) -> None:
+        """Keep the pending tasks of a dead process: were they deleted, Python would run their `finally`."""
+        self._remains = tasks
+        self._held.clear()
+
+
+_process: Final[ContextVar[Process | None]] = ContextVar("process", default=None)
+
+
+WORLD: Final = Context()
+"""What is scheduled in it belongs to no process."""
+
+
+def current_process() -> Process | None:
+    """The process whose code runs; None: it is the world's."""
+    return _process.get()
+
+
+class _Handle(asyncio.TimerHandle):
+    """A callback that knows its process."""
+
+    __slots__ = ("process",)
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        context = copy_context() if context is None else context
+        super().__init__(when, callback, args, loop, context)
+        self.process: Process | None = context.get(_process)
+
+
+class _Task(asyncio.Task[T]):
+    """A task whose place in a set does not depend on its address."""
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        number: int,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        name: object,
+        context: Context,
+    ) -> None:
+        self._number = number
+        self.process: Process | None = context.get(_process)
+        super().__init__(
+            coroutine, loop=loop, name=f"Task-{number}" if name is None else str(name), context=context
+        )
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    @property
+    def number(self) -> int:
+        return self._number
+
+
+class _Future(asyncio.Future[T]):
+    """A future whose place in a set does not depend on its address."""
+
+    def __init__(self, number: int, *, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class SimulatedLoop(asyncio.AbstractEventLoop):
+    """See the module. `new` makes one, `run` is its entrance, `close` ends everything that is still pending.
+
+    It has what tasks need. The rest of an asyncio loop would reach outside: it raises NotImplementedError.
+    """
+
+    @classmethod
+    def new(cls, random: Random) -> Self:
+        """`random` draws when functions for other threads run."""
+        return cls(random)
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._now_ns = 0
+        self._ready: deque[_Handle] = deque()
+        self._timers: list[tuple[int, int, _Handle]] = []
+        self._numbers = count(1)
+        self._dead: list[Process] = []
+        """Kept, with their tasks, until the loop is closed."""
+        self._running = False
+        self._closed = False
+        self._on_exception: ExceptionHandler | None = None
+        self.callbacks_at_one_moment_max = CALLBACKS_AT_ONE_MOMENT_MAX
+
+    # --- time --------------------------------------------------------------------------------
+
+    def now_ns(self) -> int:
+        """Nanoseconds of the world since the simulation began."""
+        return self._now_ns
+
+    def time(self) -> float:
+        """Seconds on the monotonic clock of the running process, or of the world."""
+        process = _process.get()
+        return self._now_ns / NS_PER_S if process is None else process.clock.seconds(self._now_ns)
+
+    # --- schedule ----------------------------------------------------------------------------
+
+    def call_soon(
+        self, callback: Callable[[*Args], object], *args: *Args, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = _Handle(0.0, callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Args], object], *args: *Args, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Args], object],
+        *args: *Args,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """`delay` is in seconds on the clock of the process to which the callback belongs."""
+        handle = _Handle(0.0, callback, args, self, context)
+        rate = 1.0 if handle.process is None else handle.process.clock.rate
+        return self._at(self._now_ns + int(max(delay, 0.0) * NS_PER_S / rate) + 1, handle)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Args], object],
+        *args: *Args,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """`when` is in seconds on the clock of the process to which the callback belongs."""
+        handle = _Handle(when, callback, args, self, context)
+        clock = None if handle.process is None else handle.process.clock
+        when_ns = int(when * NS_PER_S) + 1 if clock is None else clock.world_ns(when)
+        return self._at(max(when_ns, self._now_ns + 1), handle)
+
+    def call_at_ns(
+        self, when_ns: int, callback: Callable[..., object], *args: Any, context: Context
+    ) -> asyncio.TimerHandle:
+        """`when_ns` is in nanoseconds of the world."""
+        return self._at(when_ns, _Handle(0.0, callback, args, self, context))
+
+    def _at(self, when_ns: int, handle: _Handle) -> asyncio.TimerHandle:
+        heapq.heappush(self._timers, (when_ns, next(self._numbers), handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Called by `TimerHandle.cancel`. A cancelled timer stays until it is due."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return _Future(next(self._numbers), loop=self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, name: object = None, context: Context | None = None
+    ) -> asyncio.Task[T]:
+        within = copy_context() if context is None else context
+        return _Task(coro, next(self._numbers), loop=self, name=name, context=within)
+
+    def start(self, process: Process, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run a coroutine as the first task of a process."""
+        return self.create_task(work, name=process.name, context=process.context.copy())
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """The function runs a little later, as in another thread, and not at all once its process is dead."""
+        future: asyncio.Future[T] = self.create_future()
+
+        def settle(result: T | None, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(result)  # type: ignore[arg-type]  # the function returned it
+            else:
+                future.set_exception(error)
+
+        def run() -> None:
+            if future.cancelled():
+                return
+            result, error = None, None
+            try:
+                result = func(*args)
+            except Exception as raised:
+                error = raised
+            self.call_later(self._random.uniform(0, THREAD_START_S_MAX), settle, result, error)
+
+        self.call_later(self._random.uniform(0, THREAD_START_S_MAX), run)
+        return future
+
+    # --- processes ---------------------------------------------------------------------------
+
+    def kill(self, process: Process) -> None:
+        """Nothing of the process runs from here on."""
+        process.alive = False
+        pending = [task for task in asyncio.all_tasks(self) if _belongs(task, process)]
+        process.bury(sorted(pending, key=hash))
+        self._dead.append(process)
+
+    def pause(self, process: Process) -> None:
+        """Hold everything of the process, as SIGSTOP does."""
+        process.paused = True
+
+    def resume(self, process: Process) -> None:
+        """Run what was held, in the order in which it came due."""
+        process.paused = False
+        self._ready.extend(process.release())
+
+    # --- run ---------------------------------------------------------------------------------
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine of the world to its end, and everything else meanwhile. Raises what it raises, and
+        Deadlock."""
+        return self.run_until_complete(work)
+
+    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
+        with self._current():
+            waited: asyncio.Future[T] = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type]  # noqa: TID251  # run_until_complete takes both
+            self._turn(waited)
+        return waited.result()
+
+    def _turn(self, until: asyncio.Future[Any]) -> None:
+        """Run callbacks until the future is done."""
+        ready, timers, at_once = self._ready, self._timers, 0
+        while not until.done():
+            if ready:
+                handle = ready.popleft()
+                at_once += 1
+                if at_once > self.callbacks_at_one_moment_max:
+                    raise TimeStandsStill(f"at {self._now_ns} ns: {handle!r}")
+            elif timers:
+                self._now_ns, _, handle = heapq.heappop(timers)
+                at_once = 0
+            else:
+                raise Deadlock(f"at {self._now_ns} ns nothing is left that could happen")
+            process = handle.process
+            if process is not None:
+                if not process.alive:
+                    continue
+                if process.paused:
+                    process.hold(handle)
+                    continue
+            if not handle.cancelled():
+                handle._run()
+
+    @contextlib.contextmanager
+    def _current(self) -> Generator[None, None, None]:
+        """This loop as the running one."""
+        if self._running:
+            raise RuntimeError("the loop runs already")
+        before = events._get_running_loop()
+        self._running = True
+        events._set_running_loop(None)
+        events._set_running_loop(self)
+        try:
+            yield
+        finally:
+            events._set_running_loop(before)
+            self._running = False
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def get_debug(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Delete what is pending. Coroutines of dead and living processes are closed in their order; whatever
+        they do meanwhile has no effect."""
+        if self._closed:
+            return
+        self._closed = True
+        with self._current():
+            for task in sorted(asyncio.all_tasks(self), key=hash):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                _close(task)
+        self._ready.clear()
+        self._timers.clear()
+
+    # --- exceptions --------------------------------------------------------------------------
+
+    def set_exception_handler(self, handler: ExceptionHandler | None) -> None:
+        """Handle what callbacks of the running process raise, or those of the world."""
+        process = _process.get()
+        if process is None:
+            self._on_exception = handler
+        else:
+            process.on_exception = handler
+
+    def get_exception_handler(self) -> ExceptionHandler | None:
+        process = _process.get()
+        return self._on_exception if process is None else process.on_exception
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if self._closed:
+            return
+        source = context.get("handle") or context.get("task") or context.get("future")
+        process = getattr(source, "process", None) or _process.get()
+        if process is not None and not process.alive:
+            return
+        handler = self._on_exception if process is None else process.on_exception
+        if handler is None:
+            self.default_exception_handler(context)
+        elif process is None:
+            handler(self, context)
+        else:
+            with contextlib.suppress(Killed):
+                process.context.copy().run(handler, self, context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        logger.error("%s", context.get("message"), exc_info=context.get("exception"))
+
+
+def _belongs(task: asyncio.Task[Any], process: Process) -> bool:
+    return isinstance(task, _Task) and task.process is process
+
+
+def _close(task: asyncio.Task[Any]) -> None:
+    """Unwind a coroutine that nothing will ever resume, also where its `finally` waits again.
+
+    `coroutine.close` would leave the inner coroutines to the garbage collector where they wait again.
+    """
+    coroutine = task.get_coro()
+    assert isinstance(coroutine, CoroutineType)
+    for _ in range(UNWINDING_WAITS_MAX):
+        if coroutine.cr_frame is None:
+            return
+        with contextlib.suppress(BaseException):
+            coroutine.throw(Killed())
