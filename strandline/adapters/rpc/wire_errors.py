@@ -58,17 +58,26 @@ def refuse(message: common_pb2.Error) -> None:
         raise error
 
 
-async def abort(context: grpc.aio.ServicerContext[Request, Response], error: StrandlineError) -> NoReturn:
-    """End the call with this error; `error_of_call` decodes it on the other side."""
+def error_to_bytes(error: StrandlineError) -> bytes:
+    """The error that ends a call; its message is cut if it is long."""
     wire = error_to_wire(error)
     wire.message = wire.message[:_MESSAGE_CHARS_MAX]
+    return wire.SerializeToString()
+
+
+def error_from_bytes(data: bytes) -> StrandlineError | None:
+    return error_from_wire(common_pb2.Error.FromString(data))
+
+
+async def abort(context: grpc.aio.ServicerContext[Request, Response], error: StrandlineError) -> NoReturn:
+    """End the call with this error; `error_of_call` decodes it on the other side."""
     if isinstance(error, InvalidRequest):
         status = grpc.StatusCode.INVALID_ARGUMENT
     elif error.retriable:
         status = grpc.StatusCode.UNAVAILABLE
     else:
         status = grpc.StatusCode.FAILED_PRECONDITION
-    metadata = ((ERROR_METADATA, wire.SerializeToString()),)
+    metadata = ((ERROR_METADATA, error_to_bytes(error)),)
     await context.abort(status, error.message[:_DETAILS_CHARS_MAX], metadata)
     raise AssertionError("abort returned")
 
@@ -77,7 +86,7 @@ def error_of_call(error: grpc.aio.AioRpcError | grpc.Call) -> StrandlineError | 
     """The typed error with which a call was aborted, None if gRPC ended it for another reason."""
     for key, value in error.trailing_metadata() or ():
         if key == ERROR_METADATA and isinstance(value, bytes):
-            return error_from_wire(common_pb2.Error.FromString(value))
+            return error_from_bytes(value)
     return None
 
 

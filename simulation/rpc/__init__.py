@@ -1,0 +1,1 @@
+"""Calls and streams between simulated processes: flow, the client, the server."""

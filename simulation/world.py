@@ -1,0 +1,90 @@
+"""One simulated world: its loop, its network, its ZooKeeper, its machines, and the one seed of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from random import Random
+from typing import Any, Final, Self, TypeVar
+
+from strandline.simulation.clocks import NS_PER_S, MachineClock
+from strandline.simulation.disks import Disk
+from strandline.simulation.hosts import Machine, SimulatedProcess
+from strandline.simulation.loop import SimulatedLoop
+from strandline.simulation.network import Network
+from strandline.simulation.trace import Trace
+from strandline.simulation.zookeeper.ensemble import Ensemble
+
+T = TypeVar("T")
+
+ZOOKEEPERS: Final = 3
+WALL_MS: Final = 1_700_000_000_000
+"""About the Unix time at which a simulation begins."""
+CLOCK_DRIFT_MAX: Final = 0.000_2
+CLOCK_OFFSET_MS_MAX: Final = 500
+UPTIME_S_MAX: Final = 1_000_000
+
+
+class World:
+    """Everything that a seed decides. Use it as a context manager: it deletes what is left at the end."""
+
+    def __init__(self, seed: int, *, keep_trace: bool = False) -> None:
+        self.seed = seed
+        self.loop = SimulatedLoop.new(self.random("loop"))
+        self.trace = Trace(self.loop.now_ns, keep=keep_trace)
+        self.network = Network(self.loop, self.random("network"), self.trace)
+        hosts = [f"10.1.0.{number + 1}" for number in range(ZOOKEEPERS)]
+        self.zookeeper = Ensemble(self.network, self.random("zookeeper"), hosts)
+        self.machines: list[Machine] = []
+        self.defects: list[str] = []
+        """A line for each process that a defect ended."""
+        self._lives = 0
+
+    def random(self, purpose: str) -> Random:
+        """Lots for one purpose: they do not depend on how many were drawn for others."""
+        return Random(f"{self.seed} {purpose}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine of the world to its end."""
+        return self.loop.run(work)
+
+    # --- machines and processes --------------------------------------------------------------
+
+    def new_machine(self) -> Machine:
+        """Another machine, switched on some time ago."""
+        host = f"10.0.0.{len(self.machines) + 1}"
+        random = self.random(f"machine {host}")
+        uptime_s = random.uniform(0, UPTIME_S_MAX)
+        rate = 1 + random.uniform(-CLOCK_DRIFT_MAX, CLOCK_DRIFT_MAX)
+        clock = MachineClock(rate, started_ns=-int(uptime_s * NS_PER_S))
+        clock.jump(WALL_MS - clock.wall_ms(0) + random.randint(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX))
+        machine = Machine(host, clock, Disk(self.random(f"disk {host}")))
+        self.machines.append(machine)
+        return machine
+
+    def new_process(self, name: str, machine: Machine) -> SimulatedProcess:
+        """A process that has not begun to run."""
+        self._lives += 1
+        random = self.random(f"process {name} {self._lives}")
+        return SimulatedProcess(name, machine, self.loop, self.network, random, self.defects.append)
+
+    def lose_power(self, machine: Machine) -> None:
+        """Processes end, unsynced writes may be lost, and the network hears nothing of the machine."""
+        lives = [process.life for process in machine.processes]
+        for process in list(machine.processes):
+            process.power_lost()
+        self.network.power_lost(machine.host, lives)
+        machine.disk.power_lost()
+
+    def return_power(self, machine: Machine) -> None:
+        """The machine is switched on: its monotonic clock begins anew."""
+        now_ns = self.loop.now_ns()
+        machine.clock.wall_ms_at_zero = machine.clock.wall_ms(now_ns)
+        machine.clock.started_ns = now_ns
+        self.network.power_returned(machine.host)
+        self.trace.note(f"power returned to {machine.host}")

@@ -1,0 +1,1 @@
+"""A ZooKeeper ensemble in memory: znodes, servers, sessions."""
