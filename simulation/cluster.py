@@ -1,0 +1,86 @@
+"""A simulated cluster: real brokers and controllers, each on a machine of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from strandline.broker.process import Broker
+from strandline.config import BrokerSettings, ControllerSettings
+from strandline.controller.process import serve
+from strandline.host import ServiceHost
+from strandline.simulation.hosts import Machine, SimulatedProcess
+from strandline.simulation.world import World
+
+BROKER_PORT: Final = 9092
+CONTROLLER_PORT: Final = 9090
+
+
+class Cluster:
+    """Brokers and controllers by their numbers. `settings` are for all brokers, or for all controllers."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        brokers: int = 3,
+        controllers: int = 1,
+        broker_settings: dict[str, Any] | None = None,
+        controller_settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.world = world
+        self._broker_settings = broker_settings or {}
+        self._controller_settings = controller_settings or {}
+        self.broker_machines: list[Machine] = [world.new_machine() for _ in range(brokers)]
+        self.controller_machines: list[Machine] = [world.new_machine() for _ in range(controllers)]
+        self.brokers: list[SimulatedProcess] = [self._new_broker(number) for number in range(brokers)]
+        self.controllers: list[SimulatedProcess] = [self._new_controller(n) for n in range(controllers)]
+
+    @property
+    def bootstrap(self) -> list[str]:
+        """The addresses of all brokers."""
+        return [f"{machine.host}:{BROKER_PORT}" for machine in self.broker_machines]
+
+    def start_broker(self, number: int) -> None:
+        """Run the broker again on what its disk has. Its process must have ended."""
+        assert not self.brokers[number].life.alive, f"broker {number} runs"
+        self.brokers[number] = self._new_broker(number)
+
+    def start_controller(self, number: int) -> None:
+        assert not self.controllers[number].life.alive, f"controller {number} runs"
+        self.controllers[number] = self._new_controller(number)
+
+    def _new_broker(self, number: int) -> SimulatedProcess:
+        machine = self.broker_machines[number]
+        settings = BrokerSettings(
+            broker_id=number,
+            host=machine.host,
+            port=BROKER_PORT,
+            data_dir=Path(f"/data/{number}"),
+            zookeeper=self.world.zookeeper.address,
+            **self._broker_settings,
+        )
+
+        async def run(host: ServiceHost) -> None:
+            await Broker(settings, host).run()
+
+        process = self.world.new_process(f"broker {number}", machine)
+        process.start(run)
+        return process
+
+    def _new_controller(self, number: int) -> SimulatedProcess:
+        machine = self.controller_machines[number]
+        settings = ControllerSettings(
+            controller_id=number,
+            host=machine.host,
+            port=CONTROLLER_PORT,
+            zookeeper=self.world.zookeeper.address,
+            **self._controller_settings,
+        )
+
+        async def run(host: ServiceHost) -> None:
+            await serve(settings, host)
+
+        process = self.world.new_process(f"controller {number}", machine)
+        process.start(run)
+        return process

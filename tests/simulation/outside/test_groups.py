@@ -1,0 +1,54 @@
+"""Members of a group in a simulated world: their heartbeats are tasks, since the world has one thread."""
+
+from __future__ import annotations
+
+from strandline.client.admin.admin import Admin
+from strandline.consumer.consumer import Consumer
+from strandline.host import Host
+from strandline.producer.producer import Producer
+from strandline.simulation.cluster import Cluster
+from strandline.simulation.hosts import SimulatedProcess
+from strandline.simulation.world import World
+
+RECORDS = 120
+
+
+async def consume(cluster: Cluster, process: SimulatedProcess, seen: dict[int, list[str]]) -> None:
+    group = Consumer(cluster.bootstrap, host=process.host, group_id="group", offset_reset="earliest")
+    async with group as consumer:
+        consumer.subscribe(["topic"])
+        async for record in consumer:
+            seen.setdefault(int(record.value or b""), []).append(process.name)
+
+
+async def produce(cluster: Cluster, host: Host, member: SimulatedProcess) -> None:
+    """A member and a broker are killed meanwhile."""
+    async with Admin(cluster.bootstrap, host=host) as admin:
+        await admin.create_topic("topic", 4, 3)
+    async with Producer(cluster.bootstrap, host=host) as producer:
+        for number in range(RECORDS):
+            _ = await producer.send("topic", b"%d" % number)
+            await host.clock.sleep(0.1)
+            if number == RECORDS // 4:
+                member.kill()
+            elif number == RECORDS // 2:
+                cluster.brokers[0].kill()
+        await producer.flush()
+    await host.clock.sleep(15.0)
+
+
+def test_a_group_reads_everything_although_a_member_and_a_broker_are_killed() -> None:
+    seen: dict[int, list[str]] = {}
+    with World(1) as world:
+        cluster = Cluster(world)
+        writer, *members = [world.new_process(name, world.new_machine()) for name in ("writer", "one", "two")]
+
+        async def main() -> None:
+            tasks = [each.run(consume(cluster, each, seen)) for each in members]
+            await writer.run(produce(cluster, writer.host, members[0]))
+            assert not any(task.done() for task in tasks)
+
+        world.run(main())
+        assert world.defects == []
+    assert sorted(seen) == list(range(RECORDS))
+    assert {name for names in seen.values() for name in names} == {"one", "two"}
