@@ -21,6 +21,7 @@ from strandline.cli.records.consume import consume
 from strandline.cli.records.produce import produce
 from strandline.cli.records.verify import verify
 from strandline.cli.shell.command import Root
+from strandline.cli.simulate import simulate
 
 STDERR: Final = 2
 
@@ -37,7 +38,7 @@ def cli() -> None:
 
 for _command in (
     up, down, status, state_changes, broker, topic, group, produce, consume, verify, log, perf, pipeline,
-    demo, chaos,
+    demo, chaos, simulate,
 ):  # fmt: skip
     cli.add_command(_command)
 
