@@ -13,7 +13,7 @@ from typing import Final
 from strandline import Admin
 from strandline.errors import BrokerNotAvailable
 from strandline.ids import NO_BROKER
-from strandline.vocabulary.state_changes import Happening
+from strandline.vocabulary.state_changes import ChangeKind
 
 PREFIX: Final = "topic-"
 """Prefix of the benchmark's topics; the system has topics of its own."""
@@ -50,6 +50,6 @@ async def moved_after_s(admin: Admin, victim: int, began_ms: int) -> float:
         elected_ms = [
             event.at_ms
             async for event in admin.state_changes(since_ms=began_ms)
-            if event.command is Happening.ELECT_LEADER and event.topic.startswith(PREFIX)
+            if event.command is ChangeKind.ELECT_LEADER and event.topic.startswith(PREFIX)
         ]
     return (max(elected_ms) - began_ms) / 1000

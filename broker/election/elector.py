@@ -55,7 +55,7 @@ from strandline.vocabulary.metadata import IsrMember, PartitionState
 
 logger = structlog.get_logger(__name__)
 
-PATIENCE_PER_VACANCY_S = 0.001
+RANK_WAIT_PER_VACANCY_S = 0.001
 
 
 @dataclass(slots=True)
@@ -289,7 +289,7 @@ class Elector:
 
     def _is_time(self, vacancy: _Vacancy, rank: int) -> bool:
         """True if it is this rank's turn. Otherwise the vacancy is due then, unless the broker shuts down."""
-        moment = vacancy.noticed + rank * self._patience_s()
+        moment = vacancy.noticed + rank * self._rank_wait_s()
         if not self.accepting:
             self._settle(vacancy)
         elif moment > self._clock.monotonic():
@@ -329,10 +329,10 @@ class Elector:
         )
         vacancy.due = self._clock.monotonic()
 
-    def _patience_s(self) -> float:
+    def _rank_wait_s(self) -> float:
         """Time that each rank waits for the one before it. With a thousand vacancies the first candidates
         take longer than with one, and the wait allows for that."""
-        return self._step_s + PATIENCE_PER_VACANCY_S * len(self._vacancies)
+        return self._step_s + RANK_WAIT_PER_VACANCY_S * len(self._vacancies)
 
     def _settle(self, vacancy: _Vacancy) -> None:
         """Ends the vacancy, unless it was noticed again meanwhile."""

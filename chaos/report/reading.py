@@ -11,7 +11,7 @@ from strandline.chaos.evidence import FINDINGS, PRODUCERS, STALENESS, Fields, Ro
 from strandline.chaos.report.round_data import Election, Outcome, Reader, RoundData, Sender, Sending
 from strandline.errors import Outcome as ErrorOutcome
 from strandline.ids import TopicPartition
-from strandline.vocabulary.state_changes import Happening
+from strandline.vocabulary.state_changes import ChangeKind
 
 PLAN = "plan.json"
 CONSUMERS = "consume-*.jsonl"
@@ -49,7 +49,7 @@ def _plan(path: Path, unread: list[str]) -> Plan | None:
 def _elections(files: RoundFiles) -> Iterator[tuple[str, Election]]:
     """Elections by the id of their event: an event that was recorded twice has the same id twice."""
     for event in files.state_changes():
-        if event.command is Happening.ELECT_LEADER:
+        if event.command is ChangeKind.ELECT_LEADER:
             place = TopicPartition(event.topic, int(event.key.partition))
             yield event.id, Election(event.at_ms, place, int(event.broker), event.unclean)
 

@@ -35,7 +35,7 @@ REMOVED_AT_ONCE_MAX: Final = 1_000
 """Deletions in one `multi`."""
 
 
-class Mending:
+class Repairs:
     """The repairs of one epoch."""
 
     def __init__(self, term: Term) -> None:

@@ -21,7 +21,7 @@ from strandline.controller.term.surveying import read_queue, read_survey
 from strandline.controller.term.term import Term
 from strandline.controller.upkeep.health import Vitals
 from strandline.controller.upkeep.queues import DeadQueues
-from strandline.controller.upkeep.repairs import Mending
+from strandline.controller.upkeep.repairs import Repairs
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId
 from strandline.ports import SessionEnded
@@ -47,7 +47,7 @@ class Upkeep:
         self.vitals = Vitals(term)
         self._term = term
         self._drains = Drains(term, reassignments)
-        self._mending = Mending(term)
+        self._repairs = Repairs(term)
         self._queues = DeadQueues(term)
         self._asked = asyncio.Event()
         """Set when a drain was requested: the rest ends."""
@@ -78,7 +78,7 @@ class Upkeep:
             survey = await self.survey()
             queues = {broker: await read_queue(self._term.session, broker) or [] for broker in survey.live}
             await self.vitals.look(survey, queues)
-            await self._mending.step(survey, queues)
+            await self._repairs.step(survey, queues)
             await self._queues.tidy(survey)
         except (Deposed, SessionEnded):
             raise

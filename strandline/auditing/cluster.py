@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from strandline.auditing.checks import FELL, LEADERSHIP, Finding, in_order
 from strandline.ids import PartitionKey, TopicPartition
-from strandline.vocabulary.state_changes import Happening, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, StateChangeEvent
 
 NOBODY = -1
 
@@ -47,7 +47,7 @@ def findings(observations: Iterable[Observation], changes: Iterable[StateChangeE
     """All findings. Observations are in the order in which they were made, `changes` in the order of the
     topic."""
     seen = list(observations)
-    elections = [change for change in changes if change.command is Happening.ELECT_LEADER]
+    elections = [change for change in changes if change.command is ChangeKind.ELECT_LEADER]
     return in_order(
         {
             *_outside_isr(seen),

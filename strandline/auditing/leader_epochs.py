@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from strandline.auditing.checks import LEADERSHIP, Finding, in_order
 from strandline.ids import BrokerId, PartitionKey
-from strandline.vocabulary.state_changes import Happening, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, StateChangeEvent
 
 
 @dataclass(slots=True)
@@ -46,15 +46,19 @@ def epochs_in(events: Iterable[StateChangeEvent]) -> Epochs:
     """Groups `events`, in the order of the topic, by partition and leader epoch; each step once."""
     found: defaultdict[PartitionKey, dict[int, LeaderEpoch]] = defaultdict(dict)
     for event in events:
-        if event.command not in (Happening.ELECT_LEADER, Happening.CHANGE_ISR, Happening.RESIGN_LEADER):
+        if event.command not in (
+            ChangeKind.ELECT_LEADER,
+            ChangeKind.CHANGE_ISR,
+            ChangeKind.RESIGN_LEADER,
+        ):
             continue
         leader_epoch = found[event.key].setdefault(event.epoch, LeaderEpoch())
         match event.command:
-            case Happening.ELECT_LEADER:
+            case ChangeKind.ELECT_LEADER:
                 leader_epoch.elections.append(event)
-            case Happening.CHANGE_ISR:
+            case ChangeKind.CHANGE_ISR:
                 leader_epoch.changes.append(event)
-            case Happening.RESIGN_LEADER:
+            case ChangeKind.RESIGN_LEADER:
                 leader_epoch.resignations.append(event)
     for key, of_partition in found.items():
         found[key] = {epoch: of_partition[epoch] for epoch in sorted(of_partition)}

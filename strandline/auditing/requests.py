@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from strandline.auditing.checks import REQUESTS, Finding, in_order
-from strandline.vocabulary.state_changes import ENDS, Command, Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ENDS, ChangeKind, Command, RequestState, StateChangeEvent
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ def findings(
     wait. `gone`: brokers that do not return."""
     lives: dict[str, _Life] = {}
     for change in changes:
-        if not isinstance(change.command, Command) and change.command is not Happening.REASSIGN:
+        if not isinstance(change.command, Command) and change.command is not ChangeKind.REASSIGN:
             continue
         life = lives.setdefault(change.id, _Life(change))
         life.asked |= change.state is RequestState.REQUESTED

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionKey
 from strandline.vocabulary.metadata import PartitionState, Reassignment
-from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 
 
 def reassignment_asked(
@@ -18,7 +18,7 @@ def reassignment_asked(
     def asked(request_id: str, replicas: tuple[BrokerId, ...], at_ms: int) -> StateChangeEvent:
         return StateChangeEvent(
             id=request_id or f"reassign-{key.topic_id}-{key.partition}-{at_ms}",
-            command=Happening.REASSIGN,
+            command=ChangeKind.REASSIGN,
             state=RequestState.REQUESTED,
             topic=topic,
             key=key,

@@ -118,7 +118,7 @@ class StateChange:
 # --- events ---------------------------------------------------------------------------------
 
 
-class Happening(Enum):
+class ChangeKind(Enum):
     """The kinds of events besides the three commands. Each is recorded once it has happened."""
 
     ELECT_LEADER = "elect-leader"
@@ -143,7 +143,7 @@ class StateChangeEvent:
     id: str
     """The request's id; without a request it is derived from the event's facts, so that a repeated
     record has the same id."""
-    command: Command | Happening
+    command: Command | ChangeKind
     state: RequestState
     topic: str
     key: PartitionKey
@@ -173,7 +173,7 @@ class StateChangeEvent:
 VERSION: Final = 1
 """The version of the schema. A new field does not change it: readers skip unknown fields."""
 
-_COMMANDS: Final[Mapping[str, Command | Happening]] = {each.value: each for each in (*Command, *Happening)}
+_COMMANDS: Final[Mapping[str, Command | ChangeKind]] = {each.value: each for each in (*Command, *ChangeKind)}
 
 
 def dump_event(event: StateChangeEvent) -> dict[str, Any]:

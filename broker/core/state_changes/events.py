@@ -8,7 +8,7 @@ from dataclasses import replace
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey
 from strandline.vocabulary.log_statements import Loss
 from strandline.vocabulary.metadata import PartitionState
-from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 
 
 def elected(
@@ -17,7 +17,7 @@ def elected(
     """The leader of `state` won; `reason` says why there was a vacancy. `lost`: the known loss of records
     that an unclean winner lacks."""
     id_ = f"elect-{_name(key)}-{state.leader_epoch}"
-    event = _event(Happening.ELECT_LEADER, id_, topic, key, state.leader, state.leader_epoch, at_ms, reason)
+    event = _event(ChangeKind.ELECT_LEADER, id_, topic, key, state.leader, state.leader_epoch, at_ms, reason)
     if lost is not None:
         event = replace(event, unclean=True, first=lost.first, end=lost.end, lost=lost.certain)
     return replace(event, isr=state.isr_ids)
@@ -35,7 +35,7 @@ def resigned(
 ) -> StateChangeEvent:
     """`broker` gave up the leadership of the epoch of `state`, and the `isr` znode has no leader."""
     id_ = f"resign-{_name(key)}-{state.leader_epoch}"
-    event = _event(Happening.RESIGN_LEADER, id_, topic, key, broker, state.leader_epoch, at_ms, reason)
+    event = _event(ChangeKind.RESIGN_LEADER, id_, topic, key, broker, state.leader_epoch, at_ms, reason)
     return replace(event, isr=state.isr_ids, left=left)
 
 
@@ -52,7 +52,7 @@ def isr_changed(
 ) -> StateChangeEvent:
     """The leader of `state` wrote this ISR; `version` is the version of the `isr` znode after the write."""
     id_ = f"isr-{_name(key)}-{state.leader_epoch}-{version}"
-    event = _event(Happening.CHANGE_ISR, id_, topic, key, state.leader, state.leader_epoch, at_ms, reason)
+    event = _event(ChangeKind.CHANGE_ISR, id_, topic, key, state.leader, state.leader_epoch, at_ms, reason)
     return replace(event, isr=state.isr_ids, left=left, joined=joined)
 
 
@@ -71,7 +71,7 @@ def truncated(
 ) -> StateChangeEvent:
     """The replica on `broker` cuts `first`..`end`; `refused`: it should, and does not (CORRECTNESS T11)."""
     id_ = f"truncate-{_name(key)}-{broker}-{epoch}-{first}-{end}"
-    event = _event(Happening.TRUNCATE, id_, topic, key, broker, epoch, at_ms, reason)
+    event = _event(ChangeKind.TRUNCATE, id_, topic, key, broker, epoch, at_ms, reason)
     state = RequestState.FAILED if refused else RequestState.COMPLETED
     return replace(event, state=state, first=first, end=end, lost=lost)
 
@@ -88,7 +88,7 @@ def stray_removed(
 ) -> StateChangeEvent:
     """`broker` found in this life a replica that is not assigned to it."""
     id_ = f"stray-{_name(key)}-{broker}-{life}"
-    return _event(Happening.DELETE_STRAY, id_, topic, key, broker, epoch, at_ms, reason)
+    return _event(ChangeKind.DELETE_STRAY, id_, topic, key, broker, epoch, at_ms, reason)
 
 
 def _name(key: PartitionKey) -> str:
@@ -96,7 +96,7 @@ def _name(key: PartitionKey) -> str:
 
 
 def _event(
-    command: Happening,
+    command: ChangeKind,
     id_: str,
     topic: str,
     key: PartitionKey,
@@ -114,6 +114,6 @@ def resignation(trail: Sequence[StateChangeEvent], epoch: LeaderEpoch) -> StateC
     """The resignation of the leader of this epoch, if the trail holds it. It does while the record has no
     leader, because no broker has written the record since."""
     for event in reversed(trail):
-        if event.command is Happening.RESIGN_LEADER and event.epoch == epoch:
+        if event.command is ChangeKind.RESIGN_LEADER and event.epoch == epoch:
             return event
     return None

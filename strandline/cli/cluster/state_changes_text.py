@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Final
 
-from strandline.vocabulary.state_changes import Command, Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChangeEvent
 
 CONTROLLER: Final = -1
 
@@ -27,23 +27,23 @@ def _what(event: StateChangeEvent) -> str:
     if isinstance(event.command, Command):
         return _step(event, event.command, name)
     match event.command:
-        case Happening.ELECT_LEADER:
+        case ChangeKind.ELECT_LEADER:
             how = "elected uncleanly, records may be lost," if event.unclean else "elected"
             return f"leader, broker {event.broker}, {how} for {name}{_isr(event)}"
-        case Happening.RESIGN_LEADER:
+        case ChangeKind.RESIGN_LEADER:
             return f"leader, broker {event.broker}, resigned from {name}{_isr(event)}"
-        case Happening.CHANGE_ISR:
+        case ChangeKind.CHANGE_ISR:
             changes = [f"{_ids(event.left)} left"] * bool(event.left)
             changes += [f"{_ids(event.joined)} joined"] * bool(event.joined)
             changed = f": {', '.join(changes)}" if changes else ""
             return f"leader, broker {event.broker}, changed the ISR of {name}{changed}{_isr(event)}"
-        case Happening.REASSIGN:
+        case ChangeKind.REASSIGN:
             return _reassignment(event, name)
-        case Happening.TRUNCATE:
+        case ChangeKind.TRUNCATE:
             did = "refused to cut" if event.state is RequestState.FAILED else "cut"
             lost = f", {event.lost} of these had been committed" if event.lost else ""
             return f"follower, broker {event.broker}, {did} {name} from {event.first} to {event.end}{lost}"
-        case Happening.DELETE_STRAY:
+        case ChangeKind.DELETE_STRAY:
             return f"broker {event.broker}, removed the stray replica of {name}"
 
 

@@ -18,7 +18,7 @@ from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.ports import SetData
 from strandline.vocabulary.metadata import IsrMember, LogCondition, LogStatement
-from strandline.vocabulary.state_changes import Happening
+from strandline.vocabulary.state_changes import ChangeKind
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import HOST, KEY, LIVE, NAME, settings, write
 from tests.broker.support.seat import ME, Seat, led_by, seated
@@ -75,7 +75,7 @@ async def test_the_only_member_leads_and_the_range_is_recorded(seat: Seat) -> No
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 6)
     assert (seat.record.isr_ids, seat.record.lossy_epoch, seat.record.statements) == ((ME,), 6, ())
-    (event,) = [e for e in seat.record.trail if e.command is Happening.ELECT_LEADER]
+    (event,) = [e for e in seat.record.trail if e.command is ChangeKind.ELECT_LEADER]
     assert (event.unclean, event.first, event.end, event.lost) == (True, 3, 5, 2)
     assert event.reason == (
         "no broker led, and all in-sync replicas are back, none is sure to have everything, and this log is "
@@ -147,7 +147,7 @@ async def test_an_operator_has_it_elected_by_a_notice(seat: Seat) -> None:
         await eventually(lambda: _no_notice(seat))
     await eventually(lambda: seat.leads_in() == 6)
     running.cancel()
-    (event,) = [e for e in seat.record.trail if e.command is Happening.ELECT_LEADER]
+    (event,) = [e for e in seat.record.trail if e.command is ChangeKind.ELECT_LEADER]
     assert event.reason.startswith("no broker led, and an operator asked for an unclean election; committed")
 
 

@@ -17,7 +17,7 @@ from strandline.errors import OffsetOutOfRange
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.metadata import NEVER_LED, IsrMember, PartitionState
 from strandline.vocabulary.replication import Push, Subscribe
-from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import (
     ASSIGNED,
@@ -61,7 +61,7 @@ def isr_event(epoch: int, version: int) -> StateChangeEvent:
     )
 
 
-def of(events: list[StateChangeEvent], happening: Happening) -> list[StateChangeEvent]:
+def of(events: list[StateChangeEvent], happening: ChangeKind) -> list[StateChangeEvent]:
     return [event for event in events if event.command is happening]
 
 
@@ -71,7 +71,7 @@ def of(events: list[StateChangeEvent], happening: Happening) -> list[StateChange
 async def won(seat: Seat, *, epoch: int = 6) -> StateChangeEvent:
     """The record of the election that broker 2 wins."""
     await eventually(lambda: seat.leads_in() == epoch)
-    (event,) = of(seat.recorder.events, Happening.ELECT_LEADER)
+    (event,) = of(seat.recorder.events, ChangeKind.ELECT_LEADER)
     assert (event.broker, event.epoch, event.isr) == (ME, epoch, seat.record.isr_ids)
     assert event.state is RequestState.COMPLETED
     return event
@@ -128,7 +128,7 @@ async def test_a_leadership_that_was_handed_over(seat: Seat, reason: str) -> Non
     seat.write(replace(nobody, trail=(given,)))
     seat.elector.vacant(seat.replica, handed_over=True)
     assert (await won(seat)).reason == f"handed over by broker 1: {reason}"
-    assert of(seat.recorder.events, Happening.RESIGN_LEADER) == [given]
+    assert of(seat.recorder.events, ChangeKind.RESIGN_LEADER) == [given]
 
 
 async def test_an_unclean_election(seat: Seat) -> None:
@@ -157,7 +157,7 @@ async def test_an_election_is_in_the_znode_by_the_write_that_made_it(seat: Seat)
     seat.elector.vacant(seat.replica)
     await taken.wait()
     (event,) = seat.record.trail
-    assert (event.command, event.epoch) == (Happening.ELECT_LEADER, 6)
+    assert (event.command, event.epoch) == (ChangeKind.ELECT_LEADER, 6)
     assert seat.recorder.events == []
     go_on.set()
     await eventually(lambda: seat.recorder.events[:1] == [event])
@@ -172,7 +172,7 @@ async def test_an_election_whose_reply_is_lost_is_recorded_if_it_took_place(
     seat.coordination.lose(applied=applied)
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 7)
-    elections = of(seat.recorder.events, Happening.ELECT_LEADER)
+    elections = of(seat.recorder.events, ChangeKind.ELECT_LEADER)
     assert [(event.epoch, event.reason) for event in elections] == (
         [(6, "broker 1 is gone"), (7, "its own claim was never exercised")]
         if applied
@@ -204,7 +204,7 @@ async def test_an_event_without_room_in_the_trail_is_named_in_the_log(
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 6)
     assert [event.id for event in seat.record.trail[:2]] == [found[3].id, found[4].id]
-    assert seat.record.trail[2].command is Happening.ELECT_LEADER
+    assert seat.record.trail[2].command is ChangeKind.ELECT_LEADER
     assert all(event.id in capsys.readouterr().out for event in found[:1])
 
 
@@ -351,7 +351,7 @@ async def test_a_truncation_is_reported_with_its_range() -> None:
     async with following(replica, 5) as followed:
         await _diverge(followed, 1, 4)
         (event,) = followed.recorded.events
-        assert (event.command, event.state) == (Happening.TRUNCATE, RequestState.COMPLETED)
+        assert (event.command, event.state) == (ChangeKind.TRUNCATE, RequestState.COMPLETED)
         assert (event.first, event.end, event.lost) == (2, 4, 0)
         assert (event.broker, event.epoch) == (SECOND, 5)
         assert event.reason == "the log of broker 1 went another way"

@@ -20,7 +20,7 @@ from strandline.errors import NotLeaderOrFollower
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Create, Delete, SetData
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Reassignment
-from strandline.vocabulary.state_changes import Command, Happening, RequestState, StateChange
+from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChange
 from tests.broker.support.replicas import ASSIGNED, KEY, LIVE, NAME, Led, leading, open_replica, subscribe
 from tests.simulation.znode_tree import ZnodeTree
 from tests.waiting import eventually
@@ -157,8 +157,8 @@ async def test_a_replica_that_continues_to_fetch_is_left_out_and_its_flow_ends()
         assert it.record.isr_ids == (1, 3)
         recorded = [(event.command, event.state, event.reason) for event in it.led.recorded.events]
         why = "broker 2 did not close within 0.05 s"
-        assert (Happening.CHANGE_ISR, RequestState.COMPLETED, why) in recorded
-        assert (Happening.REASSIGN, RequestState.COMPLETED, why) in recorded
+        assert (ChangeKind.CHANGE_ISR, RequestState.COMPLETED, why) in recorded
+        assert (ChangeKind.REASSIGN, RequestState.COMPLETED, why) in recorded
         assert it.queued(2) == [Command.CLOSE_REPLICA, Command.DELETE_REPLICA]
         for sub_id in (1, 2):
             _, pushes = await link.next_message()
@@ -178,9 +178,9 @@ async def test_the_events_are_in_the_znode_of_the_change() -> None:
         await eventually(lambda: it.led.handed_over == [3])
         recorded = [(event.id, event.command, event.state) for event in it.record.trail]
         assert recorded[-3:] == [
-            ("moves", Happening.REASSIGN, RequestState.REQUESTED),
-            ("moves", Happening.REASSIGN, RequestState.COMPLETED),
-            (f"resign-{KEY.topic_id}-0-5", Happening.RESIGN_LEADER, RequestState.COMPLETED),
+            ("moves", ChangeKind.REASSIGN, RequestState.REQUESTED),
+            ("moves", ChangeKind.REASSIGN, RequestState.COMPLETED),
+            (f"resign-{KEY.topic_id}-0-5", ChangeKind.RESIGN_LEADER, RequestState.COMPLETED),
         ]
         asked, done, resigned = it.record.trail[-3:]
         assert (asked.at_ms, asked.replicas, done.replicas, done.isr) == (12, (3, 2), (3, 2), (3, 2))
@@ -304,5 +304,5 @@ async def test_a_cancelled_reassignment_ends_as_superseded() -> None:
         await eventually(lambda: MOVING not in it.tree.nodes)
         assert it.queued(2) == [Command.START_REPLICA]  # and was never asked to close for what is over
         assert it.assigned == ASSIGNED
-        ended = next(e for e in reversed(it.record.trail) if e.command is Happening.REASSIGN)
+        ended = next(e for e in reversed(it.record.trail) if e.command is ChangeKind.REASSIGN)
         assert (ended.state, ended.reason, ended.replicas) == (RequestState.SUPERSEDED, "cancelled", ASSIGNED)

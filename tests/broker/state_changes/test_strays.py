@@ -13,7 +13,7 @@ from strandline.broker.replicas.epoch_source import raise_epoch
 from strandline.broker.state_changes.reconciler import Reconciler
 from strandline.ids import LeaderEpoch
 from strandline.ports import Delete
-from strandline.vocabulary.state_changes import Happening, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, StateChangeEvent
 from tests.broker.support.queue_desk import (
     CLOSE,
     COMPLETED,
@@ -42,7 +42,7 @@ async def compared(desk: Desk, *, cluster_id: str = CLUSTER) -> list[StateChange
     reconciler = Reconciler(seat.context, seat.receiver.executor)
     assigned = await reconciler.read_assignments()
     await reconciler.remove_strays(assigned, cluster_id, LIVE[ME].epoch)
-    return [event for event in seat.recorder.events if event.command is Happening.DELETE_STRAY]
+    return [event for event in seat.recorder.events if event.command is ChangeKind.DELETE_STRAY]
 
 
 async def test_what_is_assigned_is_no_stray(desk: Desk) -> None:

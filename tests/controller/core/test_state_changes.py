@@ -13,7 +13,7 @@ from strandline.errors import InvalidRequest
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.admin import StateChangesQuery
 from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, event_value
-from tests.integration.support.told_events import REQUESTED
+from tests.integration.support.made_up_events import REQUESTED
 
 EVENT = replace(REQUESTED, id="r", topic="orders")
 

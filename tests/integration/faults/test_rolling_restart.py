@@ -11,7 +11,7 @@ import pytest
 
 from strandline import Admin
 from strandline.adapters.zookeeper import znodes
-from strandline.vocabulary.state_changes import Happening
+from strandline.vocabulary.state_changes import ChangeKind
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
 from tests.integration.support.lives import judged
@@ -91,11 +91,11 @@ async def test_a_rolling_restart_costs_no_error_no_record_and_no_availability(ow
         recorded = [
             event
             async for event in admin.state_changes(topic=topic.name)
-            if event.command in (Happening.ELECT_LEADER, Happening.CHANGE_ISR)
+            if event.command in (ChangeKind.ELECT_LEADER, ChangeKind.CHANGE_ISR)
         ]
         drained = [b.endpoint.id for b in (await admin.describe_cluster()).brokers if b.drained]
     assert all(event.isr is not None and len(event.isr) >= bound for event in recorded)
-    reasons = Counter(event.reason for event in recorded if event.command is Happening.ELECT_LEADER)
+    reasons = Counter(event.reason for event in recorded if event.command is ChangeKind.ELECT_LEADER)
     assert any("drain" in reason for reason in reasons), reasons
 
     async def none_drained() -> bool:

@@ -9,21 +9,21 @@ from collections.abc import Callable
 import pytest
 
 from strandline import Producer
-from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 from tests.integration.faults.test_crash_points import POINTS
 from tests.integration.support.harness import Harness, Topic
-from tests.integration.support.state_changes import Witness, told, witness
+from tests.integration.support.state_changes import Witness, reading_events, witness
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
 
 def about(
-    topic: Topic, happening: Happening, *, broker: int | None = None, left: int | None = None
+    topic: Topic, kind: ChangeKind, *, broker: int | None = None, left: int | None = None
 ) -> Callable[[StateChangeEvent], bool]:
     def wanted(event: StateChangeEvent) -> bool:
         return (
-            (event.topic, event.command) == (topic.name, happening)
+            (event.topic, event.command) == (topic.name, kind)
             and broker in (None, event.broker)
             and (left is None or left in event.left)
         )
@@ -41,9 +41,9 @@ async def kill(harness: Harness, *brokers: int) -> None:
 # --- between the write and the record -----------------------------------------------------------------
 
 DYING = {
-    "election.after_claim": Happening.ELECT_LEADER,
-    "isr.after_write": Happening.CHANGE_ISR,
-    "handover.after_notice": Happening.RESIGN_LEADER,
+    "election.after_claim": ChangeKind.ELECT_LEADER,
+    "isr.after_write": ChangeKind.CHANGE_ISR,
+    "handover.after_notice": ChangeKind.RESIGN_LEADER,
 }
 
 
@@ -53,7 +53,7 @@ async def test_what_a_leader_did_last_is_recorded_by_the_next_one(harness: Harne
     """CORRECTNESS E7: the process that dies there has written it and recorded nothing; each epoch that there
     ever was has its election, and each event of a trail its record."""
     topic = await harness.create_topic([(1, 2, 3)])
-    async with witness(harness, topic.partitions) as seen, told(harness) as reader:
+    async with witness(harness, topic.partitions) as seen, reading_events(harness) as reader:
         await POINTS[point](harness, topic, point)
         await harness.heal()
         await topic.settled()
@@ -73,7 +73,7 @@ async def test_what_happened_before_all_died_at_once_is_recorded_when_they_are_b
         await kill(own, 1, 2)
         await own.heal()
         await topic.settled()
-        async with told(own) as reader:
+        async with reading_events(own) as reader:
             await reader.all_of(seen)
             reader.once()
 
@@ -83,8 +83,8 @@ async def test_what_happens_while_the_topic_takes_nothing_is_recorded_later(own:
     """CORRECTNESS E7: one broker is left and no controller, so `__state_changes` is short of min in-sync
     replicas; what that broker did is recorded by others, for it dies without having recorded it."""
     topic = await own.create_topic([(1, 2, 3), (2, 3, 1)])
-    async with told(own) as reader, witness(own, topic.partitions) as seen:
-        await reader.until(about(topic, Happening.ELECT_LEADER), count=2, what="the first elections")
+    async with reading_events(own) as reader, witness(own, topic.partitions) as seen:
+        await reader.until(about(topic, ChangeKind.ELECT_LEADER), count=2, what="the first elections")
         for controller in own.cluster.controller_ids:
             await own.cluster.stop_controller(controller)
         await kill(own, 2, 3)
@@ -101,7 +101,7 @@ async def test_what_happens_while_the_topic_takes_nothing_is_recorded_later(own:
         await topic.settled()
         await reader.all_of(seen)
         reader.once()
-        reasons = {e.reason for e in reader.events if e.command is Happening.ELECT_LEADER}
+        reasons = {e.reason for e in reader.events if e.command is ChangeKind.ELECT_LEADER}
         assert "broker 2 is gone" in reasons or "broker 2 does not answer" in reasons
 
 
@@ -120,7 +120,7 @@ async def test_an_unclean_election_reports_its_exact_loss(harness: Harness) -> N
     config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     topic = await harness.create_topic([(1, 2)], config)
     cluster = harness.cluster
-    async with told(harness) as reader:
+    async with reading_events(harness) as reader:
         await produce(topic, 3)
         await cluster.kill_broker(2)
         await topic.isr_is(1)
@@ -133,13 +133,13 @@ async def test_an_unclean_election_reports_its_exact_loss(harness: Harness) -> N
         await harness.heal()
         await topic.agreed()
         (election,) = await reader.until(
-            lambda e: about(topic, Happening.ELECT_LEADER)(e) and e.unclean, what="the unclean election"
+            lambda e: about(topic, ChangeKind.ELECT_LEADER)(e) and e.unclean, what="the unclean election"
         )
         assert (election.broker, election.epoch, election.isr) == (2, unclean.leader_epoch, (2,))
         assert election.reason.startswith(
             "handed over by broker 1: shutting down, and no replica in sync is alive; "
         )
-        (cut,) = await reader.until(about(topic, Happening.TRUNCATE), what="the cut")
+        (cut,) = await reader.until(about(topic, ChangeKind.TRUNCATE), what="the cut")
         assert (cut.broker, cut.state) == (1, RequestState.COMPLETED)
         assert (cut.first, cut.end, cut.lost) == (3, 8, 5)
         assert cut.epoch >= unclean.leader_epoch

@@ -14,11 +14,11 @@ import pytest
 
 from strandline import Admin, NewTopic
 from strandline.adapters.zookeeper import znodes
-from strandline.vocabulary.state_changes import ENDS, Command, Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ENDS, ChangeKind, Command, RequestState, StateChangeEvent
 from tests.conftest import ClusterFactory
 from tests.integration.faults.test_crash_points import POINTS
 from tests.integration.support.harness import Harness, Topic, watching
-from tests.integration.support.state_changes import Told, told
+from tests.integration.support.state_changes import EventReading, reading_events
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
@@ -46,7 +46,7 @@ def lives(events: Iterable[StateChangeEvent]) -> dict[str, list[StateChangeEvent
     return found
 
 
-async def each_ended_once(reader: Told) -> dict[str, list[StateChangeEvent]]:
+async def each_ended_once(reader: EventReading) -> dict[str, list[StateChangeEvent]]:
     """CORRECTNESS Q2: a request whose queue is empty has all its life in the topic, and one end."""
     await reader.to_the_end()
     found = lives(reader.events)
@@ -73,7 +73,7 @@ async def test_a_request_ends_once_even_if_its_broker_dies_at_any_step(harness: 
     await topic.settled()
     for broker in (1, 2, 3):
         await queue_is_empty(harness, broker)
-    async with told(harness) as reader:
+    async with reading_events(harness) as reader:
         found = await each_ended_once(reader)
     asked_while_dead = [
         life for life in found.values() if life[0].topic == topic.name and life[0].broker == 2
@@ -103,7 +103,7 @@ async def test_a_topic_deleted_and_made_anew_while_a_broker_was_away(harness: Ha
         await load.judge()
     assert len(folders(harness, 3, old.name)) == 1
     await queue_is_empty(harness, 3)
-    async with told(harness) as reader:
+    async with reading_events(harness) as reader:
         found = await each_ended_once(reader)
     (deletion,) = [
         life
@@ -130,9 +130,9 @@ async def test_a_replica_that_is_not_assigned_is_removed_at_start(harness: Harne
     assert not stranger.exists(), "before it serves"
     await topic.isr_is(1, 2, 3)
     assert topic.folder(3) == mine
-    async with told(harness) as reader:
+    async with reading_events(harness) as reader:
         (event,) = await reader.until(
-            lambda e: e.command is Happening.DELETE_STRAY and e.topic == "nobodys", what="it is told"
+            lambda e: e.command is ChangeKind.DELETE_STRAY and e.topic == "nobodys", what="it is told"
         )
     assert (event.broker, event.key.topic_id, event.state) == (3, topic_id, RequestState.COMPLETED)
 
@@ -156,7 +156,7 @@ async def test_hundreds_of_partitions_deleted_while_a_broker_was_away(
         await cluster.start_broker(3)
         assert not any(path.exists() for path in replicas), "drained before it serves"
         await queue_is_empty(harness, 3)
-        async with told(harness) as reader:
+        async with reading_events(harness) as reader:
             found = await each_ended_once(reader)
     deleted = [
         life[-1]

@@ -32,7 +32,7 @@ from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, parse_event
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS, Harness
-from tests.integration.support.told_events import Told, telling
+from tests.integration.support.made_up_events import MadeUpEvents, writing_events
 from tests.waiting import eventually
 
 STREAMS_MAX = 3
@@ -53,8 +53,8 @@ async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
 
 
 @pytest.fixture
-async def told(cluster: LocalCluster) -> AsyncIterator[Told]:
-    async with telling(cluster) as events:
+async def made_up(cluster: LocalCluster) -> AsyncIterator[MadeUpEvents]:
+    async with writing_events(cluster) as events:
         yield events
 
 
@@ -135,17 +135,17 @@ async def following(cluster: LocalCluster, **query: Any) -> AsyncIterator[Follow
 
 @pytest.mark.slow
 async def test_a_follower_of_the_stream_gets_each_step_once_in_order_though_controllers_die(
-    cluster: LocalCluster, told: Told
+    cluster: LocalCluster, made_up: MadeUpEvents
 ) -> None:
     """The next controller continues at the offsets that came with the last answer; one stops, one is
     killed."""
-    expected = told.put(50)
-    async with following(cluster, topic=told.topic) as follower:
+    expected = made_up.put(50)
+    async with following(cluster, topic=made_up.topic) as follower:
         await follower.has(50)
         for harm in (cluster.kill_controller, cluster.stop_controller):
             number = await active_controller(cluster)
             await harm(number)
-            expected += told.put(50)
+            expected += made_up.put(50)
             await follower.has(len(expected))
             await cluster.start_controller(number)
     assert follower.events == expected
@@ -153,7 +153,7 @@ async def test_a_follower_of_the_stream_gets_each_step_once_in_order_though_cont
 
 @pytest.mark.slow
 async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_die(
-    cluster: LocalCluster, told: Told
+    cluster: LocalCluster, made_up: MadeUpEvents
 ) -> None:
     """CORRECTNESS H8: only committed records are read, so no leader contradicts an earlier one."""
     transport = GrpcTransport()
@@ -168,24 +168,24 @@ async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_di
                 for record in await reader.read(0.1):
                     offsets.append(record.offset)
                     event = json.loads(record.value or b"")
-                    if event["topic"] == told.topic:
+                    if event["topic"] == made_up.topic:
                         found.append(event["id"])
                 return len(found) >= how_many
 
             await eventually(grown, deadline_s=40)
 
         for round_ in (1, 2):
-            told.put(1_000)
+            made_up.put(1_000)
             async with Admin(cluster.bootstrap) as admin:
                 (described,) = await admin.describe_topics([STATE_CHANGES_TOPIC])
             leader = described.partitions[0].leader
             await cluster.kill_broker(leader)
-            told.put(1_000)
-            await told.written()
+            made_up.put(1_000)
+            await made_up.written()
             await has(round_ * 2_000)
             await cluster.start_broker(leader)
     await transport.close()
-    assert found == [f"{told.topic}-{number}" for number in range(4_000)]
+    assert found == [f"{made_up.topic}-{number}" for number in range(4_000)]
     assert offsets == sorted(set(offsets))
 
 
@@ -222,49 +222,59 @@ async def test_the_changes_of_a_topic_can_be_watched_from_its_creation_to_the_lo
         assert str(int(first.broker)) in second.reason
 
 
-async def test_a_reading_without_follow_ends_with_what_is_there(cluster: LocalCluster, told: Told) -> None:
-    expected = told.put(20)
-    await told.written()
+async def test_a_reading_without_follow_ends_with_what_is_there(
+    cluster: LocalCluster, made_up: MadeUpEvents
+) -> None:
+    expected = made_up.put(20)
+    await made_up.written()
     async with Admin(cluster.bootstrap) as admin:
-        assert [event async for event in admin.state_changes(topic=told.topic)] == expected
+        assert [event async for event in admin.state_changes(topic=made_up.topic)] == expected
 
 
-async def test_a_step_that_was_written_twice_is_returned_once(cluster: LocalCluster, told: Told) -> None:
+async def test_a_step_that_was_written_twice_is_returned_once(
+    cluster: LocalCluster, made_up: MadeUpEvents
+) -> None:
     """A writer that cannot know whether a record is in the log writes it again: the first of one identity
     counts."""
-    (first,) = told.put(at_ms=1_000)
-    (other,) = told.put(at_ms=1_001)
-    told.put_again(first)
-    await told.written()
+    (first,) = made_up.put(at_ms=1_000)
+    (other,) = made_up.put(at_ms=1_001)
+    made_up.put_again(first)
+    await made_up.written()
     async with asked(cluster, await active_controller(cluster)) as ask:
-        answer = await read_all(await ask(topic=told.topic))
+        answer = await read_all(await ask(topic=made_up.topic))
     assert parsed(answer) == [first, other]
 
 
-async def test_what_is_no_state_change_is_passed_over(cluster: LocalCluster, told: Told) -> None:
-    (first,) = told.put()
+async def test_what_is_no_state_change_is_passed_over(
+    cluster: LocalCluster,
+    made_up: MadeUpEvents,
+) -> None:
+    (first,) = made_up.put()
     for value in (b"", b"\xff", b"[]", b"{}", b'{"id":1}', b"null"):
-        told.put_raw(value)
-    (last,) = told.put()
-    await told.written()
+        made_up.put_raw(value)
+    (last,) = made_up.put()
+    await made_up.written()
     async with asked(cluster, await active_controller(cluster)) as ask:
-        assert parsed(await read_all(await ask(topic=told.topic))) == [first, last]
+        assert parsed(await read_all(await ask(topic=made_up.topic))) == [first, last]
 
 
-async def test_filters(cluster: LocalCluster, told: Told) -> None:
+async def test_filters(
+    cluster: LocalCluster,
+    made_up: MadeUpEvents,
+) -> None:
     """By broker, by partition, by time: only matching events are returned."""
 
     def key(partition: int) -> PartitionKey:
         return PartitionKey(TopicId("cd" * 16), PartitionId(partition))
 
-    (one,) = told.put(broker=BrokerId(1), key=key(0), at_ms=1_000)
-    (two,) = told.put(broker=BrokerId(2), key=key(0), at_ms=2_000)
-    (three,) = told.put(broker=BrokerId(2), key=key(1), at_ms=3_000, state=RequestState.COMPLETED)
-    await told.written()
+    (one,) = made_up.put(broker=BrokerId(1), key=key(0), at_ms=1_000)
+    (two,) = made_up.put(broker=BrokerId(2), key=key(0), at_ms=2_000)
+    (three,) = made_up.put(broker=BrokerId(2), key=key(1), at_ms=3_000, state=RequestState.COMPLETED)
+    await made_up.written()
     async with Admin(cluster.bootstrap) as admin:
 
         async def found(**query: Any) -> set[str]:
-            return {event.id async for event in admin.state_changes(topic=told.topic, **query)}
+            return {event.id async for event in admin.state_changes(topic=made_up.topic, **query)}
 
         assert await found(brokers=[2]) == {two.id, three.id}
         assert await found(brokers=[1, 2]) == {one.id, two.id, three.id}
@@ -274,11 +284,13 @@ async def test_filters(cluster: LocalCluster, told: Told) -> None:
         assert await found(brokers=[9]) == set()
 
 
-async def test_since_begins_near_the_time_and_not_at_the_start(cluster: LocalCluster, told: Told) -> None:
+async def test_since_begins_near_the_time_and_not_at_the_start(
+    cluster: LocalCluster, made_up: MadeUpEvents
+) -> None:
     """The topic's time index is used: a reading of the last minutes does not cost the whole week."""
-    told.put(100, at_ms=1_000)
-    young = told.put(3, at_ms=4_000_000_000_000)
-    await told.written()
+    made_up.put(100, at_ms=1_000)
+    young = made_up.put(3, at_ms=4_000_000_000_000)
+    await made_up.written()
     transport = GrpcTransport()
     async with EventReader(
         cluster.bootstrap,
@@ -292,17 +304,19 @@ async def test_since_begins_near_the_time_and_not_at_the_start(cluster: LocalClu
     await transport.close()
     ids = [json.loads(record.value or b"")["id"] for record in records]
     assert ids[-3:] == [event.id for event in young]
-    assert f"{told.topic}-0" not in ids
+    assert f"{made_up.topic}-0" not in ids
 
 
-async def test_a_process_that_knows_the_offsets_continues_there(cluster: LocalCluster, told: Told) -> None:
-    before = told.put(5)
-    await told.written()
+async def test_a_process_that_knows_the_offsets_continues_there(
+    cluster: LocalCluster, made_up: MadeUpEvents
+) -> None:
+    before = made_up.put(5)
+    await made_up.written()
     async with asked(cluster, await active_controller(cluster)) as ask:
-        first = await read_all(await ask(topic=told.topic))
-        after = told.put(5)
-        await told.written()
-        second = await read_all(await ask(topic=told.topic, from_offsets=first.next_offsets))
+        first = await read_all(await ask(topic=made_up.topic))
+        after = made_up.put(5)
+        await made_up.written()
+        second = await read_all(await ask(topic=made_up.topic, from_offsets=first.next_offsets))
     assert parsed(first) == before
     assert parsed(second) == after
 
@@ -320,7 +334,7 @@ async def test_a_process_that_knows_the_offsets_continues_there(cluster: LocalCl
     ],
 )
 async def test_what_makes_no_sense_is_refused_with_its_value(
-    cluster: LocalCluster, told: Told, query: dict[str, Any], says: str
+    cluster: LocalCluster, made_up: MadeUpEvents, query: dict[str, Any], says: str
 ) -> None:
     async with asked(cluster, await active_controller(cluster)) as ask:
         with pytest.raises(InvalidRequest) as caught:
@@ -329,7 +343,7 @@ async def test_what_makes_no_sense_is_refused_with_its_value(
 
 
 async def test_an_offset_that_the_log_does_not_reach_is_an_error_and_not_a_wait(
-    cluster: LocalCluster, told: Told
+    cluster: LocalCluster, made_up: MadeUpEvents
 ) -> None:
     for follow in (False, True):
         async with asked(cluster, await active_controller(cluster)) as ask:
@@ -339,37 +353,40 @@ async def test_an_offset_that_the_log_does_not_reach_is_an_error_and_not_a_wait(
         assert str(10**12) in caught.value.message
 
 
-async def test_garbage_on_the_wire_affects_no_client(cluster: LocalCluster, told: Told) -> None:
-    (event,) = told.put()
-    await told.written()
+async def test_garbage_on_the_wire_affects_no_client(
+    cluster: LocalCluster,
+    made_up: MadeUpEvents,
+) -> None:
+    (event,) = made_up.put()
+    await made_up.written()
     number = await active_controller(cluster)
     async with grpc.aio.insecure_channel(cluster.controller_address(number)) as channel:
         raw: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(STATE_CHANGES.path)
         with pytest.raises(grpc.aio.AioRpcError):
             await raw(b"\xff\xff\xff\xff", timeout=10).read()
     async with asked(cluster, number) as ask:
-        assert parsed(await read_all(await ask(topic=told.topic))) == [event]
+        assert parsed(await read_all(await ask(topic=made_up.topic))) == [event]
 
 
 async def test_a_controller_that_waits_its_turn_names_the_active_one(
-    cluster: LocalCluster, told: Told
+    cluster: LocalCluster, made_up: MadeUpEvents
 ) -> None:
     number = await active_controller(cluster)
     (standby,) = [each for each in cluster.controller_ids if each != number]
     async with asked(cluster, standby) as ask:
         with pytest.raises(NotController) as caught:
-            await read_all(await ask(topic=told.topic))
+            await read_all(await ask(topic=made_up.topic))
     assert caught.value.leader is not None and caught.value.leader.broker_id == number
 
 
 async def test_a_stream_ends_with_not_controller_when_its_controller_stops(
-    cluster: LocalCluster, told: Told
+    cluster: LocalCluster, made_up: MadeUpEvents
 ) -> None:
     """At once, and not with the grace that requests get: the next controller waits for this one to go."""
     number = await active_controller(cluster)
     async with grpc.aio.insecure_channel(cluster.controller_address(number)) as channel:
         stub: admin_pb2_grpc.AdminAsyncStub = admin_pb2_grpc.AdminStub(channel)
-        request = admin_pb2.StateChangesRequest(topic=told.topic, partition=-1, follow=True)
+        request = admin_pb2.StateChangesRequest(topic=made_up.topic, partition=-1, follow=True)
         stream = stub.StateChanges(request)
         assert isinstance(await stream.read(), admin_pb2.StateChangesResponse)
         errors: list[StrandlineError | None] = []
@@ -381,20 +398,23 @@ async def test_a_stream_ends_with_not_controller_when_its_controller_stops(
     assert isinstance(errors[-1], NotController)
 
 
-async def test_the_number_of_streams_is_bounded(cluster: LocalCluster, told: Told) -> None:
+async def test_the_number_of_streams_is_bounded(
+    cluster: LocalCluster,
+    made_up: MadeUpEvents,
+) -> None:
     """`state_change_streams_max`; a stream that ends makes room."""
     async with asked(cluster, await active_controller(cluster)) as ask:
-        streams = [await ask(topic=told.topic, follow=True) for _ in range(STREAMS_MAX)]
+        streams = [await ask(topic=made_up.topic, follow=True) for _ in range(STREAMS_MAX)]
         for stream in streams:
             await stream.read()
         with pytest.raises(ThrottlingQuotaExceeded) as caught:
-            await read_all(await ask(topic=told.topic))
+            await read_all(await ask(topic=made_up.topic))
         assert caught.value.limit == STREAMS_MAX
         streams[0].close()
 
         async def room() -> bool:
             try:
-                await read_all(await ask(topic=told.topic))
+                await read_all(await ask(topic=made_up.topic))
             except ThrottlingQuotaExceeded:
                 return False
             return True

@@ -26,19 +26,19 @@ from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import (
     ENDS,
     LEGAL,
+    ChangeKind,
     Command,
-    Happening,
     RequestState,
     StateChangeEvent,
 )
 from tests.integration.support.harness import Harness, watching
-from tests.integration.support.state_changes import told
+from tests.integration.support.state_changes import reading_events
 from tests.waiting import eventually
 
 SETTLE_S_MAX = 60.0
 SHOWN = 20
 
-_FACTS = frozenset({*Command, Happening.ELECT_LEADER, Happening.RESIGN_LEADER, Happening.CHANGE_ISR})
+_FACTS = frozenset({*Command, ChangeKind.ELECT_LEADER, ChangeKind.RESIGN_LEADER, ChangeKind.CHANGE_ISR})
 """Commands of which all records of one identity are equal: one compare-and-set decided their content."""
 
 
@@ -193,7 +193,7 @@ def moves_without_an_end(events: Iterable[StateChangeEvent], present: Collection
     over = {partition.key for partition in present if not partition.moving}
     states: defaultdict[str, set[RequestState]] = defaultdict(set)
     for event in events:
-        if event.command is Happening.REASSIGN and event.key in over:
+        if event.command is ChangeKind.REASSIGN and event.key in over:
             states[event.id].add(event.state)
     return [
         f"reassignment {request} has no end, or more than one: {sorted(state.value for state in told_states)}"
@@ -255,7 +255,7 @@ async def judge(harness: Harness, *, deadline_s: float = SETTLE_S_MAX) -> Story:
         found = faults(story)
         return not found
 
-    async with told(harness) as reader:
+    async with reading_events(harness) as reader:
         try:
             await eventually(sound, deadline_s=deadline_s)
         except AssertionError:

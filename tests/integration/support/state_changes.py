@@ -9,7 +9,7 @@ from strandline import Admin, Consumer
 from strandline.adapters.zookeeper import znodes
 from strandline.ids import STATE_CHANGES_TOPIC, TopicPartition
 from strandline.ports import ConnectionLost, NoNode
-from strandline.vocabulary.state_changes import Happening, StateChangeEvent, parse_event
+from strandline.vocabulary.state_changes import ChangeKind, StateChangeEvent, parse_event
 from tests.integration.support.harness import Harness
 from tests.waiting import eventually, looking
 
@@ -17,7 +17,7 @@ READ_S_MAX = 30.0
 RECORDS = TopicPartition(STATE_CHANGES_TOPIC, 0)
 
 
-class Told:
+class EventReading:
     """A reader of the whole topic: the first record of each identity counts, as for every reader."""
 
     def __init__(self, consumer: Consumer) -> None:
@@ -70,11 +70,11 @@ class Told:
             elected = {
                 (TopicPartition(event.topic, event.key.partition), event.epoch)
                 for event in self.events
-                if event.command is Happening.ELECT_LEADER
+                if event.command is ChangeKind.ELECT_LEADER
             }
-            told = [self._seen.get(identity) for identity in seen.trails]
+            before = [self._seen.get(identity) for identity in seen.trails]
             return seen.leaders.keys() - elected, [
-                event for event, found in zip(seen.trails.values(), told, strict=True) if found != event
+                event for event, found in zip(seen.trails.values(), before, strict=True) if found != event
             ]
 
         async def nothing() -> bool:
@@ -88,14 +88,18 @@ class Told:
     def once(self) -> None:
         """No epoch has two elections, and repeated events of a trail are equal."""
         for event in self.again:
-            if event.command in (Happening.ELECT_LEADER, Happening.RESIGN_LEADER, Happening.CHANGE_ISR):
+            if event.command in (
+                ChangeKind.ELECT_LEADER,
+                ChangeKind.RESIGN_LEADER,
+                ChangeKind.CHANGE_ISR,
+            ):
                 assert event == self._seen[event.identity]
-        elections = [e for e in self.events if e.command is Happening.ELECT_LEADER]
+        elections = [e for e in self.events if e.command is ChangeKind.ELECT_LEADER]
         assert len({(e.key, e.epoch) for e in elections}) == len(elections)
 
 
 @asynccontextmanager
-async def told(harness: Harness) -> AsyncIterator[Told]:
+async def reading_events(harness: Harness) -> AsyncIterator[EventReading]:
     """Reads from the beginning; waits for the topic."""
     cluster = harness.cluster
 
@@ -106,7 +110,7 @@ async def told(harness: Harness) -> AsyncIterator[Told]:
     await eventually(there, deadline_s=READ_S_MAX, what="__state_changes is there")
     async with Consumer(cluster.bootstrap, offset_reset="earliest") as consumer:
         consumer.assign([RECORDS])
-        yield Told(consumer)
+        yield EventReading(consumer)
 
 
 class Witness:

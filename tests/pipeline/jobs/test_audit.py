@@ -17,7 +17,7 @@ from strandline.auditing.history import History, InvalidHistory
 from strandline.pipeline.jobs.audit import findings, found
 from strandline.pipeline.jobs.history_events import read_events
 from tests.conftest import SPARK_TIME
-from tests.strandline.auditing.stories import Story, harm, sound
+from tests.strandline.auditing.generated_runs import Story, harm, sound
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

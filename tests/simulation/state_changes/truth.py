@@ -14,8 +14,8 @@ from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionKey
 from strandline.ports import Check, Create, Delete, Operation, SetData
 from strandline.vocabulary.state_changes import (
     ENDS,
+    ChangeKind,
     End,
-    Happening,
     RequestState,
     StateChange,
     StateChangeEvent,
@@ -180,7 +180,7 @@ class Truth:
     def recorded(self, events: Sequence[StateChangeEvent]) -> None:
         for event in events:
             self.record.append(event)
-            if isinstance(event.command, Happening):
+            if isinstance(event.command, ChangeKind):
                 continue
             self._recorded[event.id].add(event.state)
             if event.state in ENDS:

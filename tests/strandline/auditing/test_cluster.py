@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strandline.auditing.checks import FELL, LEADERSHIP
 from strandline.auditing.cluster import NOBODY, Observation, findings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 
 KEY = PartitionKey(TopicId("5f0c"), PartitionId(1))
 Seen = list[Observation]
@@ -26,7 +26,7 @@ def seen(at_ms: int, leader: int, epoch: int, watermark: int | None, *isr: int) 
 def elected(broker: int, epoch: int) -> StateChangeEvent:
     return StateChangeEvent(
         f"elect-5f0c-1-{epoch}",
-        Happening.ELECT_LEADER,
+        ChangeKind.ELECT_LEADER,
         RequestState.COMPLETED,
         "orders",
         KEY,

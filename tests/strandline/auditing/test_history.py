@@ -21,7 +21,7 @@ from strandline.auditing.history import (
     parse,
     read,
 )
-from tests.strandline.auditing.stories import harm, line, sound
+from tests.strandline.auditing.generated_runs import harm, line, sound
 
 LINE: dict[str, Any] = {"seq": 3, "at": 1, "monotonic_ms": 0.5, "topic": "t"}
 

@@ -11,7 +11,7 @@ import pytest
 from strandline.auditing.checks import LEADERSHIP
 from strandline.auditing.leader_epochs import findings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 
 KEY = PartitionKey(TopicId("5f0c"), PartitionId(1))
 Story = list[StateChangeEvent]
@@ -21,7 +21,7 @@ def brokers(*ids: int) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, ids))
 
 
-def event(id: str, what: Happening, broker: int, epoch: int, *isr: int) -> StateChangeEvent:
+def event(id: str, what: ChangeKind, broker: int, epoch: int, *isr: int) -> StateChangeEvent:
     who, when = BrokerId(broker), LeaderEpoch(epoch)
     return StateChangeEvent(id, what, RequestState.COMPLETED, "t", KEY, who, when, 0, isr=brokers(*isr))
 
@@ -29,12 +29,12 @@ def event(id: str, what: Happening, broker: int, epoch: int, *isr: int) -> State
 def sound() -> Story:
     """Broker 1 leads, loses broker 3, gives up; broker 2 leads, without broker 1, and has it back."""
     return [
-        event("elect-1", Happening.ELECT_LEADER, 1, 1, 1, 2, 3),
-        replace(event("isr-1-7", Happening.CHANGE_ISR, 1, 1, 1, 2), left=brokers(3)),
-        event("resign-1", Happening.RESIGN_LEADER, 1, 1, 1, 2),
-        event("elect-4", Happening.ELECT_LEADER, 2, 4, 2),
-        replace(event("isr-4-10", Happening.CHANGE_ISR, 2, 4, 2, 1, 3), joined=brokers(3)),
-        replace(event("isr-4-9", Happening.CHANGE_ISR, 2, 4, 2, 1), joined=brokers(1)),
+        event("elect-1", ChangeKind.ELECT_LEADER, 1, 1, 1, 2, 3),
+        replace(event("isr-1-7", ChangeKind.CHANGE_ISR, 1, 1, 1, 2), left=brokers(3)),
+        event("resign-1", ChangeKind.RESIGN_LEADER, 1, 1, 1, 2),
+        event("elect-4", ChangeKind.ELECT_LEADER, 2, 4, 2),
+        replace(event("isr-4-10", ChangeKind.CHANGE_ISR, 2, 4, 2, 1, 3), joined=brokers(3)),
+        replace(event("isr-4-9", ChangeKind.CHANGE_ISR, 2, 4, 2, 1), joined=brokers(1)),
     ]
 
 
@@ -72,5 +72,5 @@ def test_each_fault_is_found(doctor: Callable[[Story], object], said: str) -> No
 
 def test_an_unclean_election_may_take_any_replica() -> None:
     story = sound()
-    story[3:] = [replace(event("elect-4", Happening.ELECT_LEADER, 3, 4, 3), unclean=True)]
+    story[3:] = [replace(event("elect-4", ChangeKind.ELECT_LEADER, 3, 4, 3), unclean=True)]
     assert findings(story) == []

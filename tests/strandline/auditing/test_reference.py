@@ -24,7 +24,7 @@ from strandline.auditing.history import (
 )
 from strandline.auditing.reference import Logged, Span, findings
 from strandline.errors import Outcome
-from tests.strandline.auditing.stories import Story, sound
+from tests.strandline.auditing.generated_runs import Story, sound
 
 TOPIC = "orders"
 

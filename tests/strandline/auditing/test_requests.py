@@ -7,14 +7,14 @@ from dataclasses import replace
 from strandline.auditing.checks import REQUESTS
 from strandline.auditing.requests import findings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.vocabulary.state_changes import Command, Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChangeEvent
 
 KEY = PartitionKey(TopicId("5f0c"), PartitionId(0))
 SETTLED_MS = 1_000
 
 
 def step(
-    id: str, state: RequestState, command: Command | Happening = Command.START_REPLICA, at_ms: int = 10
+    id: str, state: RequestState, command: Command | ChangeKind = Command.START_REPLICA, at_ms: int = 10
 ) -> StateChangeEvent:
     return StateChangeEvent(
         id, command, state, "orders", KEY, BrokerId(2), LeaderEpoch(1), at_ms, requester=BrokerId(-1)
@@ -31,9 +31,9 @@ WHOLE = [
     *life("a", REQUESTED, RECEIVED, COMPLETED),
     *life("b", REQUESTED, REQUESTED, SUPERSEDED, SUPERSEDED),  # recorded twice by writers that could not know
     *life("c", REQUESTED, RECEIVED, FAILED),
-    step("d", REQUESTED, Happening.REASSIGN),
-    step("d", COMPLETED, Happening.REASSIGN),
-    step("e", COMPLETED, Happening.ELECT_LEADER),
+    step("d", REQUESTED, ChangeKind.REASSIGN),
+    step("d", COMPLETED, ChangeKind.REASSIGN),
+    step("e", COMPLETED, ChangeKind.ELECT_LEADER),
 ]
 
 
@@ -54,7 +54,7 @@ def test_a_request_that_never_ended_is_found_once_all_has_settled() -> None:
 
 
 def test_a_reassignment_that_never_ended_is_found_too() -> None:
-    (found,) = findings([step("r", REQUESTED, Happening.REASSIGN)], settled_ms=SETTLED_MS)
+    (found,) = findings([step("r", REQUESTED, ChangeKind.REASSIGN)], settled_ms=SETTLED_MS)
     assert found.detail.startswith("reassign-replicas r")
 
 

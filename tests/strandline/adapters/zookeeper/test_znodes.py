@@ -9,11 +9,11 @@ import pytest
 from strandline.adapters.zookeeper.znodes import dump_isr, load_isr
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.metadata import IsrMember, PartitionState
-from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 
 EVENT = StateChangeEvent(
     id="isr-1",
-    command=Happening.CHANGE_ISR,
+    command=ChangeKind.CHANGE_ISR,
     state=RequestState.COMPLETED,
     topic="orders",
     key=PartitionKey(TopicId("a" * 32), PartitionId(3)),

@@ -14,7 +14,7 @@ import pytest
 
 from strandline.local.cluster import LocalCluster
 from strandline.vocabulary.state_changes import dump_event
-from tests.integration.support.told_events import Told, telling
+from tests.integration.support.made_up_events import MadeUpEvents, writing_events
 from tests.strandline.cli.support.cli_process import start
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
@@ -30,39 +30,49 @@ def shell(cluster: LocalCluster) -> Shell:
 
 
 @pytest.fixture
-async def told(cluster: LocalCluster) -> AsyncIterator[Told]:
-    async with telling(cluster) as events:
+async def made_up(cluster: LocalCluster) -> AsyncIterator[MadeUpEvents]:
+    async with writing_events(cluster) as events:
         yield events
 
 
-async def test_as_json_a_line_is_the_record(shell: Shell, told: Told) -> None:
+async def test_as_json_a_line_is_the_record(shell: Shell, made_up: MadeUpEvents) -> None:
     """The record's own fields, in its order: what a consumer of the topic sees."""
-    events = told.put(3, reason="für Münster")
-    await told.written()
-    ended = await shell("state-changes", "--topic", told.topic, "-o", "json")
+    events = made_up.put(3, reason="für Münster")
+    await made_up.written()
+    ended = await shell("state-changes", "--topic", made_up.topic, "-o", "json")
     assert ended.status == 0, ended.err
     assert ended.objects == [dump_event(event) for event in events]
-    assert ended.out.splitlines()[0].startswith(b'{"version": 1, "id": "told-')
+    assert ended.out.splitlines()[0].startswith(b'{"version": 1, "id": "made_up-')
 
 
-async def test_for_people_a_line_is_a_step_and_filters_hold(shell: Shell, told: Told) -> None:
+async def test_for_people_a_line_is_a_step_and_filters_hold(shell: Shell, made_up: MadeUpEvents) -> None:
     """Seed 002's list."""
     early = int(datetime(2026, 11, 20, 10, 31, tzinfo=UTC).timestamp() * 1000)
-    told.put(at_ms=early)
-    told.put(at_ms=early + 60_000)
-    await told.written()
-    arguments = ["state-changes", "--topic", told.topic, "--partition", "0", "--broker", "1", "--broker", "7"]
+    made_up.put(at_ms=early)
+    made_up.put(at_ms=early + 60_000)
+    await made_up.written()
+    arguments = [
+        "state-changes",
+        "--topic",
+        made_up.topic,
+        "--partition",
+        "0",
+        "--broker",
+        "1",
+        "--broker",
+        "7",
+    ]
     ended = await shell(*arguments)
     assert ended.status == 0, ended.err
     lines = ended.out.decode().splitlines()
-    step = rf"leader, broker 2, requested start-replica of {told.topic}-0 to broker 1, at epoch 10"
+    step = rf"leader, broker 2, requested start-replica of {made_up.topic}-0 to broker 1, at epoch 10"
     assert len(lines) == 2
     assert all(re.fullmatch(rf"2026-11-2\d \d\d:\d\d:\d\d\.000  {step}", line) for line in lines), lines
     later = await shell(*arguments, "--since", "2026-11-20T10:31:30+00:00")
     assert later.out.decode().splitlines() == lines[1:]
-    nobody = await shell("state-changes", "--topic", told.topic, "--broker", "7")
+    nobody = await shell("state-changes", "--topic", made_up.topic, "--broker", "7")
     assert (nobody.status, nobody.out) == (0, b"")
-    assert f"topic '{told.topic}' does not exist; broker 7 is not known, known are 1, 2, 3" in nobody.err
+    assert f"topic '{made_up.topic}' does not exist; broker 7 is not known, known are 1, 2, 3" in nobody.err
 
 
 async def test_of_a_partition_that_is_not_there_it_says_so(shell: Shell) -> None:
@@ -72,16 +82,18 @@ async def test_of_a_partition_that_is_not_there_it_says_so(shell: Shell) -> None
     assert "short has partitions 0 to 1, there is no 7" in ended.err
 
 
-async def test_following_shows_each_line_at_once_and_ends_quietly(shell: Shell, told: Told) -> None:
+async def test_following_shows_each_line_at_once_and_ends_quietly(
+    shell: Shell, made_up: MadeUpEvents
+) -> None:
     """Through a pipe too; Ctrl-C is how it is meant to end."""
     process = await start(
-        "state-changes", "--topic", told.topic, "--follow", "-o", "json", **shell.environment
+        "state-changes", "--topic", made_up.topic, "--follow", "-o", "json", **shell.environment
     )
     assert process.stdout is not None
     try:
         async with asyncio.timeout(FOLLOWED_S_MAX):
             for _ in range(3):
-                (event,) = told.put()
+                (event,) = made_up.put()
                 line: dict[str, Any] = json.loads(await process.stdout.readline())
                 assert line == dump_event(event)
         process.send_signal(signal.SIGINT)
@@ -94,17 +106,17 @@ async def test_following_shows_each_line_at_once_and_ends_quietly(shell: Shell, 
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
-async def test_a_reader_that_goes_away_ends_it(shell: Shell, told: Told) -> None:
+async def test_a_reader_that_goes_away_ends_it(shell: Shell, made_up: MadeUpEvents) -> None:
     """`| head`: status 1 and not a word, as the other commands."""
-    process = await start("state-changes", "--topic", told.topic, "--follow", **shell.environment)
+    process = await start("state-changes", "--topic", made_up.topic, "--follow", **shell.environment)
     assert process.stdout is not None
-    told.put()
+    made_up.put()
     async with asyncio.timeout(FOLLOWED_S_MAX):
         await process.stdout.readline()
         process.stdout._transport.close()  # type: ignore[attr-defined]  # what closes the pipe's other end
 
         async def ended() -> bool:
-            told.put()
+            made_up.put()
             return process.returncode is not None
 
         await eventually(ended, deadline_s=FOLLOWED_S_MAX)

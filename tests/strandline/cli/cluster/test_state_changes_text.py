@@ -9,7 +9,7 @@ import pytest
 
 from strandline.cli.cluster.state_changes_text import line_of
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.vocabulary.state_changes import Command, Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChangeEvent
 
 DAY = date(2026, 11, 20)
 AT = int(datetime(2026, 11, 20, 10, 31, 2, 123_000).timestamp() * 1000)
@@ -65,21 +65,21 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
             "disk is full",
         ),
         (
-            replace(HAPPENED, command=Happening.ELECT_LEADER, isr=ids(1, 2), reason="broker 0 is gone"),
+            replace(HAPPENED, command=ChangeKind.ELECT_LEADER, isr=ids(1, 2), reason="broker 0 is gone"),
             "leader, broker 1, elected for orders-1, ISR 1,2, at epoch 10: broker 0 is gone",
         ),
         (
-            replace(HAPPENED, command=Happening.ELECT_LEADER, isr=ids(1), unclean=True),
+            replace(HAPPENED, command=ChangeKind.ELECT_LEADER, isr=ids(1), unclean=True),
             "leader, broker 1, elected uncleanly, records may be lost, for orders-1, ISR 1, at epoch 10",
         ),
         (
-            replace(HAPPENED, command=Happening.RESIGN_LEADER, isr=ids(1, 2), reason="shutting down"),
+            replace(HAPPENED, command=ChangeKind.RESIGN_LEADER, isr=ids(1, 2), reason="shutting down"),
             "leader, broker 1, resigned from orders-1, ISR 1,2, at epoch 10: shutting down",
         ),
         (
             replace(
                 HAPPENED,
-                command=Happening.CHANGE_ISR,
+                command=ChangeKind.CHANGE_ISR,
                 isr=ids(1, 3),
                 left=ids(2),
                 joined=ids(3),
@@ -90,7 +90,7 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
         (
             replace(
                 HAPPENED,
-                command=Happening.REASSIGN,
+                command=ChangeKind.REASSIGN,
                 state=RequestState.REQUESTED,
                 requester=BrokerId(-1),
                 replicas=ids(4, 5),
@@ -98,13 +98,13 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
             "controller, requested reassignment of orders-1 to 4,5, at epoch 10",
         ),
         (
-            replace(HAPPENED, command=Happening.REASSIGN, replicas=ids(4, 5), isr=ids(5, 4)),
+            replace(HAPPENED, command=ChangeKind.REASSIGN, replicas=ids(4, 5), isr=ids(5, 4)),
             "leader, broker 1, completed reassignment of orders-1 to 4,5, ISR 5,4, at epoch 10",
         ),
         (
             replace(
                 HAPPENED,
-                command=Happening.REASSIGN,
+                command=ChangeKind.REASSIGN,
                 state=RequestState.SUPERSEDED,
                 replicas=ids(1, 2),
                 reason="cancelled",
@@ -113,23 +113,23 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
             "cancelled",
         ),
         (
-            replace(HAPPENED, command=Happening.TRUNCATE, first=10, end=15, lost=0),
+            replace(HAPPENED, command=ChangeKind.TRUNCATE, first=10, end=15, lost=0),
             "follower, broker 1, cut orders-1 from 10 to 15, at epoch 10",
         ),
         (
-            replace(HAPPENED, command=Happening.TRUNCATE, first=10, end=15, lost=5, reason="unclean"),
+            replace(HAPPENED, command=ChangeKind.TRUNCATE, first=10, end=15, lost=5, reason="unclean"),
             "follower, broker 1, cut orders-1 from 10 to 15, 5 of these had been committed, at epoch 10: "
             "unclean",
         ),
         (
             replace(
-                HAPPENED, command=Happening.TRUNCATE, state=RequestState.FAILED, first=10, end=15, lost=5
+                HAPPENED, command=ChangeKind.TRUNCATE, state=RequestState.FAILED, first=10, end=15, lost=5
             ),
             "follower, broker 1, refused to cut orders-1 from 10 to 15, 5 of these had been committed, "
             "at epoch 10",
         ),
         (
-            replace(HAPPENED, command=Happening.DELETE_STRAY, reason="no assignment names it"),
+            replace(HAPPENED, command=ChangeKind.DELETE_STRAY, reason="no assignment names it"),
             "broker 1, removed the stray replica of orders-1, at epoch 10: no assignment names it",
         ),
     ],

@@ -27,7 +27,7 @@ from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 from strandline.vocabulary.log import MetadataAnswer
 from strandline.vocabulary.metadata import ClusterMetadata
 from strandline.vocabulary.state_changes import StateChangeEvent, event_value
-from tests.integration.support.told_events import REQUESTED
+from tests.integration.support.made_up_events import REQUESTED
 from tests.strandline.client.network import FastClock, endpoint, memory_host
 
 Answer = StateChangesAnswer | StrandlineError

@@ -44,7 +44,7 @@ REQUESTED = StateChangeEvent(
 )
 
 
-class Told:
+class MadeUpEvents:
     """Writes events, numbered from 0, of a topic of its own."""
 
     def __init__(self, writer: EventWriter) -> None:
@@ -75,7 +75,7 @@ class Told:
 
 
 @asynccontextmanager
-async def telling(cluster: LocalCluster) -> AsyncIterator[Told]:
+async def writing_events(cluster: LocalCluster) -> AsyncIterator[MadeUpEvents]:
     """The topic is made by the brokers, once something has happened."""
     async with Admin(cluster.bootstrap) as admin:
         await admin.create_topic(f"happens-{next(_numbers)}", 1, 3)
@@ -96,4 +96,4 @@ async def telling(cluster: LocalCluster) -> AsyncIterator[Told]:
         transport=await member_transport(cluster),
         clock=SystemClock(),
     ) as writer:
-        yield Told(writer)
+        yield MadeUpEvents(writer)
