@@ -12,6 +12,7 @@ from strandline.adapters.codecs.admin import CREATE_TOPICS
 from strandline.adapters.codecs.log import METADATA
 from strandline.errors import (
     BrokerNotAvailable,
+    NotController,
     RequestTimedOut,
     StrandlineError,
     TopicAlreadyExists,
@@ -34,6 +35,8 @@ class Cluster:
     def __init__(self) -> None:
         self.topics: dict[str, tuple[TopicId, int]] = {}
         self.exists: dict[str, TopicId] = {}
+        self.refusals = 0
+        """Requests that the controller still refuses, since it is not the active one."""
         self.looks = 0
         self.on_look: Callable[[], None] = lambda: None
 
@@ -47,7 +50,7 @@ class Cluster:
         else:
             assert method.path == CREATE_TOPICS.path and address == CONTROLLER.address
             assert isinstance(request, CreateTopics)
-            answer = [self._created(new.name, request) for new in request.topics]
+            answer = tuple(self._created(new.name, request) for new in request.topics)
         return answer  # type: ignore[no-any-return]  # the method's own
 
     def _metadata(self, query: MetadataQuery) -> MetadataAnswer:
@@ -60,6 +63,9 @@ class Cluster:
 
     def _created(self, name: str, request: CreateTopics) -> TopicResult:
         error: StrandlineError | None = None
+        if self.refusals:
+            self.refusals -= 1
+            return TopicResult(name, NotController("no controller is active"), "")
         if request.validate_only:
             self.looks += 1
             self.on_look()
@@ -80,6 +86,15 @@ class Cluster:
 
 def admin_of(cluster: Cluster, clock: FastClock) -> Admin:
     return Admin("broker1:9092", host=memory_host(cluster, clock))
+
+
+async def test_a_controller_that_is_not_active_is_asked_again() -> None:
+    """It did nothing, so the request may be repeated; another takes over meanwhile."""
+    cluster, clock = Cluster(), FastClock()
+    cluster.refusals = 2
+    async with admin_of(cluster, clock) as admin:
+        assert await admin.create_topic("t", wait=False) == OURS
+    assert not cluster.refusals
 
 
 @pytest.mark.parametrize("created_again", [False, True])
