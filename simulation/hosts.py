@@ -132,7 +132,7 @@ class SimulatedProcess:
         self._loop.start(self.life, service(self.host)).add_done_callback(self._returned, context=WORLD)
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run a coroutine within the process, whatever else it runs."""
+        """Run a coroutine within the process, beside its service."""
         return self._loop.start(self.life, work)
 
     def _returned(self, task: asyncio.Task[None]) -> None:

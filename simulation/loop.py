@@ -364,7 +364,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return False
 
     def close(self) -> None:
-        """Delete what is pending. Coroutines of dead and living processes are closed in their order; whatever
+        """Delete what is pending. Coroutines of dead and living processes are closed in their order; what
         they do meanwhile has no effect."""
         if self._closed:
             return
