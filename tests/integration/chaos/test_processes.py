@@ -36,6 +36,8 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Loc
 async def world(cluster: LocalCluster) -> AsyncIterator[World]:
     """One whose members all serve, before and after."""
     world = ProcessWorld(cluster)
+    # A registration of a broker's earlier life may still be there: the processes themselves have to serve.
+    await cluster.wait_serving()
     assert await settling.until_settled(world) == ""
     yield world
     for member in world.members:
