@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from strandline.client import arguments
 from strandline.errors import InvalidRequest, MessageTooLarge
 from strandline.producer.core.batch import RECORD_OVERHEAD_MAX, VALUE_OVERHEAD_MAX
-from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack, pack_values
+from strandline.records import HEADER_BYTES, Codec, Headers, PackedRecords, RecordFields, pack, pack_values
 
 
 def too_large(what: str, limit: int) -> MessageTooLarge:
@@ -22,6 +23,23 @@ def not_bytes(what: str, given: object) -> TypeError:
     return TypeError(f"a record's {what} is bytes or None, not {type(given).__name__}")
 
 
+def check_headers(headers: Headers) -> None:
+    """Raises TypeError unless `headers` are pairs of a str, and bytes or None.
+
+    The sender encodes headers later, for many callers at once, and could not name the culprit.
+    """
+    for name, content in headers:
+        if not isinstance(name, str):
+            raise TypeError(f"a header's name is a str, not {type(name).__name__}")
+        if not isinstance(content, bytes | None):
+            raise not_bytes(f"header {name!r}", content)
+
+
+def timestamp_of(given: object) -> int:
+    """A timestamp in milliseconds since the Unix epoch; -1: none. Raises InvalidRequest."""
+    return arguments.whole("timestamp", given, -1, arguments.INT64_MAX)
+
+
 def one_batch(records: Sequence[RecordFields], *, bytes_max: int, codec: Codec) -> PackedRecords:
     """Pack all records into one batch, uncompressed if compression makes it too large.
 
@@ -29,11 +47,13 @@ def one_batch(records: Sequence[RecordFields], *, bytes_max: int, codec: Codec) 
     """
     if not records:
         raise InvalidRequest("records = []: give at least one, a batch is never empty")
-    for key, value, _, _ in records:
+    for key, value, headers, timestamp_ms in records:
         if not isinstance(key, bytes | None):
             raise not_bytes("key", key)
         if not isinstance(value, bytes | None):
             raise not_bytes("value", value)
+        check_headers(headers)
+        timestamp_of(timestamp_ms)
     packed = pack(records, codec=codec)
     if packed.size > bytes_max and codec is not Codec.NONE:
         packed = pack(records)

@@ -18,7 +18,7 @@ from strandline.config import ProducerSettings, load
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.host import Host
 from strandline.ids import NO_BROKER, TopicPartition
-from strandline.producer.bulk import Pieces, not_bytes, one_batch, too_large
+from strandline.producer.bulk import Pieces, check_headers, not_bytes, one_batch, timestamp_of, too_large
 from strandline.producer.core.accumulator import (
     Accumulator,
     Acknowledged,
@@ -154,7 +154,7 @@ class Producer(Client[ProducerSettings]):
         Without `partition` the key decides (murmur2, as in Kafka's clients), and without a key the
         partitions take turns, batch by batch. Waits while `buffer_bytes` are in flight or waiting, and for
         the metadata of a topic that is new to this producer. Raises UnknownTopicOrPartition,
-        BrokerNotAvailable, MessageTooLarge, TypeError.
+        BrokerNotAvailable, MessageTooLarge, InvalidRequest for a timestamp, TypeError.
         """
         route = self._routes.get(topic) or await self._route(topic)
         size = RECORD_OVERHEAD_MAX
@@ -168,6 +168,8 @@ class Producer(Client[ProducerSettings]):
             size += len(key)
         if headers:
             size += _headers_size(headers)
+        if timestamp_ms is not None:
+            timestamp_ms = timestamp_of(timestamp_ms)
         if self._buffered >= self._buffer_bytes:
             await self._wait_for_room()
         if partition is not None:
@@ -468,7 +470,8 @@ class Producer(Client[ProducerSettings]):
 
 
 def _headers_size(headers: Headers) -> int:
-    """An upper bound of the size of a record's headers, in bytes."""
+    """An upper bound of the size of a record's headers, in bytes. Raises TypeError."""
+    check_headers(headers)
     return sum(
         HEADER_OVERHEAD_MAX + len(name.encode()) + (0 if content is None else len(content))
         for name, content in headers

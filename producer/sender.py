@@ -16,7 +16,7 @@ from strandline.adapters.codecs.log import PRODUCE
 from strandline.client.broker_stream import BrokerStream, answer_limit_s
 from strandline.client.cluster import Cluster
 from strandline.config import ProducerSettings
-from strandline.errors import StrandlineError
+from strandline.errors import OutcomeUnknown, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Stream
 from strandline.producer.core.accumulator import Accumulator, Effect
@@ -131,13 +131,21 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
                 if self._settings.acks == 0:
                     self._refused_unasked(result.error)
                     continue
-                batch, _ = unanswered.pop(result.correlation_id)
+                batch = self._answered(result.correlation_id)
                 if result.error is None:
                     self._carry_out(accumulator.acknowledged(batch, result.base_offset))
                 else:
                     self._carry_out(accumulator.refused(batch, result.error))
             if not unanswered:
                 self._all_answered.set()
+
+    def _answered(self, correlation_id: int) -> Batch[Any]:
+        """The batch that an answer is for. Raises OutcomeUnknown if there is none, which ends the stream."""
+        if correlation_id not in self._unanswered:
+            raise OutcomeUnknown(
+                f"broker {self._broker} answered a batch that was not sent: {correlation_id}"
+            )
+        return self._unanswered.pop(correlation_id)[0]
 
     def _refused_unasked(self, error: StrandlineError | None) -> None:
         """With acks=0 a broker reports only refusals. The batch has ended by then: request the leaders."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,3 +71,19 @@ def test_records_for_one_batch_are_one_or_too_many(noise: bytes, codec: Codec) -
         one_batch(records, bytes_max=packed.size - 1, codec=codec if packed.size < plain.size else Codec.NONE)
     with pytest.raises(InvalidRequest):
         one_batch([], bytes_max=RECORDS_BYTES_MAX, codec=codec)
+
+
+@pytest.mark.parametrize(
+    ("headers", "timestamp_ms", "error", "names"),
+    [
+        ([("h", "text")], 1, TypeError, "header 'h'"),
+        ([(b"h", b"v")], 1, TypeError, "header's name"),
+        ([], 1.5, InvalidRequest, "timestamp = 1.5"),
+        ([], 2**63, InvalidRequest, "timestamp = 9223372036854775808"),
+    ],
+)
+def test_a_record_that_cannot_be_encoded_is_refused_before_it_is_in_a_batch(
+    headers: Any, timestamp_ms: Any, error: type[Exception], names: str
+) -> None:
+    with pytest.raises(error, match=names):
+        one_batch([(None, b"v", headers, timestamp_ms)], bytes_max=RECORDS_BYTES_MAX, codec=Codec.NONE)

@@ -166,6 +166,11 @@ async def test_an_unknown_topic_or_partition_is_an_error_of_the_send(cluster: Lo
             _ = await producer.send(topic, b"v", partition=1)
         with pytest.raises(TypeError, match="str"):
             _ = await producer.send(topic, "text")  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match=r"timestamp = 1\.5"):
+            _ = await producer.send(topic, b"v", timestamp_ms=1.5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="header 'h'"):
+            _ = await producer.send(topic, b"v", headers=[("h", "text")])  # type: ignore[list-item]
+        assert (await producer.send_and_wait(topic, b"v")).offset == 0, "the producer lives on"
 
 
 @pytest.mark.parametrize(("acks", "offset"), [(1, 1), (0, -1)])
