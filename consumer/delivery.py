@@ -71,8 +71,10 @@ class RecordDelivery:
 
     def take_polled(self) -> bool:
         """True if a get call was made since the last time, or is in progress. From any thread."""
-        polled, self._polled = self._polled, False
-        return polled or self.asking > 0
+        if not (self._polled or self.asking):
+            return False
+        self._polled = False  # only after it was seen: a call in between counts the next time
+        return True
 
     # --- the get calls -----------------------------------------------------------------------
 

@@ -474,8 +474,9 @@ class Membership:
         return [self._farewell(member, "its join was given up")]
 
     def _stop_heartbeat(self) -> list[Effect]:
-        heartbeating, self._heartbeating = self._heartbeating, False
-        return [StopHeartbeat()] if heartbeating else []
+        """Also while a join is pending: its answer would start heartbeats that nothing stops."""
+        needed, self._heartbeating = self._heartbeating or self._join_pending, False
+        return [StopHeartbeat()] if needed else []
 
     def _farewell(self, member: str, reason: str) -> SendLeave:
         return SendLeave(self._settings.farewell(member, reason))

@@ -108,6 +108,15 @@ def test_a_join_that_succeeds_after_it_was_given_up_is_undone() -> None:
     assert isinstance(leave, SendLeave) and leave.request.members[0].member == "a"
 
 
+@pytest.mark.parametrize("instance", [None, "i"])
+def test_a_first_join_that_is_given_up_starts_no_heartbeats(instance: str | None) -> None:
+    """The driver starts them with the answer. Those of a member that has left would keep it in the group."""
+    one = One(instance=instance)
+    one.begin()
+    assert one.core.leave("closing", NOW) == [StopHeartbeat()]
+    assert one.core.state is State.LEFT
+
+
 # --- the coordinator -------------------------------------------------------------------------------
 
 
