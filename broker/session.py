@@ -33,7 +33,7 @@ from strandline.broker.state_changes.reconciler import Reconciler
 from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.errors import StrandlineError
 from strandline.host import Heard
-from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
+from strandline.ids import BrokerId, LeaderEpoch, PartitionKey
 from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import group_caught
 from strandline.vocabulary.metadata import Endpoint, Registration
@@ -72,7 +72,7 @@ class BrokerSession:
         self._open_stream = open_stream
         self._key = key
         self._streams: dict[BrokerId, LeaderStream] = {}
-        self._following: dict[TopicPartition, BrokerId] = {}
+        self._following: dict[PartitionKey, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._loop = asyncio.get_running_loop()
         self.registration = SessionRegistration(
@@ -166,18 +166,18 @@ class BrokerSession:
         stream = self._streams.get(leader)
         if stream is None:
             stream = self._streams[leader] = self._open_leader_stream(leader)
-        self._following[replica.name] = leader
+        self._following[replica.key] = leader
         stream.follow(replica)
 
     def follow_again(self, replica: Replica) -> None:
         stream = self._streams.get(replica.leader)
-        if stream is None or self._following.get(replica.name) != replica.leader:
+        if stream is None or self._following.get(replica.key) != replica.leader:
             self.follow(replica)
         else:
             stream.follow_again(replica)
 
     def unfollow(self, replica: Replica) -> None:
-        leader = self._following.pop(replica.name, None)
+        leader = self._following.pop(replica.key, None)
         if leader is not None:
             self._streams[leader].unfollow(replica.key)
 

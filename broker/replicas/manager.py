@@ -452,5 +452,5 @@ class ReplicaManager:
             replica.become(ReplicaState.CLOSED)
             whole = whole and replica.whole
         whole = whole and not self._unclean and all(replica.whole for replica in self._closed.values())
-        if clean and whole:
+        if clean and whole and self._loaded:  # a process that stops before says nothing about the logs
             self.folder.mark_clean()

@@ -28,15 +28,18 @@ OTHER = TopicPartition("others", 1), KEY._replace(partition=PartitionId(1))
 
 
 @contextmanager
-def life(tmp_path: Path, epoch: int, *, clean: bool = True, **given: int) -> Iterator[ReplicaManager]:
-    """One life of broker 1 on this folder, with what it loads."""
+def life(
+    tmp_path: Path, epoch: int, *, clean: bool = True, loads: bool = True, **given: int
+) -> Iterator[ReplicaManager]:
+    """One life of broker 1 on this folder. Without `loads` it ends before it has a session."""
     boot = tmp_path / "boot"
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", BrokerId(1), boot, SYSTEM_FILES)
     manager = ReplicaManager(settings(data_dir=folder.path, **given), folder, HOST)
     try:
-        manager.load()
-        folder.begin_life(BrokerEpoch(epoch))
+        if loads:
+            manager.load()
+            folder.begin_life(BrokerEpoch(epoch))
         yield manager
         manager.close(clean=clean)
     finally:
@@ -223,3 +226,13 @@ def test_who_cannot_delete_a_log_does_not_say_that_it_closed_cleanly(tmp_path: P
     with life(tmp_path, 2) as manager:
         assert not manager.folder.clean
         assert manager.named(*NAME).log.log_end_offset == 2
+
+
+def test_a_stop_before_the_logs_are_open_does_not_hide_an_earlier_crash(tmp_path: Path) -> None:
+    """CORRECTNESS E2: ZooKeeper was away, so nothing was loaded, and nothing was recovered."""
+    with life(tmp_path, 1, clean=False) as manager:
+        created(manager)
+    with life(tmp_path, 2, loads=False):
+        pass
+    with life(tmp_path, 2) as manager:
+        assert not manager.folder.clean
