@@ -1,6 +1,6 @@
 """The outside world as Protocols. Adapters implement them, and a simulator can too.
 
-Code below layer 3 reads the clock, opens files and talks to ZooKeeper only through these Protocols.
+Services and clients read the clock, open files and talk to ZooKeeper only through these Protocols.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class Handlers:
             try:
                 replica = self._manager.named(*wanted.name)
             except StrandlineError:
-                continue  # `_read` answers with the error
+                continue  # `read` answers with the error
             replica.listen(listener)
             watched.append(replica)
         return watched
