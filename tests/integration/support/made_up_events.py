@@ -48,7 +48,7 @@ class MadeUpEvents:
     """Writes events, numbered from 0, of a topic of its own."""
 
     def __init__(self, writer: EventWriter) -> None:
-        self.topic = f"told-{next(_numbers)}"
+        self.topic = f"made_up-{next(_numbers)}"
         self.count = 0
         self._writer = writer
 
