@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +11,7 @@ from strandline.cli.shell.command import Command, Invocation, pass_invocation
 from strandline.cli.shell.numbers import FiniteRange
 
 if TYPE_CHECKING:
-    from strandline.simulation.seeded_run import Outcome
+    from strandline.simulation.run import Outcome
 
 FOUND = 2
 SEED_MAX = 2**31 - 1
@@ -48,14 +47,15 @@ def _outcomes(seeds: Iterable[int], seconds: float, jobs: int) -> Iterator[Outco
     """In the order of the seeds."""
     from concurrent.futures import ProcessPoolExecutor
 
-    from strandline.simulation.seeded_run import run_quietly
+    from strandline.simulation.plan import Plan
+    from strandline.simulation.run import run_quietly
 
-    work = partial(run_quietly, seconds=seconds)
+    plans = [Plan.drawn(seed, seconds) for seed in seeds]
     if jobs == 1:
-        yield from map(work, seeds)
+        yield from map(run_quietly, plans)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(work, seeds)
+        yield from pool.map(run_quietly, plans)
 
 
 def _show(invocation: Invocation, outcome: Outcome) -> None:
@@ -64,22 +64,25 @@ def _show(invocation: Invocation, outcome: Outcome) -> None:
     if out.json:
         out.emit(
             {
-                "seed": outcome.seed,
+                "seed": outcome.plan.seed,
                 "ok": not outcome.problems,
                 "trace": outcome.trace,
                 "virtual_s": round(outcome.virtual_s, 3),
-                "records": outcome.records,
-                "faults": outcome.faults,
-                "problems": outcome.problems,
+                "counts": outcome.counts,
+                "faults": list(outcome.done),
+                "problems": [problem._asdict() for problem in outcome.problems],
             },
             flush=True,
         )
         return
+    done = ", ".join(f"{count} {name}" for name, count in outcome.counts.items())
     said = f"{len(outcome.problems)} problems" if outcome.problems else "sound"
     out.line(
-        f"seed {outcome.seed}: {said}; {outcome.virtual_s:.1f} s, {outcome.records} records, "
-        f"{len(outcome.faults)} faults, trace {outcome.trace}"
+        f"seed {outcome.plan.seed}: {said}; {outcome.virtual_s:.1f} s, {done}, "
+        f"{len(outcome.plan.faults)} faults, trace {outcome.trace}"
     )
     if outcome.problems:
-        for line in (*outcome.faults, *outcome.problems):
+        for line in outcome.done:
             out.line(f"  {line}")
+        for check, sentence in outcome.problems:
+            out.line(f"  {check}: {sentence}")

@@ -1,0 +1,45 @@
+"""Draws the faults of a seed: which kinds, how often, and for how long.
+
+Each seed draws weights for the kinds of faults, many of them 0: so a combination of faults that would be rare
+if all were equally likely is common in some seeds.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from strandline.simulation.faults.every import KINDS, POWER
+from strandline.simulation.faults.fault import Fault
+
+PAUSE_S: Final = (0.1, 3.0)
+"""Between two faults, on average: drawn once for a seed, mostly short."""
+LASTS_S: Final = (0.05, 10.0)
+"""How long a fault lasts: between least and most, mostly short."""
+USED_RATE: Final = 0.5
+"""The part of all kinds of faults that a seed uses."""
+LOT_BITS: Final = 32
+
+
+def drawn_faults(random: Random, seconds: float, *, power: bool) -> tuple[Fault, ...]:
+    """The faults of this many seconds. `power`: machines may lose theirs."""
+    kinds = [name for name in KINDS if (power or name != POWER) and random.random() < USED_RATE]
+    if not kinds:
+        return ()
+    weights = [random.random() for _ in kinds]
+    least, most = PAUSE_S
+    pause_s = least * (most / least) ** random.random()
+    faults: list[Fault] = []
+    at_s = random.expovariate(1 / pause_s)
+    while at_s < seconds:
+        [kind] = random.choices(kinds, weights)
+        faults.append(
+            Fault(kind=kind, at_s=round(at_s, 3), lasts_s=_lasts_s(random), lot=random.getrandbits(LOT_BITS))
+        )
+        at_s += random.expovariate(1 / pause_s)
+    return tuple(faults)
+
+
+def _lasts_s(random: Random) -> float:
+    least, most = LASTS_S
+    return round(least + (most - least) * random.random() ** 3, 3)

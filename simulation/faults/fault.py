@@ -1,0 +1,80 @@
+"""A fault as a value, and what its kind gets to do it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from strandline.simulation.cluster import Cluster
+from strandline.simulation.hosts import Machine, SimulatedProcess
+from strandline.simulation.network import Network
+from strandline.simulation.stage import Stage
+from strandline.simulation.world import World
+
+
+class Fault(BaseModel, frozen=True, extra="forbid"):
+    """One fault. What it is done to is drawn when it is done, by its own lots."""
+
+    kind: str
+    """A name of `strandline.simulation.faults.every.KINDS`."""
+    at_s: Annotated[float, Field(ge=0)]
+    """After the faults begin."""
+    lasts_s: Annotated[float, Field(ge=0)]
+    """Until it is healed; kinds that happen at once do not need it."""
+    lot: int
+    """The seed of its lots."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """What faults are done to, and what they did."""
+
+    stage: Stage
+    done: list[str] = field(default_factory=list)
+    """What was done, with the times in seconds."""
+    dark: list[Machine] = field(default_factory=list)
+    """Machines without power."""
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.stage.cluster
+
+    @property
+    def world(self) -> World:
+        return self.stage.world
+
+    @property
+    def network(self) -> Network:
+        return self.world.network
+
+    def note(self, what: str) -> None:
+        self.world.trace.note(what)
+        self.done.append(f"{self.stage.now_s:.3f} {what}")
+
+    def broker(self, random: Random) -> tuple[int, SimulatedProcess]:
+        """Any broker, and its number."""
+        number = random.randrange(len(self.cluster.brokers))
+        return number, self.cluster.brokers[number]
+
+    def restart_broker(self, number: int) -> None:
+        """Start a broker unless it runs or its machine has no power."""
+        process = self.cluster.brokers[number]
+        if not process.life.alive and process.machine not in self.dark:
+            self.note(f"start broker {number}")
+            self.cluster.start_broker(number)
+
+    def return_power(self, machine: Machine) -> None:
+        self.dark.remove(machine)
+        self.world.return_power(machine)
+
+
+Kind = Callable[[Scene, Random, float], Awaitable[None]]
+"""Does a fault with these lots, waits for this many seconds, and heals it."""
+
+last = asyncio.sleep
+"""Wait for as long as a fault lasts."""

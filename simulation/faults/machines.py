@@ -1,0 +1,57 @@
+"""Faults of the machines of brokers: power, disks, clocks."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from strandline.simulation.faults.fault import Scene, last
+
+WALL_JUMP_MS_MAX: Final = 120_000
+DISK_ERROR_RATE: Final = 0.05
+
+
+async def lose_power(scene: Scene, random: Random, lasts_s: float) -> None:
+    number, process = scene.broker(random)
+    machine = process.machine
+    if machine in scene.dark:
+        return
+    scene.note(f"broker {number} loses its power")
+    scene.dark.append(machine)
+    scene.world.lose_power(machine)
+    await last(lasts_s)
+    if machine in scene.dark:
+        scene.return_power(machine)
+        scene.restart_broker(number)
+
+
+async def fill_disk(scene: Scene, random: Random, lasts_s: float) -> None:
+    number, process = scene.broker(random)
+    scene.note(f"fill the disk of broker {number}")
+    process.machine.disk.full = True
+    await last(lasts_s)
+    process.machine.disk.full = False
+    _bounce(scene, number)
+
+
+async def spoil_disk(scene: Scene, random: Random, lasts_s: float) -> None:
+    """Some operations fail with EIO."""
+    number, process = scene.broker(random)
+    scene.note(f"spoil the disk of broker {number}")
+    process.machine.disk.error_rate = DISK_ERROR_RATE
+    await last(lasts_s)
+    process.machine.disk.error_rate = 0.0
+    _bounce(scene, number)
+
+
+def _bounce(scene: Scene, number: int) -> None:
+    """Restart a broker: that mends a replica whose log failed."""
+    scene.cluster.brokers[number].kill()
+    scene.restart_broker(number)
+
+
+async def jump_date(scene: Scene, random: Random, lasts_s: float) -> None:
+    number, process = scene.broker(random)
+    milliseconds = random.randint(-WALL_JUMP_MS_MAX, WALL_JUMP_MS_MAX)
+    scene.note(f"set the date of broker {number} forward by {milliseconds} ms")
+    process.machine.clock.jump(milliseconds)

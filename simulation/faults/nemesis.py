@@ -1,0 +1,66 @@
+"""Does the faults of a plan at their times, and heals everything after them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from strandline.simulation.faults.every import KINDS
+from strandline.simulation.faults.fault import Fault, Scene
+from strandline.simulation.stage import Stage
+
+
+class Nemesis:
+    """Faults overlap. Every one ends after a while, and after `run` all have ended."""
+
+    def __init__(self, stage: Stage, faults: Sequence[Fault]) -> None:
+        self._scene = Scene(stage)
+        self._faults = faults
+
+    @property
+    def done(self) -> list[str]:
+        """What was done, with the times in seconds."""
+        return self._scene.done
+
+    async def run(self, seconds: float) -> None:
+        """Do the faults for this time, then end those that last and run everything that should run."""
+        async with asyncio.TaskGroup() as doing:
+            tasks = [doing.create_task(self._do(fault)) for fault in self._faults]
+            await asyncio.sleep(seconds)
+            for task in tasks:
+                task.cancel()
+        self._heal()
+
+    async def _do(self, fault: Fault) -> None:
+        await asyncio.sleep(fault.at_s)
+        await KINDS[fault.kind](self._scene, Random(fault.lot), fault.lasts_s)
+
+    def _heal(self) -> None:
+        scene, cluster, zookeeper = self._scene, self._scene.cluster, self._scene.world.zookeeper
+        scene.note("everything is healed")
+        scene.network.heal_all()
+        for machine in list(scene.dark):
+            scene.return_power(machine)
+        for process in cluster.brokers:
+            disk = process.machine.disk
+            if disk.full or disk.error_rate:
+                disk.full, disk.error_rate = False, 0.0
+                process.kill()  # a replica whose log failed is mended by a restart
+        for number, server in enumerate(zookeeper.servers):
+            if not server.linked:
+                zookeeper.rejoin(number)
+        for process in [*cluster.brokers, *cluster.controllers]:
+            process.resume()
+            if process.stop_requested.is_set():
+                process.kill()  # it is about to stop, and has to run again
+        self._start_all()
+
+    def _start_all(self) -> None:
+        cluster = self._scene.cluster
+        for number, process in enumerate(cluster.brokers):
+            if not process.life.alive:
+                cluster.start_broker(number)
+        for number, process in enumerate(cluster.controllers):
+            if not process.life.alive:
+                cluster.start_controller(number)

@@ -1,0 +1,46 @@
+"""Faults of processes: killed, asked to stop, paused."""
+
+from __future__ import annotations
+
+from random import Random
+
+from strandline.simulation.faults.fault import Scene, last
+
+
+async def kill_broker(scene: Scene, random: Random, lasts_s: float) -> None:
+    number, process = scene.broker(random)
+    scene.note(f"kill broker {number}")
+    process.kill()
+    await last(lasts_s)
+    scene.restart_broker(number)
+
+
+async def stop_broker(scene: Scene, random: Random, lasts_s: float) -> None:
+    """As SIGTERM does."""
+    number, process = scene.broker(random)
+    if process.life.alive:
+        scene.note(f"ask broker {number} to stop")
+        process.sigterm()
+        await process.ended
+        await last(lasts_s)
+        scene.restart_broker(number)
+
+
+async def pause(scene: Scene, random: Random, lasts_s: float) -> None:
+    """A broker or a controller."""
+    process = random.choice([*scene.cluster.brokers, *scene.cluster.controllers])
+    scene.note(f"pause {process.name}")
+    process.pause()
+    await last(lasts_s)
+    scene.note(f"resume {process.name}")
+    process.resume()
+
+
+async def kill_controller(scene: Scene, random: Random, lasts_s: float) -> None:
+    number = random.randrange(len(scene.cluster.controllers))
+    scene.note(f"kill controller {number}")
+    scene.cluster.controllers[number].kill()
+    await last(lasts_s)
+    if not scene.cluster.controllers[number].life.alive:
+        scene.note(f"start controller {number}")
+        scene.cluster.start_controller(number)

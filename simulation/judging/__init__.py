@@ -1,0 +1,1 @@
+"""What must hold in every run, with any workload: each file is one judge."""

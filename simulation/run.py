@@ -1,0 +1,111 @@
+"""Runs a plan: workloads under faults, then healing, then the judgement of what was seen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from strandline.errors import StrandlineError
+from strandline.simulation.cluster import Cluster
+from strandline.simulation.faults.nemesis import Nemesis
+from strandline.simulation.judging.every import new_judges
+from strandline.simulation.judging.judge import Judge, Problem
+from strandline.simulation.plan import Plan
+from strandline.simulation.stage import Stage
+from strandline.simulation.workloads.workload import Workload
+from strandline.simulation.world import World
+
+PREPARED_S_MAX: Final = 60.0
+"""Until every topic exists."""
+HEALED_S_MAX: Final = 120.0
+"""After all faults have ended: until every client has finished and everything can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run showed."""
+
+    plan: Plan
+    trace: str
+    """The hash of its trace."""
+    virtual_s: float
+    done: tuple[str, ...]
+    """What the faults did, with the times in seconds."""
+    counts: dict[str, int]
+    """How much the workloads did, by a short name such as `records`."""
+    problems: tuple[Problem, ...]
+    """Empty if all is well."""
+
+
+def run(plan: Plan) -> Outcome:
+    """Run a plan. The same plan has the same outcome on every machine."""
+    with World(plan.seed) as world:
+        return _Run(plan, world).outcome()
+
+
+def run_quietly(plan: Plan) -> Outcome:
+    """`run` without the logs of the services: faults fill them."""
+    logging.disable(logging.CRITICAL)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    return run(plan)
+
+
+class _Run:
+    def __init__(self, plan: Plan, world: World) -> None:
+        self._plan = plan
+        self._world = world
+        self._stage = Stage(Cluster(world, brokers=plan.brokers, controllers=plan.controllers))
+        self._nemesis = Nemesis(self._stage, plan.faults)
+        self._workloads: list[Workload] = [each.workload(self._stage) for each in plan.workloads]
+        self._judges: list[Judge] = new_judges(self._stage)
+
+    def outcome(self) -> Outcome:
+        problems: list[Problem] = []
+        try:
+            self._world.run(self._whole())
+        except (TimeoutError, AssertionError, StrandlineError) as error:
+            problems.append(Problem("healing", f"it did not heal: {error!r}"))
+        except BaseExceptionGroup as group:
+            problems.append(Problem("client", f"a client failed: {group.exceptions!r}"))
+        else:
+            for workload in self._workloads:
+                problems += workload.problems()
+        for judge in self._judges:
+            problems += judge.problems()
+        problems += [Problem("defect", line) for line in self._world.defects]
+        counts: dict[str, int] = {}
+        for workload in self._workloads:
+            for name, count in workload.counts().items():
+                counts[name] = counts.get(name, 0) + count
+        return Outcome(
+            self._plan,
+            self._world.trace.digest(),
+            self._stage.now_s,
+            tuple(self._nemesis.done),
+            counts,
+            tuple(problems),
+        )
+
+    async def _whole(self) -> None:
+        async with asyncio.timeout(PREPARED_S_MAX), asyncio.TaskGroup() as preparing:
+            for workload in self._workloads:
+                preparing.create_task(workload.prepare())
+        for judge in self._judges:
+            judge.start()
+        async with asyncio.TaskGroup() as running:
+            for workload in self._workloads:
+                running.create_task(workload.run())
+            await self._nemesis.run(self._plan.seconds)
+            self._stage.faults_ended.set()
+            async with asyncio.timeout(HEALED_S_MAX):
+                await self._finish()
+
+    async def _finish(self) -> None:
+        for workload in self._workloads:
+            await workload.finish()
+        for judge in self._judges:
+            await judge.finish()

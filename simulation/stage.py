@@ -1,0 +1,36 @@
+"""Where a run takes place: what its workloads, its faults and its judges share."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from strandline.simulation.cluster import Cluster
+from strandline.simulation.hosts import SimulatedProcess
+from strandline.simulation.world import World
+
+
+class Stage:
+    """The cluster, and when the faults have ended."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.faults_ended = asyncio.Event()
+        """Set after the faults: then everything runs, and clients have to finish."""
+
+    @property
+    def world(self) -> World:
+        return self.cluster.world
+
+    @property
+    def now_s(self) -> float:
+        """Virtual seconds since the run began."""
+        return self.world.loop.now_ns() / 1e9
+
+    def client(self, name: str) -> SimulatedProcess:
+        """A process for a client, on a machine of its own."""
+        return self.world.new_process(name, self.world.new_machine())
+
+    def random(self, purpose: str) -> Random:
+        """Lots for one purpose: they do not depend on how many were drawn for others."""
+        return self.world.random(purpose)

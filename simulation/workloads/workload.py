@@ -1,0 +1,50 @@
+"""What a run asks of a workload."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from pydantic import BaseModel
+
+from strandline.simulation.judging.judge import Problem
+from strandline.simulation.stage import Stage
+
+
+class Workload(ABC):
+    """Clients of one kind, from their first request to the judgement of what they saw."""
+
+    @abstractmethod
+    async def prepare(self) -> None:
+        """Create what the clients need. No fault is done meanwhile."""
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Work until `Stage.faults_ended`; then return once nothing is under way."""
+
+    @abstractmethod
+    async def finish(self) -> None:
+        """After the faults: wait for the clients, and read what `problems` needs."""
+
+    @abstractmethod
+    def problems(self) -> list[Problem]:
+        """What was wrong. Called once, after `finish`."""
+
+    def counts(self) -> dict[str, int]:
+        """How much was done, by a short name."""
+        return {}
+
+
+class WorkloadPlan(BaseModel, ABC, frozen=True, extra="forbid"):
+    """A workload as a value. Each subclass has a field `kind` with a name of its own."""
+
+    name: str
+    """Begins the names of its clients, topics and groups: no two of a plan have the same."""
+
+    @property
+    @abstractmethod
+    def survives_power_loss(self) -> bool:
+        """Every record is synced before it is acknowledged, so that no loss of power may cost one."""
+
+    @abstractmethod
+    def workload(self, stage: Stage) -> Workload:
+        """The workload that this value plans."""

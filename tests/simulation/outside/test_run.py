@@ -1,0 +1,34 @@
+"""Faults from a seed: what was acknowledged is there, everything heals, and the plan decides all of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.simulation.plan import Plan
+from strandline.simulation.run import run
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_under_faults_nothing_that_was_acknowledged_is_lost(seed: int) -> None:
+    outcome = run(Plan.drawn(seed, 5.0))
+    assert outcome.problems == (), "\n".join(outcome.done)
+    assert outcome.counts["records"] > 0
+
+
+def test_a_seed_decides_everything() -> None:
+    first, again, other = (run(Plan.drawn(seed, 3.0)) for seed in (107, 107, 108))
+    assert first == again
+    assert first.done
+    assert first.trace != other.trace
+
+
+def test_a_plan_goes_to_json_and_back() -> None:
+    plan = Plan.drawn(109)
+    assert plan.faults
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+
+
+def test_a_plan_without_a_fault_does_the_others_as_before() -> None:
+    plan = Plan.drawn(107, 3.0)
+    without = plan.model_copy(update={"faults": plan.faults[:-1]})
+    assert set(run(without).done[:-1]) <= set(run(plan).done)
