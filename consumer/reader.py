@@ -15,7 +15,6 @@ from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings
-from strandline.consumer.arrival import batches_of
 from strandline.consumer.core.positions import (
     Arrived,
     DelayFetch,
@@ -27,8 +26,9 @@ from strandline.consumer.core.positions import (
     Refused,
     Reset,
 )
+from strandline.consumer.fetched_batches import batches_of
 from strandline.consumer.fetcher import Fetcher
-from strandline.consumer.finder import CommittedLookup, Finder
+from strandline.consumer.position_finder import CommittedLookup, PositionFinder
 from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest, StrandlineError, UndecodableBatch, UnknownTopicOrPartition
@@ -62,7 +62,7 @@ class Reader:
         self.positions: Positions[FetchedBatch] = Positions(
             partition_bytes=settings.partition_fetch_bytes, buffer_bytes=settings.buffer_bytes
         )
-        self.finder = Finder(
+        self.finder = PositionFinder(
             cluster=cluster,
             positions=self.positions,
             on_found=self._found,

@@ -36,7 +36,7 @@ from strandline.producer.core.batch import (
     PartitionQueue,
     unseal,
 )
-from strandline.producer.delivery import Delivery
+from strandline.producer.record_future import RecordFuture
 from strandline.producer.routes import Route
 from strandline.producer.sender import Sender
 from strandline.producer.tickets import (
@@ -189,12 +189,12 @@ class Producer(Client[ProducerSettings]):
         batch.size += size
         self._buffered += size
         records = batch.records
-        delivery = Delivery(batch.ticket, len(records))  # type: ignore[arg-type]  # an open batch has this kind
+        future = RecordFuture(batch.ticket, len(records))  # type: ignore[arg-type]  # an open batch has this kind
         records.append((key, value, headers, self._wall_ms() if timestamp_ms is None else timestamp_ms))
         if full:
             # A caller that never waits lets the full batch go out here.
             await asyncio.sleep(0)
-        return delivery
+        return future
 
     async def send_and_wait(
         self,

@@ -11,7 +11,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.groups.coordinator import Coordinator
 from strandline.broker.core.groups.effects import GroupEvent
 from strandline.broker.core.groups.limits import GroupLimits
-from strandline.broker.groups.partition import CoordinatorPartition
+from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config import BrokerSettings

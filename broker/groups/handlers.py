@@ -12,8 +12,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from strandline.broker.core.groups.limits import check_group
+from strandline.broker.groups.coordinator_partition import Call, CoordinatorPartition
 from strandline.broker.groups.coordinators import Coordinators
-from strandline.broker.groups.partition import Call, CoordinatorPartition
 from strandline.broker.groups.placement import partition_of
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, offsets_topic

@@ -24,7 +24,7 @@ from strandline.broker.core.replication.effects import (
     TimeOut,
     WriteIsr,
 )
-from strandline.broker.core.replication.partition import LeaderPartition
+from strandline.broker.core.replication.leader_partition import LeaderPartition
 from strandline.broker.core.state_changes.events import isr_changed
 from strandline.broker.events.replica_events import Recorder
 from strandline.broker.facts.isr_record import read_isr

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from strandline.consumer.core.assignors.assignor import Assignor, SendsAssignmentData
-from strandline.consumer.core.leader import ParsedMember, Plan, plan
-from strandline.consumer.core.notes import add_user_data, note, same_counts
+from strandline.consumer.core.leader_note import add_user_data, note, same_counts
+from strandline.consumer.core.leader_plan import ParsedMember, Plan, plan
 from strandline.consumer.core.protocol import EAGER_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.vocabulary.groups import GroupMember

@@ -24,7 +24,7 @@ from enum import Enum
 from itertools import count
 
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, released_first
-from strandline.consumer.core.leader import Consensus
+from strandline.consumer.core.leader_plan import Consensus
 from strandline.consumer.core.leader_state import LeaderState
 from strandline.consumer.core.member_effects import (
     Assign,
@@ -45,10 +45,10 @@ from strandline.consumer.core.member_effects import (
     StopHeartbeat,
 )
 from strandline.consumer.core.member_log import cause_of, change_of, few
-from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_settings import MemberSettings
 from strandline.consumer.core.member_states import IN_GROUP, State, transition
 from strandline.consumer.core.ownership import Ownership, Partitions
-from strandline.consumer.core.receiving import take
+from strandline.consumer.core.received_assignment import take
 from strandline.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,

@@ -15,7 +15,7 @@ from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.heartbeat import HeartbeatReport, Refused
-from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_settings import MemberSettings
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
 from strandline.consumer.delivery import RecordDelivery

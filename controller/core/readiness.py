@@ -6,8 +6,8 @@ takes the next replica away while this one still catches up.
 
 from __future__ import annotations
 
+from strandline.controller.core.broker_list import listed
 from strandline.controller.core.survey import Survey, SurveyedPartition
-from strandline.controller.core.words import listed
 from strandline.ids import BrokerId
 from strandline.vocabulary.admin import BrokerCheck
 

@@ -13,9 +13,9 @@ from strandline.config import (
     REPLICAS_PER_BROKER_MAX,
     TOPICS_PER_REQUEST_MAX,
 )
+from strandline.controller.core.broker_list import listed
 from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.core.placement import Assignment, place
-from strandline.controller.core.words import listed
 from strandline.errors import (
     InvalidConfig,
     InvalidPartitions,

@@ -16,10 +16,10 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_drains
+from strandline.controller.core.broker_list import listed
 from strandline.controller.core.drains import DrainPlan, LeadershipMove, ReplicaMove, plan_drains
 from strandline.controller.core.survey import Survey
 from strandline.controller.core.topics import Brokers
-from strandline.controller.core.words import listed
 from strandline.controller.leadership.transfer import Yielding, yield_leaderships
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.term.term import Term

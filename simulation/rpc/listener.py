@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from strandline.adapters.rpc.listeners import answer_for
-from strandline.adapters.rpc.parsing import MalformedRequest
+from strandline.adapters.rpc.reachable_address import answer_for
+from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.rpc.wire_errors import error_to_bytes
 from strandline.adapters.system.fail_fast import defect_in, report
 from strandline.config import ListenerSettings

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.consumer.arrival import batches_of
 from strandline.consumer.core.positions import Arrived
+from strandline.consumer.fetched_batches import batches_of
 from strandline.consumer.records import ConsumerRecord
 from strandline.errors import CorruptMessage, UndecodableBatch
 from strandline.ids import TopicPartition

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
 
 from strandline.broker.core.replication.effects import Acknowledge, AdvanceWatermark, TimeOut, WriteIsr
-from strandline.broker.core.replication.partition import LeaderPartition
+from strandline.broker.core.replication.leader_partition import LeaderPartition
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.vocabulary.metadata import PartitionState, Registration

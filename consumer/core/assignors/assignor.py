@@ -1,7 +1,7 @@
 """Defines assignors: the leader of a group uses one to decide which member reads which partition.
 
 An assignor only computes the final assignment. How the group gets there without a partition having
-two owners at a time (KIP-429) is not its concern: `strandline.consumer.core.leader` splits its
+two owners at a time (KIP-429) is not its concern: `strandline.consumer.core.leader_plan` splits its
 answer.
 """
 

@@ -23,7 +23,7 @@ from strandline.adapters.codecs.messages import (
     same,
     shape,
 )
-from strandline.adapters.rpc.parsing import REQUEST_ELEMENTS_MAX
+from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.adapters.rpc.wire_errors import error_to_wire
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition

@@ -22,8 +22,8 @@ from strandline.adapters.codecs.messages import (
     shape,
 )
 from strandline.adapters.rpc.frames import nested, tag
-from strandline.adapters.rpc.listeners import endpoint_to_wire
-from strandline.adapters.rpc.parsing import parse
+from strandline.adapters.rpc.reachable_address import endpoint_to_wire
+from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
 from strandline.errors import StrandlineError
 from strandline.ids import TopicId, TopicPartition

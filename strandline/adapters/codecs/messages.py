@@ -13,8 +13,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from strandline.adapters.rpc.listeners import endpoint_to_wire
-from strandline.adapters.rpc.parsing import parse
+from strandline.adapters.rpc.reachable_address import endpoint_to_wire
+from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire, refuse
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition

@@ -9,7 +9,7 @@ from typing import Final
 
 from strandline.adapters.codecs.messages import Call
 from strandline.adapters.rpc.frames import nested, tag
-from strandline.adapters.rpc.parsing import parse
+from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
 from strandline.config import REPLICAS_PER_BROKER_MAX
 from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId

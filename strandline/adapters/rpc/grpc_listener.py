@@ -17,10 +17,10 @@ from urllib.parse import unquote
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from strandline.adapters.rpc.listeners import answer_for
 from strandline.adapters.rpc.member_key import shown_key
-from strandline.adapters.rpc.parsed_requests import ParsedRequests
-from strandline.adapters.rpc.parsing import MalformedRequest
+from strandline.adapters.rpc.parsing_interceptor import ParsingInterceptor
+from strandline.adapters.rpc.reachable_address import answer_for
+from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.rpc.served_stream import write
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.adapters.system.descriptors import connection_options
@@ -120,7 +120,9 @@ def new_server(settings: ListenerSettings, on_refused: OnRefused) -> grpc.aio.Se
         ("grpc.absolute_max_metadata_size", settings.call_headers_bytes_max),
     )
     return grpc.aio.server(
-        options=options, interceptors=[ParsedRequests(on_refused)], maximum_concurrent_rpcs=settings.calls_max
+        options=options,
+        interceptors=[ParsingInterceptor(on_refused)],
+        maximum_concurrent_rpcs=settings.calls_max,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters.rpc.parsing import MalformedRequest
+from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.telemetry.metrics import Sample, counter
 from strandline.errors import StrandlineError
 from strandline.ports import Clock

@@ -6,7 +6,7 @@ from typing import Final, NoReturn, TypeVar
 
 import grpc
 
-from strandline.adapters.rpc.listeners import address_for_caller
+from strandline.adapters.rpc.reachable_address import address_for_caller
 from strandline.errors import (
     ErrorCode,
     InvalidRequest,

@@ -11,7 +11,7 @@ from typing import Any
 from strandline.broker.core.groups.coordinator import Coordinator
 from strandline.broker.core.groups.effects import GroupEvent
 from strandline.broker.core.groups.limits import GroupLimits
-from strandline.broker.groups.partition import CoordinatorPartition
+from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition

@@ -12,8 +12,8 @@ from pathlib import Path
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.groups.coordinators import Coordinators
-from strandline.broker.groups.partition import CoordinatorPartition
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica

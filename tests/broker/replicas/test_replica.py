@@ -10,7 +10,7 @@ from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.effects import WriteIsr
-from strandline.broker.core.replication.partition import LeaderPartition
+from strandline.broker.core.replication.leader_partition import LeaderPartition
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.storage.state_files.data_folder import DataFolder

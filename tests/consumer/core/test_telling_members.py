@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.consumer.core.assignors.assignor import AssignorFailed
-from strandline.consumer.core.leader import ParsedMember, plan
+from strandline.consumer.core.leader_plan import ParsedMember, plan
 from strandline.consumer.core.member_effects import Assign, Effect, Fatal, Lose, Report, SendSync
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.protocol import Assignment, AssignmentError, Subscription

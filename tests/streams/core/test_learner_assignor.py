@@ -16,7 +16,7 @@ from strandline.consumer.core.assignors.assignor import (
     SendsSubscriptionData,
 )
 from strandline.consumer.core.claims import settle
-from strandline.consumer.core.leader import ParsedMember, plan
+from strandline.consumer.core.leader_plan import ParsedMember, plan
 from strandline.consumer.core.protocol import COOPERATIVE_VERSION, Assignment, AssignmentError, Subscription
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition

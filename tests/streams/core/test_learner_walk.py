@@ -18,7 +18,7 @@ import pytest
 
 from strandline.consumer.core.assignors.assignor import Assignor, MemberSubscription
 from strandline.consumer.core.member_effects import Effect, Lose
-from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_settings import MemberSettings
 from strandline.consumer.core.member_states import IN_GROUP, State
 from strandline.consumer.core.membership import Membership
 from strandline.ids import TopicPartition

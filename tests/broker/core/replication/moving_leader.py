@@ -14,7 +14,7 @@ from strandline.broker.core.replication.effects import (
     TimeOut,
     WriteIsr,
 )
-from strandline.broker.core.replication.partition import LeaderPartition
+from strandline.broker.core.replication.leader_partition import LeaderPartition
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration

@@ -13,7 +13,7 @@ from strandline.broker.core.replication.effects import (
     Effect,
     WriteIsr,
 )
-from strandline.broker.core.replication.partition import LeaderPartition
+from strandline.broker.core.replication.leader_partition import LeaderPartition
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.vocabulary.metadata import Endpoint, PartitionState, Registration

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from strandline.broker.core.replication.partition import PAST_SUBSCRIPTIONS_MAX
+from strandline.broker.core.replication.leader_partition import PAST_SUBSCRIPTIONS_MAX
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId
 from strandline.vocabulary.metadata import PartitionState

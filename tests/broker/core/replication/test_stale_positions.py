@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.broker.core.replication.effects import WriteIsr
-from strandline.broker.core.replication.partition import LeaderPartition
+from strandline.broker.core.replication.leader_partition import LeaderPartition
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.metadata import Endpoint, IsrMember, Registration

@@ -29,7 +29,7 @@ from strandline.consumer.core.member_effects import (
     StartHeartbeat,
     StopHeartbeat,
 )
-from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_settings import MemberSettings
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
 from strandline.errors import OutcomeUnknown, StrandlineError

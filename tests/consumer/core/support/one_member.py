@@ -15,7 +15,7 @@ from strandline.consumer.core.member_effects import (
     SendJoin,
     SendSync,
 )
-from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_settings import MemberSettings
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
 from strandline.consumer.core.protocol import Assignment, Subscription

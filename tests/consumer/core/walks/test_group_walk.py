@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.member_effects import Effect, SendSync
-from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_settings import MemberSettings
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
 from strandline.consumer.core.ownership import Ownership, Received

@@ -12,10 +12,10 @@ from random import Random
 
 import pytest
 
+from strandline.consumer.core.leader_note import DIGEST_BYTES, note
 from strandline.consumer.core.member_effects import Effect
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
-from strandline.consumer.core.notes import DIGEST_BYTES, note
 from strandline.consumer.core.protocol import Assignment
 from tests.consumer.core.support.group_world import Node, Violation
 from tests.consumer.core.support.real_coordinator import RealCoordinator

@@ -8,7 +8,7 @@ import pytest
 
 from strandline.adapters.codecs import admin as rpcs
 from strandline.adapters.codecs.messages import Call
-from strandline.adapters.rpc.parsing import REQUEST_ELEMENTS_MAX
+from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest, LeaderHint, NotController
 from strandline.ids import TopicPartition
 from strandline.rpc import admin_pb2

@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health, health_pb2_grpc
 
 from strandline.adapters.rpc.grpc_listener import add_calls, new_server
-from strandline.adapters.rpc.parsing import parse
 from strandline.adapters.rpc.refused_requests import LOGGED_EVERY_S, MALFORMED, RefusedRequests
+from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.config import ControllerSettings

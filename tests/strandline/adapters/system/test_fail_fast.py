@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from strandline.adapters.rpc.grpc_listener import add_calls
-from strandline.adapters.rpc.parsing import parse
 from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.fail_fast import DEFECT_STATUS, defect_in

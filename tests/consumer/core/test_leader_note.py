@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.consumer.core.notes import note, other_topics, same_counts
+from strandline.consumer.core.leader_note import note, other_topics, same_counts
 
 
 def test_a_note_distinguishes_topics_in_any_order() -> None:

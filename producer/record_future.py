@@ -15,7 +15,7 @@ else:
     _Future = object
 
 
-class Delivery(_Future):
+class RecordFuture(_Future):
     """An asyncio.Future in all but its base class. The real future is made at its first use.
 
     Most futures of records are never used: then this one costs a third of a real future, and nothing when

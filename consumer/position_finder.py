@@ -27,7 +27,7 @@ LOOKUP_PAUSE_S: Final = 1.0
 """The pause after a lookup that failed with all its retries."""
 
 
-class Finder:
+class PositionFinder:
     """Looks up offsets at the group's coordinator and at leaders, and moves positions there."""
 
     def __init__(

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, notify_assignor
-from strandline.consumer.core.notes import other_topics, split_user_data
+from strandline.consumer.core.leader_note import other_topics, split_user_data
 from strandline.consumer.core.ownership import Ownership, Received
 from strandline.consumer.core.protocol import EAGER_VERSION, Assignment, AssignmentError
 

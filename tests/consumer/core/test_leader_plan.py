@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription
 from strandline.consumer.core.assignors.registry import BUILT_IN
-from strandline.consumer.core.leader import Consensus, ParsedMember, Plan, plan
+from strandline.consumer.core.leader_plan import Consensus, ParsedMember, Plan, plan
 from strandline.consumer.core.protocol import AssignmentError, Subscription
 from strandline.ids import TopicPartition
 

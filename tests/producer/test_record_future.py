@@ -8,7 +8,7 @@ import pytest
 
 from strandline.errors import MessageTooLarge, NotEnoughReplicas, Outcome
 from strandline.ids import TopicPartition
-from strandline.producer.delivery import Delivery
+from strandline.producer.record_future import RecordFuture
 from strandline.producer.tickets import (
     BatchMetadata,
     Bulk,
@@ -21,27 +21,27 @@ from strandline.producer.tickets import (
 NAME = TopicPartition("t", 3)
 
 
-async def test_every_way_to_wait_for_a_future_takes_a_delivery() -> None:
+async def test_every_way_to_wait_for_a_future_takes_a_record_future() -> None:
     ticket = RecordTicket(NAME)
-    deliveries = [Delivery(ticket, index) for index in range(6)]
+    futures = [RecordFuture(ticket, index) for index in range(6)]
     loop = asyncio.get_running_loop()
     called = loop.create_future()
-    deliveries[0].add_done_callback(lambda future: called.set_result(future.result()))
+    futures[0].add_done_callback(lambda future: called.set_result(future.result()))
     loop.call_soon(ticket.acknowledge, NAME, 100, 6)
-    assert not deliveries[1].done()
-    assert await asyncio.wait_for(deliveries[1], 5) == RecordMetadata("t", 3, 101)
-    assert await asyncio.shield(deliveries[2]) == RecordMetadata("t", 3, 102)
-    assert [m.offset for m in await asyncio.gather(*deliveries)] == list(range(100, 106))  # noqa: TID251
-    done, pending = await asyncio.wait(deliveries[3:5])
+    assert not futures[1].done()
+    assert await asyncio.wait_for(futures[1], 5) == RecordMetadata("t", 3, 101)
+    assert await asyncio.shield(futures[2]) == RecordMetadata("t", 3, 102)
+    assert [m.offset for m in await asyncio.gather(*futures)] == list(range(100, 106))  # noqa: TID251
+    done, pending = await asyncio.wait(futures[3:5])
     assert (len(done), pending) == (2, set())
     assert await called == RecordMetadata("t", 3, 100)
-    assert (await deliveries[5]).offset == 105
-    assert asyncio.isfuture(deliveries[5])
+    assert (await futures[5]).offset == 105
+    assert asyncio.isfuture(futures[5])
 
 
 async def test_who_looks_only_after_the_end_finds_it() -> None:
     ticket = RecordTicket(NAME)
-    early, late = Delivery(ticket, 0), Delivery(ticket, 1)
+    early, late = RecordFuture(ticket, 0), RecordFuture(ticket, 1)
     assert not early.done()
     ticket.fail(NotEnoughReplicas("1 of 2"))
     assert early.done() and late.done()
@@ -52,7 +52,7 @@ async def test_who_looks_only_after_the_end_finds_it() -> None:
 
 async def test_a_cancelled_wait_does_not_disturb_the_others() -> None:
     ticket = RecordTicket(NAME)
-    given_up, kept = Delivery(ticket, 0), Delivery(ticket, 1)
+    given_up, kept = RecordFuture(ticket, 0), RecordFuture(ticket, 1)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(given_up, 0.001)
     assert given_up.cancelled()

@@ -1,4 +1,4 @@
-"""Formats lists for refusals and problems."""
+"""Formats a list of brokers for refusals and problems."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from strandline.broker.core.replication.effects import (
     TimeOut,
     WriteIsr,
 )
-from strandline.broker.core.replication.partition import LeaderPartition
+from strandline.broker.core.replication.leader_partition import LeaderPartition
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Registration

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.adapters.rpc.parsing import MalformedRequest, has_more_fields, parse
+from strandline.adapters.rpc.request_parsing import MalformedRequest, has_more_fields, parse
 from strandline.errors import ErrorCode
 from strandline.rpc import log_pb2
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from strandline.adapters.rpc.parsing import MalformedRequest, parse
+from strandline.adapters.rpc.request_parsing import MalformedRequest, parse
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.errors import StrandlineError
 
@@ -22,7 +22,7 @@ OneRequest = Callable[[Any, Any], Awaitable[Any]]
 Context = Any  # grpc.aio.ServicerContext, with the handler's types of request and answer
 
 
-class ParsedRequests(grpc.aio.ServerInterceptor):
+class ParsingInterceptor(grpc.aio.ServerInterceptor):
     """For one server. `on_refused` gets the error of each malformed request, and the connection."""
 
     def __init__(self, on_refused: Callable[[StrandlineError, str], None]) -> None:

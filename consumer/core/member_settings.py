@@ -1,4 +1,4 @@
-"""Builds the requests of one group member from its settings and its current state."""
+"""The settings of one group member, and the requests that it builds from them and its current state."""
 
 from __future__ import annotations
 
