@@ -61,6 +61,8 @@ class Process:
         self.clock = clock
         self.alive = True
         self.paused = False
+        self.running = True
+        """It is alive and not paused."""
         self.on_exception: ExceptionHandler | None = None
         """Handles what a callback of this process raises."""
         self.context = Context()
@@ -97,21 +99,34 @@ def current_process() -> Process | None:
 
 
 class _Handle(asyncio.TimerHandle):
-    """A callback that knows its process."""
+    """A callback that knows its process.
+
+    The loop makes one for each callback, so it sets the few attributes that are used, and calls no parent.
+    """
 
     __slots__ = ("process",)
 
     def __init__(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: asyncio.AbstractEventLoop,
-        context: Context | None,
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context, when: float = 0.0
     ) -> None:
-        context = copy_context() if context is None else context
-        super().__init__(when, callback, args, loop, context)
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._when = when
+        self._cancelled = False
         self.process: Process | None = context.get(_process)
+
+    def cancel(self) -> None:
+        """A cancelled timer stays with the loop until it is due."""
+        self._cancelled = True
+        self._callback, self._args = _nothing, ()
+
+    def __repr__(self) -> str:
+        return f"<callback {self._callback!r} of {self.process and self.process.name}>"
+
+
+def _nothing() -> None:
+    """The callback of a cancelled handle."""
 
 
 class _Task(asyncio.Task[T]):
@@ -144,13 +159,16 @@ class _Task(asyncio.Task[T]):
 
 
 class _Future(asyncio.Future[T]):
-    """A future whose place in a set does not depend on its address."""
+    """A future whose place in a set does not depend on its address: its number is drawn when it is first asked
+    for, which is rare."""
 
-    def __init__(self, number: int, *, loop: asyncio.AbstractEventLoop) -> None:
-        self._number = number
-        super().__init__(loop=loop)
+    _number: int | None = None
 
     def __hash__(self) -> int:
+        if self._number is None:
+            loop = self.get_loop()
+            assert isinstance(loop, SimulatedLoop)
+            self._number = loop.next_number()
         return self._number
 
     def __eq__(self, other: object) -> bool:
@@ -197,7 +215,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def call_soon(
         self, callback: Callable[[*Args], object], *args: *Args, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = _Handle(0.0, callback, args, self, context)
+        handle = _Handle(callback, args, copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
@@ -214,7 +232,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """`delay` is in seconds on the clock of the process to which the callback belongs."""
-        handle = _Handle(0.0, callback, args, self, context)
+        handle = _Handle(callback, args, copy_context() if context is None else context)
         rate = 1.0 if handle.process is None else handle.process.clock.rate
         return self._at(self._now_ns + int(max(delay, 0.0) * NS_PER_S / rate) + 1, handle)
 
@@ -226,7 +244,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """`when` is in seconds on the clock of the process to which the callback belongs."""
-        handle = _Handle(when, callback, args, self, context)
+        handle = _Handle(callback, args, copy_context() if context is None else context, when)
         clock = None if handle.process is None else handle.process.clock
         when_ns = int(when * NS_PER_S) + 1 if clock is None else clock.world_ns(when)
         return self._at(max(when_ns, self._now_ns + 1), handle)
@@ -235,17 +253,20 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self, when_ns: int, callback: Callable[..., object], *args: Any, context: Context
     ) -> asyncio.TimerHandle:
         """`when_ns` is in nanoseconds of the world."""
-        return self._at(when_ns, _Handle(0.0, callback, args, self, context))
+        handle = _Handle(callback, args, context)
+        heapq.heappush(self._timers, (when_ns, next(self._numbers), handle))
+        return handle
 
     def _at(self, when_ns: int, handle: _Handle) -> asyncio.TimerHandle:
         heapq.heappush(self._timers, (when_ns, next(self._numbers), handle))
         return handle
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by `TimerHandle.cancel`. A cancelled timer stays until it is due."""
-
     def create_future(self) -> asyncio.Future[Any]:
-        return _Future(next(self._numbers), loop=self)
+        return _Future(loop=self)
+
+    def next_number(self) -> int:
+        """A number that nothing else of this loop has."""
+        return next(self._numbers)
 
     def create_task(  # type: ignore[override]
         self, coro: Coroutine[Any, Any, T], *, name: object = None, context: Context | None = None
@@ -288,18 +309,18 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def kill(self, process: Process) -> None:
         """Nothing of the process runs from here on."""
-        process.alive = False
+        process.alive = process.running = False
         pending = [task for task in asyncio.all_tasks(self) if _belongs(task, process)]
         process.bury(sorted(pending, key=hash))
         self._dead.append(process)
 
     def pause(self, process: Process) -> None:
         """Hold everything of the process, as SIGSTOP does."""
-        process.paused = True
+        process.paused, process.running = True, False
 
     def resume(self, process: Process) -> None:
         """Run what was held, in the order in which it came due."""
-        process.paused = False
+        process.paused, process.running = False, process.alive
         self._ready.extend(process.release())
 
     # --- run ---------------------------------------------------------------------------------
@@ -330,14 +351,17 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             else:
                 raise Deadlock(f"at {self._now_ns} ns nothing is left that could happen")
             process = handle.process
-            if process is not None:
-                if not process.alive:
-                    continue
-                if process.paused:
+            if process is not None and not process.running:
+                if process.alive:
                     process.hold(handle)
-                    continue
-            if not handle.cancelled():
-                handle._run()
+            elif not handle._cancelled:
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    message = f"Exception in callback {handle!r}"
+                    self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
     @contextlib.contextmanager
     def _current(self) -> Generator[None, None, None]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import log
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -33,7 +34,7 @@ class Latency:
     spread_s: float = 0.000_2
 
     def draw(self, random: Random) -> float:
-        return self.base_s + random.expovariate(1 / self.spread_s) if self.spread_s else self.base_s
+        return self.base_s - log(1.0 - random.random()) * self.spread_s  # an exponential distribution
 
 
 class Acceptor(Protocol):
@@ -73,21 +74,15 @@ class End:
     def __init__(self, connection: Connection, process: Process) -> None:
         self.connection = connection
         self.process = process
+        self.host = process.host
+        self.peer: End
+        """The other end, once the connection is accepted."""
         self.open = True
         self.receiver: Receiver | None = None
         self._last_ns: dict[int, int] = {}
         """When the last message of each stream arrives at the peer."""
         self._kept: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
         """Messages that met a cut, in order."""
-
-    @property
-    def host(self) -> str:
-        return self.process.host
-
-    @property
-    def peer(self) -> End:
-        ends = self.connection.ends
-        return ends[1] if self is ends[0] else ends[0]
 
     def send(self, stream: int, deliver: Callable[..., None], *args: Any) -> None:
         """Call `deliver` in the peer's process when the message arrives, if it ever does."""
@@ -100,14 +95,16 @@ class End:
             self._kept.append((stream, deliver, args))
             return
         after_s = more_s + network.latency(self.host, peer.host)
-        now_ns = network.loop.now_ns()
-        at_ns = max(now_ns + int(after_s * NS_PER_S), self._last_ns.get(stream, 0) + 1)
+        at_ns = network.loop.now_ns() + int(after_s * NS_PER_S)
+        last_ns = self._last_ns.get(stream, 0)
+        if at_ns <= last_ns:
+            at_ns = last_ns + 1
         self._last_ns[stream] = at_ns
-        network.loop.call_at_ns(at_ns, self._arrive, deliver, args, context=peer.process.context)
+        network.loop.call_at_ns(at_ns, peer._arrive, deliver, args, context=peer.process.context)
 
     def _arrive(self, deliver: Callable[..., None], args: tuple[Any, ...]) -> None:
-        """Runs in the peer's process."""
-        if self.peer.open:
+        """Runs in this end's process."""
+        if self.open:
             deliver(*args)
 
     def send_again(self) -> None:
@@ -235,7 +232,7 @@ class Network:
 
     def latency(self, source: str, target: str) -> float:
         """Seconds that the next message takes."""
-        latency = self.latencies.get((source, target), self.default_latency) if self.latencies else None
+        latency = self.latencies.get((source, target)) if self.latencies else None
         return (latency or self.default_latency).draw(self.random)
 
     def is_cut(self, source: str, target: str) -> bool:
@@ -377,9 +374,11 @@ class Network:
         connection, host = client.connection, acceptor.process.host
         if attempt.given_up or self.is_cut(host, client.host) or not client.process.alive:
             return
-        connection.ends = (client, End(connection, acceptor.process))
+        server = client.peer = End(connection, acceptor.process)
+        server.peer = client
+        connection.ends = (client, server)
         self.connections[connection.number] = connection
-        connection.server = connection.ends[1].receiver = acceptor.accept(connection.ends[1])
+        connection.server = server.receiver = acceptor.accept(server)
         self._answer(attempt, host, partial(self._connected, attempt))
 
     def _answer(self, attempt: _Attempt, host: str, answer: Callable[[], None]) -> None:

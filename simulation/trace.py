@@ -28,8 +28,7 @@ class Trace:
         """Add an event."""
         self.events += 1
         line = f"{self._now_ns()} {what} {len(data)}\n"
-        self._hash.update(line.encode())
-        self._hash.update(data)
+        self._hash.update(line.encode() + data)
         if self._keep:
             self.lines.append(f"{line.rstrip()} {data[:200].hex()}")
 

@@ -152,7 +152,8 @@ class FollowerStream:
             raise InvalidRequest(f"message {sequence} was acknowledged, {self._sequence} were sent")
         if sequence > self._acknowledged:
             self._acknowledged = sequence
-            self._wake.set()
+            if self._ready or self._endings:
+                self._wake.set()
         while self._sent and self._sent[0][0] <= sequence:
             self.acknowledged_at = self._sent.popleft()[1]
         while self._unanswered and self._unanswered[0].sequence <= sequence:

@@ -25,6 +25,8 @@ class Flow:
     def __init__(self, writer: End, stream: int) -> None:
         self._writer = writer
         self._stream = stream
+        self._network = writer.connection.network
+        self._label = f"message {writer.connection.number}/{stream}"
         self._unread_bytes = 0
         self._room: asyncio.Future[None] | None = None
         """The writer waits for it."""
@@ -45,8 +47,7 @@ class Flow:
         if self._write_broken:
             raise FlowBroken(self._write_broken)
         self._unread_bytes += len(data)
-        network = self._writer.connection.network
-        network.trace.note(f"message {self._writer.connection.number}/{self._stream}", data)
+        self._network.trace.note(self._label, data)
         self._writer.send(self._stream, self.arrive, data)
 
     def end(self) -> None:
