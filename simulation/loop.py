@@ -207,8 +207,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         """Seconds on the monotonic clock of the running process, or of the world."""
-        process = _process.get()
-        return self._now_ns / NS_PER_S if process is None else process.clock.seconds(self._now_ns)
+        process, now_ns = _process.get(), self.now_ns()
+        return now_ns / NS_PER_S if process is None else process.clock.seconds(now_ns)
 
     # --- schedule ----------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """`delay` is in seconds on the clock of the process to which the callback belongs."""
         handle = _Handle(callback, args, copy_context() if context is None else context)
         rate = 1.0 if handle.process is None else handle.process.clock.rate
-        return self._at(self._now_ns + int(max(delay, 0.0) * NS_PER_S / rate) + 1, handle)
+        return self._at(self.now_ns() + int(max(delay, 0.0) * NS_PER_S / rate) + 1, handle)
 
     def call_at(
         self,
@@ -247,7 +247,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         handle = _Handle(callback, args, copy_context() if context is None else context, when)
         clock = None if handle.process is None else handle.process.clock
         when_ns = int(when * NS_PER_S) + 1 if clock is None else clock.world_ns(when)
-        return self._at(max(when_ns, self._now_ns + 1), handle)
+        return self._at(max(when_ns, self.now_ns() + 1), handle)
 
     def call_at_ns(
         self, when_ns: int, callback: Callable[..., object], *args: Any, context: Context
@@ -350,18 +350,22 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 at_once = 0
             else:
                 raise Deadlock(f"at {self._now_ns} ns nothing is left that could happen")
-            process = handle.process
-            if process is not None and not process.running:
-                if process.alive:
-                    process.hold(handle)
-            elif not handle._cancelled:
-                try:
-                    handle._context.run(handle._callback, *handle._args)
-                except (SystemExit, KeyboardInterrupt):
-                    raise
-                except BaseException as error:
-                    message = f"Exception in callback {handle!r}"
-                    self.call_exception_handler({"message": message, "exception": error, "handle": handle})
+            self._step(handle)
+
+    def _step(self, handle: _Handle) -> None:
+        """Run a callback, unless its process is dead or paused."""
+        process = handle.process
+        if process is not None and not process.running:
+            if process.alive:
+                process.hold(handle)
+        elif not handle._cancelled:
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                message = f"Exception in callback {handle!r}"
+                self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
     @contextlib.contextmanager
     def _current(self) -> Generator[None, None, None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Final, Self, TypeVar
 
@@ -24,12 +24,30 @@ CLOCK_OFFSET_MS_MAX: Final = 500
 UPTIME_S_MAX: Final = 1_000_000
 
 
+def drawn_clock(random: Random) -> MachineClock:
+    """The clock of a machine that was switched on some time ago: a little wrong, a little fast or slow."""
+    uptime_s = random.uniform(0, UPTIME_S_MAX)
+    rate = 1 + random.uniform(-CLOCK_DRIFT_MAX, CLOCK_DRIFT_MAX)
+    clock = MachineClock(rate, started_ns=-int(uptime_s * NS_PER_S))
+    clock.jump(WALL_MS - clock.wall_ms(0) + random.randint(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX))
+    return clock
+
+
 class World:
     """Everything that a seed decides. Use it as a context manager: it deletes what is left at the end."""
 
-    def __init__(self, seed: int, *, keep_trace: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        keep_trace: bool = False,
+        loop: SimulatedLoop | None = None,
+        new_clock: Callable[[Random], MachineClock] | None = None,
+    ) -> None:
+        """`loop` may run on real time. `new_clock` makes the clocks of the machines."""
         self.seed = seed
-        self.loop = SimulatedLoop.new(self.random("loop"))
+        self.loop = loop or SimulatedLoop.new(self.random("loop"))
+        self._new_clock = new_clock or drawn_clock
         self.trace = Trace(self.loop.now_ns, keep=keep_trace)
         self.network = Network(self.loop, self.random("network"), self.trace)
         hosts = [f"10.1.0.{number + 1}" for number in range(ZOOKEEPERS)]
@@ -56,13 +74,9 @@ class World:
     # --- machines and processes --------------------------------------------------------------
 
     def new_machine(self) -> Machine:
-        """Another machine, switched on some time ago."""
+        """Another machine."""
         host = f"10.0.0.{len(self.machines) + 1}"
-        random = self.random(f"machine {host}")
-        uptime_s = random.uniform(0, UPTIME_S_MAX)
-        rate = 1 + random.uniform(-CLOCK_DRIFT_MAX, CLOCK_DRIFT_MAX)
-        clock = MachineClock(rate, started_ns=-int(uptime_s * NS_PER_S))
-        clock.jump(WALL_MS - clock.wall_ms(0) + random.randint(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX))
+        clock = self._new_clock(self.random(f"machine {host}"))
         machine = Machine(host, clock, Disk(self.random(f"disk {host}")))
         self.machines.append(machine)
         return machine

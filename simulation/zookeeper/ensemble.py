@@ -284,6 +284,8 @@ class Ensemble:
         self.log: list[_Entry] = []
         self.leader = True
         """False: between two leaders nothing is committed."""
+        self.commit_latency = COMMIT
+        self.lag = LAG
         self._random = random
         self._epoch = 1
         self._counter = 0
@@ -354,7 +356,7 @@ class Ensemble:
         if not self.leader:
             return
         loop = self.network.loop
-        after_ns = int(COMMIT.draw(self._random) * NS_PER_S)
+        after_ns = int(self.commit_latency.draw(self._random) * NS_PER_S)
         self._commit_ns = max(loop.now_ns() + after_ns, self._commit_ns + 1)
         self._proposals.append(entry)
         loop.call_at_ns(self._commit_ns, self._commit_next, self._epoch, context=WORLD)
@@ -377,7 +379,7 @@ class Ensemble:
         self.network.trace.note(f"commit {entry.zxid:x} {session.id:x}", data)
         for server in self.servers:
             if server.linked:
-                server.committed(len(self.log), LAG.draw(self._random))
+                server.committed(len(self.log), self.lag.draw(self._random))
         link = session.link
         if entry.link is None and link.end.open and link.server.linked:
             link.close("the session has expired")
