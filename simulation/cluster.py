@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from strandline.broker.process import Broker
-from strandline.config import BrokerSettings, ControllerSettings
+from strandline.config import BrokerSettings, ControllerSettings, load
 from strandline.controller.process import serve
 from strandline.host import ServiceHost
 from strandline.simulation.hosts import Machine, SimulatedProcess
@@ -17,7 +18,8 @@ CONTROLLER_PORT: Final = 9090
 
 
 class Cluster:
-    """Brokers and controllers by their numbers. `settings` are for all brokers, or for all controllers."""
+    """Brokers and controllers by their numbers, which count from 0. `settings` are for all brokers, or for
+    all controllers. `first_id` is the id of the first broker, and of the first controller."""
 
     def __init__(
         self,
@@ -25,10 +27,12 @@ class Cluster:
         *,
         brokers: int = 3,
         controllers: int = 1,
-        broker_settings: dict[str, Any] | None = None,
-        controller_settings: dict[str, Any] | None = None,
+        broker_settings: Mapping[str, Any] | None = None,
+        controller_settings: Mapping[str, Any] | None = None,
+        first_id: int = 0,
     ) -> None:
         self.world = world
+        self.first_id = first_id
         self._broker_settings = broker_settings or {}
         self._controller_settings = controller_settings or {}
         self.broker_machines: list[Machine] = [world.new_machine() for _ in range(brokers)]
@@ -52,8 +56,9 @@ class Cluster:
 
     def _new_broker(self, number: int) -> SimulatedProcess:
         machine = self.broker_machines[number]
-        settings = BrokerSettings(
-            broker_id=number,
+        settings = load(
+            BrokerSettings,
+            broker_id=self.first_id + number,
             host=machine.host,
             port=BROKER_PORT,
             data_dir=Path(f"/data/{number}"),
@@ -64,14 +69,15 @@ class Cluster:
         async def run(host: ServiceHost) -> None:
             await Broker(settings, host).run()
 
-        process = self.world.new_process(f"broker {number}", machine)
+        process = self.world.new_process(f"broker {settings.broker_id}", machine)
         process.start(run)
         return process
 
     def _new_controller(self, number: int) -> SimulatedProcess:
         machine = self.controller_machines[number]
-        settings = ControllerSettings(
-            controller_id=number,
+        settings = load(
+            ControllerSettings,
+            controller_id=self.first_id + number,
             host=machine.host,
             port=CONTROLLER_PORT,
             zookeeper=self.world.zookeeper.address,
@@ -81,6 +87,6 @@ class Cluster:
         async def run(host: ServiceHost) -> None:
             await serve(settings, host)
 
-        process = self.world.new_process(f"controller {number}", machine)
+        process = self.world.new_process(f"controller {settings.controller_id}", machine)
         process.start(run)
         return process

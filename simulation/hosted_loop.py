@@ -1,7 +1,10 @@
 """A `SimulatedLoop` on real time: the guest of a plain asyncio loop, in whose thread it runs.
 
 The played world runs on it unchanged, and processes can still be killed and paused between any two callbacks.
-Clients run on the host's own loop: the two loops only set each other's futures, and both are in one thread.
+Clients run on the hosting loop: the two loops only set each other's futures, and both are in one thread.
+
+While the hosting loop is blocked, by a busy machine or at a breakpoint, the time of this one stops: it would
+be wrong to end sessions that nobody could keep alive.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from strandline.simulation.loop import Process, SimulatedLoop, _Handle
 
 CALLBACKS_IN_A_TURN_MAX: Final = 1_000
 """After so many callbacks in one turn the loop that hosts this one gets its turn."""
+LATENESS_NS_MAX: Final = 200_000_000
+"""A turn may be so late, or take so long; its time stops then."""
+ENDLESS_NS: Final = 2**63
 
 
 class HostedLoop(SimulatedLoop):
@@ -34,6 +40,10 @@ class HostedLoop(SimulatedLoop):
         self._hosting = hosting
         self._clock = clock
         self._began_s = clock.monotonic()
+        self._stopped_ns = 0
+        """For how long time has stood still."""
+        self._limit_ns = ENDLESS_NS
+        """Where time stops until the next turn."""
         self._woken: asyncio.Handle | None = None
         """The next turn."""
         self._woken_ns = 0
@@ -45,7 +55,15 @@ class HostedLoop(SimulatedLoop):
         return self._hosting
 
     def now_ns(self) -> int:
-        return int((self._clock.monotonic() - self._began_s) * NS_PER_S)
+        return min(self._flowing_ns(), self._limit_ns)
+
+    def _flowing_ns(self) -> int:
+        return int((self._clock.monotonic() - self._began_s) * NS_PER_S) - self._stopped_ns
+
+    def _limit(self, limit_ns: int) -> None:
+        """Set where time stops next. It goes on from where it stopped."""
+        self._stopped_ns += max(0, self._flowing_ns() - self._limit_ns)
+        self._limit_ns = limit_ns
 
     # --- schedule ----------------------------------------------------------------------------
 
@@ -73,18 +91,21 @@ class HostedLoop(SimulatedLoop):
             if self._woken_ns <= when_ns:
                 return
             self._woken.cancel()
-        self._woken_ns = when_ns
-        after_ns = when_ns - self.now_ns() if when_ns else 0
-        if after_ns <= 0:
+        now_ns = self.now_ns()
+        self._woken_ns = max(when_ns, now_ns)
+        self._limit(self._woken_ns + LATENESS_NS_MAX)
+        if when_ns <= now_ns:
             self._woken = self._hosting.call_soon(self._take_turn, context=Context())
         else:
-            self._woken = self._hosting.call_later(after_ns / NS_PER_S, self._take_turn, context=Context())
+            after_s = (when_ns - now_ns) / NS_PER_S
+            self._woken = self._hosting.call_later(after_s, self._take_turn, context=Context())
 
     # --- run ---------------------------------------------------------------------------------
 
     def _take_turn(self) -> None:
         """Run what is ready and due, up to a limit."""
         self._woken = None
+        self._limit(self.now_ns() + LATENESS_NS_MAX)
         with self._current():
             for _ in range(CALLBACKS_IN_A_TURN_MAX):
                 if not self._ready:
@@ -92,6 +113,7 @@ class HostedLoop(SimulatedLoop):
                     if not self._ready:
                         break
                 self._step(self._ready.popleft())
+        self._limit(ENDLESS_NS)
         if self._ready:
             self._wake_at(0)
         elif self._timers:

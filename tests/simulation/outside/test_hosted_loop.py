@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.simulation.clocks import MachineClock
-from strandline.simulation.hosted_loop import CALLBACKS_IN_A_TURN_MAX, HostedLoop
+from strandline.simulation.clocks import NS_PER_S, MachineClock
+from strandline.simulation.hosted_loop import CALLBACKS_IN_A_TURN_MAX, LATENESS_NS_MAX, HostedLoop
 from strandline.simulation.loop import Process, current_process
 from tests.waiting import eventually
 
@@ -106,6 +106,43 @@ async def test_a_busy_guest_leaves_its_host_a_turn(guest: HostedLoop) -> None:
     before = ran
     await asyncio.sleep(0)
     assert 0 < ran - before <= 2 * CALLBACKS_IN_A_TURN_MAX
+
+
+class HandClock:
+    """Real time, as the test sets it."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def wall_ms(self) -> int:
+        return 0
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+async def test_time_stops_while_the_host_is_blocked_and_never_goes_back() -> None:
+    """A breakpoint of a minute ends no session."""
+    clock = HandClock()
+    guest = HostedLoop.guest_of(asyncio.get_running_loop(), Random(1), clock)
+    seen: list[float] = []
+
+    async def look() -> None:
+        seen.append(asyncio.get_running_loop().time())
+
+    guest.call_later(5.0, seen.append, -1.0)
+    _ = guest.create_task(look())
+    clock.now_s += 60.0
+    blocked_ns = guest.now_ns()
+    assert blocked_ns == LATENESS_NS_MAX
+    await eventually(lambda: seen)
+    assert [blocked_ns / 1e9] == seen
+    clock.now_s += 4.0
+    assert guest.now_ns() == blocked_ns + 4 * NS_PER_S
+    guest.close()
 
 
 async def test_nothing_runs_after_the_close(guest: HostedLoop) -> None:
