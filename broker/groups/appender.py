@@ -14,7 +14,8 @@ from functools import partial
 from typing import Final
 
 from strandline.broker.core.groups.effects import Append
-from strandline.broker.replicas.leadership import Leadership, Outcome, Produced
+from strandline.broker.core.replication.produce_ticket import Produced, ProduceOutcome
+from strandline.broker.replicas.leadership import Leadership
 from strandline.config import KIB, MIB, BrokerSettings
 from strandline.errors import CoordinatorNotAvailable, MessageTooLarge, StrandlineError
 from strandline.ports import Clock
@@ -143,7 +144,7 @@ class Appender:
             )
         return packed
 
-    def _done(self, writes: Sequence[_Write], outcome: Outcome) -> None:
+    def _done(self, writes: Sequence[_Write], outcome: ProduceOutcome) -> None:
         """Called from within a turn of the commit loop, which has to end first."""
         error = None if isinstance(outcome, Produced) else outcome
         asyncio.get_running_loop().call_soon(self._settle, writes, error)

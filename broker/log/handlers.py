@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from strandline.adapters.system.crash_points import defect_point
+from strandline.broker.core.replication.produce_ticket import OnProduced
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
-from strandline.broker.replicas.leadership import Done
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
@@ -74,7 +74,7 @@ class Handlers:
     def produce(
         self,
         entry: ProduceEntry,
-        done: Done,
+        done: OnProduced,
         *,
         sure: bool = True,
     ) -> None:
@@ -104,7 +104,7 @@ class Handlers:
         self,
         replica: Replica,
         entry: ProduceEntry,
-        done: Done,
+        done: OnProduced,
         *,
         sure: bool,
     ) -> None:

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final
 
 from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.handlers import Handlers
-from strandline.broker.replicas.leadership import Outcome
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
@@ -91,7 +91,7 @@ class ProduceStream:
             else:
                 self._handlers.produce(entry, done, sure=entry.name not in unsure)
 
-    def _done(self, arrived: _Arrived, correlation_id: int, acks: int, outcome: Outcome) -> None:
+    def _done(self, arrived: _Arrived, correlation_id: int, acks: int, outcome: ProduceOutcome) -> None:
         arrived.entries -= 1
         if arrived.entries == 0:
             self._times_ms.observe(self._times.since_ms(arrived.at))
@@ -116,7 +116,7 @@ class ProduceStream:
                 self._changed.set()
 
 
-def _result(correlation_id: int, outcome: Outcome) -> ProduceResult:
+def _result(correlation_id: int, outcome: ProduceOutcome) -> ProduceResult:
     if isinstance(outcome, StrandlineError):
         return ProduceResult(correlation_id, outcome)
     return ProduceResult(

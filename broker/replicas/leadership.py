@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
 
 import structlog
 
-from strandline.adapters.system.crash_points import crash_point, defect_point
-from strandline.adapters.zookeeper import znodes
+from strandline.adapters.system.crash_points import defect_point
 from strandline.broker.core.replication.effects import (
     Acknowledge,
     AdvanceWatermark,
@@ -25,9 +23,8 @@ from strandline.broker.core.replication.effects import (
     WriteIsr,
 )
 from strandline.broker.core.replication.leader_partition import LeaderPartition
-from strandline.broker.core.state_changes.events import isr_changed
+from strandline.broker.core.replication.produce_ticket import OnProduced, Produced, ProduceTicket
 from strandline.broker.events.replica_events import Recorder
-from strandline.broker.facts.isr_record import read_isr
 from strandline.broker.membership.confirmation import (
     ASK_ZOOKEEPER_AFTER_S,
     FollowerFlow,
@@ -35,6 +32,7 @@ from strandline.broker.membership.confirmation import (
     followed_lately,
     leader_of_record,
 )
+from strandline.broker.replicas.isr_writer import IsrWriter
 from strandline.broker.replicas.reassignment import Reassigning
 from strandline.broker.replicas.replica import Replica
 from strandline.config import BrokerSettings
@@ -45,18 +43,11 @@ from strandline.errors import (
     RequestTimedOut,
     StorageBusy,
     StorageFailed,
-    StrandlineError,
 )
 from strandline.host import Host
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.ports import (
-    BadVersion,
-    Check,
-    ConnectionLost,
     Coordination,
-    MultiFailed,
-    Operation,
-    SetData,
 )
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
 
@@ -66,25 +57,6 @@ STORAGE_RETRY_S = 0.05
 """Pause before a sync that found no descriptor for its file is tried again."""
 TIMER_SLACK_S = 0.001
 """A due turn is not rescheduled for a difference below this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Produced:
-    """The place of a batch. `appended`: False if it is a duplicate of an earlier one."""
-
-    base_offset: int
-    log_start_offset: int
-    appended: bool = True
-
-
-Outcome = Produced | StrandlineError
-Done = Callable[[Outcome], None]
-
-
-@dataclass(slots=True)
-class _Ticket:
-    produced: Produced
-    done: Done
 
 
 class Leadership:
@@ -124,13 +96,14 @@ class Leadership:
         self._on_handed_over = on_handed_over
         self._isr_write: WriteIsr | None = None
         self._move: CloseReplicas | CompleteReassignment | None = None
+        self._isr_writer = IsrWriter(replica, session, host.clock)
         self._reassigning = Reassigning(replica, session, recorder, host)
         self._wake = asyncio.Event()
         self._drained = asyncio.Event()
         self._timer: asyncio.Handle | None = None
         # Kept separately: uvloop's handle of a callback that is due at once has no time.
         self._timer_due = 0.0
-        self.core: LeaderPartition[_Ticket] = LeaderPartition(
+        self.core: LeaderPartition[ProduceTicket] = LeaderPartition(
             me=state.leader,
             epoch=state.leader_epoch,
             log_end_offset=Offset(replica.log.log_end_offset),
@@ -183,7 +156,13 @@ class Leadership:
     # --- produce ---------------------------------------------------------------------------
 
     def produce(
-        self, records: bytes, *, acks: int, timeout_ms: int, done: Done, expected_offset: int | None = None
+        self,
+        records: bytes,
+        *,
+        acks: int,
+        timeout_ms: int,
+        done: OnProduced,
+        expected_offset: int | None = None,
     ) -> None:
         """Appends one batch. `done` is called once, now or when it commits.
 
@@ -218,7 +197,9 @@ class Leadership:
         counts.produce_requests += 1
         now = self._clock.monotonic()
         if acks == -1:
-            core.queue.push(Offset(appended.next_offset), now + timeout_ms / 1000, _Ticket(produced, done))
+            core.queue.push(
+                Offset(appended.next_offset), now + timeout_ms / 1000, ProduceTicket(produced, done)
+            )
         if not appended.duplicate:
             counts.messages_in += appended.next_offset - appended.base_offset
             counts.bytes_in += len(records)
@@ -314,7 +295,7 @@ class Leadership:
         now, self._members_seen = self._clock.monotonic(), self.core.isr.members
         self.in_sync_since = {m: self.in_sync_since.get(m, now) for m in self._members_seen}
 
-    def _time_out(self, tickets: Sequence[_Ticket]) -> None:
+    def _time_out(self, tickets: Sequence[ProduceTicket]) -> None:
         self.replica.counts.produce_failures += len(tickets)
         for ticket in tickets:
             ticket.done(
@@ -380,60 +361,19 @@ class Leadership:
             self.turn()
 
     async def _write_isr(self, write: WriteIsr) -> None:
-        """Writes the ISR by compare-and-set. Continues from what ZooKeeper then has (CORRECTNESS I4, E7).
-
-        Changes of a registration are not watched. So a member may join only if its registration has its first
-        version: the only other version announces a shutdown (I7).
-        """
-        name = self.replica.name
-        path = znodes.isr(name.topic, name.partition)
-        event = isr_changed(
-            name.topic,
-            self.replica.key,
-            write.state,
-            write.version + 1,
-            at_ms=self._clock.wall_ms(),
-            reason=write.reason,
-            left=write.left,
-            joined=write.joined,
-        )
-        trail = self.replica.trail
-        wanted = replace(write.state, trail=trail.extended(trail.current, event))
-        crash_point("isr.before_write")
-        same_topic = znodes.of_incarnation(self.replica.key.topic_id)
-        stay = {Check(znodes.broker(broker), version=0): broker for broker in write.joined}
-        operations: list[Operation] = [
-            SetData(path, znodes.dump_isr(wanted), write.version),
-            same_topic,
-            *stay,
-        ]
-        state: PartitionState | None
-        try:
-            written = await self._session.multi(operations)
-            state, version = wanted, int(written[0] or 0)
-            crash_point("isr.after_write")
-        except ConnectionLost:
-            state, version = await read_isr(self._session, self._clock, name)
-        except MultiFailed as failed:
-            refused = operations[failed.index]
-            joiner = stay.get(refused) if isinstance(refused, Check) else None
-            if joiner is not None:
-                self.core.join_refused(joiner)
-            if joiner is not None or isinstance(failed.cause, BadVersion):
-                state, version = await read_isr(self._session, self._clock, name)
-            else:  # the topic, or this incarnation of it, is gone
-                state, version = None, 0
+        """Writes the ISR, and continues from what ZooKeeper then has (CORRECTNESS I4, E7)."""
+        state, version = await self._isr_writer.write(write, on_join_refused=self.core.join_refused)
         if self.ended():
             return
         if state is None or self.core.isr_read(state, version) is not None:
             self._on_step_down(self.replica, state)
             return
-        trail.written(state.trail, self._recorder)
+        self.replica.trail.written(state.trail, self._recorder)
         if state.isr == write.state.isr:
             self.replica.counts.broker.isr_changed(write.left, write.joined)
             logger.info(
                 "in-sync replicas changed",
-                partition=str(name),
+                partition=str(self.replica.name),
                 epoch=self.epoch,
                 isr=list(state.isr_ids),
                 left=list(write.left),

@@ -13,11 +13,12 @@ import pytest
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.broker.core.replication.produce_ticket import Produced, ProduceOutcome
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.election.balancing import Balancing
 from strandline.broker.election.handover import DRAIN_S_MAX, Handover
 from strandline.broker.election.resignations import RESIGNATIONS_PER_MULTI_MAX
-from strandline.broker.replicas.leadership import Leadership, Outcome, Produced
+from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.errors import NotLeaderOrFollower
@@ -48,7 +49,7 @@ class Desk:
     seat: Seat
     handover: Handover
     balancing: Balancing
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[ProduceOutcome] = field(default_factory=list)
 
     # --- what broker 2 does ----------------------------------------------------------------------
 

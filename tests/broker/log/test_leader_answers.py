@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
+from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
-from strandline.broker.replicas.leadership import Outcome
 from strandline.errors import NotLeaderOrFollower, OffsetNotAvailable
 from strandline.ids import BrokerId, Offset, TopicPartition
 from strandline.records import decode
@@ -79,7 +79,7 @@ async def test_a_leader_that_was_replaced_unnoticed_acknowledges_nothing_alone(
     assert await handlers.unsure([NAME]) == frozenset()
     seat.write(led_by(3, 3, epoch=6))
     assert await handlers.unsure([NAME, TopicPartition("nowhere", 0)]) == {NAME}
-    outcomes: list[Outcome] = []
+    outcomes: list[ProduceOutcome] = []
     handlers.produce(ProduceEntry(NAME, batch("d"), acks=1), outcomes.append, sure=False)
     assert [type(outcome) for outcome in outcomes] == [NotLeaderOrFollower]
     assert seat.replica.log.log_end_offset == 3

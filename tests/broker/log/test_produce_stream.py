@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.broker.core.replication.produce_ticket import Produced, ProduceOutcome
 from strandline.broker.log.produce_stream import ProduceStream
-from strandline.broker.replicas.leadership import Outcome, Produced
 from strandline.ids import TopicPartition
 from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
 from tests.broker.support.replicas import CLOCK, settings
@@ -26,7 +26,7 @@ class Handlers:
     async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         return frozenset()
 
-    def produce(self, entry: ProduceEntry, done: Callable[[Outcome], None], *, sure: bool) -> None:
+    def produce(self, entry: ProduceEntry, done: Callable[[ProduceOutcome], None], *, sure: bool) -> None:
         self.taken += 1
         done(Produced(self.taken, 0))
 

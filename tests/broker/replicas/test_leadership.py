@@ -11,7 +11,7 @@ import pytest
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.replicas.leadership import Produced
+from strandline.broker.core.replication.produce_ticket import Produced
 from strandline.errors import (
     NotEnoughReplicas,
     NotLeaderOrFollower,

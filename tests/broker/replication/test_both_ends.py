@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.broker.replicas.leadership import Produced
+from strandline.broker.core.replication.produce_ticket import Produced
 from strandline.broker.replicas.replica import Replica
 from strandline.ids import Offset
 from tests.broker.support.replicas import CLOCK, batch, following, leading, open_replica, values, write

@@ -12,10 +12,11 @@ from typing import Any
 from strandline.adapters.service_host import service_host
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.events.replica_events import OnRecorded
-from strandline.broker.replicas.leadership import Leadership, Outcome
+from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.follower_end import LeaderStream
 from strandline.broker.replication.leader_end import FollowerStream
@@ -144,7 +145,7 @@ class Led:
     handed_over: list[BrokerId]
     """Whom it gave the leadership to."""
     recorded: Recorded
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[ProduceOutcome] = field(default_factory=list)
 
     def produce(self, *values: str, acks: int = -1, timeout_ms: int = 60_000) -> None:
         """Outcomes are collected in order of their coming."""
