@@ -15,6 +15,7 @@ import structlog
 
 from strandline.broker.core.groups.coordinator import Coordinator
 from strandline.broker.core.groups.effects import Answer, Append, Effect, Failed, GroupEvent, Instant, Publish
+from strandline.broker.core.groups.requests import Request
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.appender import Appender
 from strandline.broker.replicas.leadership import STORAGE_RETRY_S, Leadership
@@ -45,10 +46,6 @@ UNREADABLE_LOGGED_MAX: Final = 20
 Waiting = asyncio.Future[Any]
 """One call that waits for its answer: a value, or a StrandlineError as a value."""
 
-Core = Coordinator[Waiting]
-Call = Callable[[Core, Waiting, Instant], Iterable[Effect[Waiting]]]
-"""Passes a request to the core."""
-
 
 @dataclass(slots=True)
 class _Loaded:
@@ -62,7 +59,7 @@ class CoordinatorPartition:
     def __init__(
         self,
         leadership: Leadership,
-        core: Core,
+        core: Coordinator[Waiting],
         *,
         settings: BrokerSettings,
         clock: Clock,
@@ -96,7 +93,7 @@ class CoordinatorPartition:
 
     # --- requests ----------------------------------------------------------------------------
 
-    async def ask(self, call: Call) -> Any:
+    async def ask(self, request: Request) -> Any:
         """The core's answer, however long it is held. Raises the core's refusal.
 
         This broker may have been replaced without knowing. The log would fence its writes, but a heartbeat
@@ -114,7 +111,7 @@ class CoordinatorPartition:
                 raise self._not_coordinator()
             self.check()
         waiting: Waiting = asyncio.get_running_loop().create_future()
-        self._carry_out(call(self._core, waiting, self._now()))
+        self._carry_out(self._core.handle(waiting, request, self._now()))
         answer = await waiting
         if isinstance(answer, StrandlineError):
             raise answer

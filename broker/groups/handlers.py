@@ -12,7 +12,16 @@ from typing import Any, Final
 from uuid import UUID
 
 from strandline.broker.core.groups.limits import check_group
-from strandline.broker.groups.coordinator_partition import Call, CoordinatorPartition
+from strandline.broker.core.groups.requests import (
+    Commit,
+    DeleteGroup,
+    DescribeGroup,
+    Join,
+    ListGroups,
+    Report,
+    Request,
+)
+from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.groups.coordinators import Coordinators
 from strandline.broker.groups.placement import partition_of
 from strandline.broker.metadata.cluster_view import ClusterView
@@ -96,12 +105,12 @@ class GroupHandlers:
         replica = self._manager.get(PartitionKey(topic_id, PartitionId(partition_of(group, partitions))))
         return None if replica is None else self._manager.live.get(replica.leader)
 
-    async def _ask(self, group: str, call: Call) -> Any:
-        check_group(group)
-        partition = self._led_here(group)
+    async def _ask(self, request: Request) -> Any:
+        check_group(request.group)
+        partition = self._led_here(request.group)
         if partition is None:
-            partition = await self._find_here(group)
-        return await partition.ask(call)
+            partition = await self._find_here(request.group)
+        return await partition.ask(request)
 
     def _led_here(self, group: str) -> CoordinatorPartition | None:
         """The group's partition, if this broker leads it and knows the number of partitions."""
@@ -142,27 +151,20 @@ class GroupHandlers:
         name = request.instance or request.client_id or "member"
         unique = UUID(hex=self._manager.host.new_id())
         new_member = f"{name[: GROUP_ID_LENGTH_MAX - _UUID_LENGTH - 1]}-{unique}"
-        answer: Joined | MemberIdGiven = await self._ask(
-            request.group,
-            lambda core, waiting, now: core.join(waiting, request, new_member, caller.host, now),
-        )
+        answer: Joined | MemberIdGiven = await self._ask(Join(request, new_member, caller.host))
         return answer
 
     async def sync(self, request: SyncGroup, caller: Caller) -> bytes:
         """Held until the leader's assignment is written."""
-        answer: bytes = await self._ask(
-            request.group, lambda core, waiting, now: core.sync(waiting, request, now)
-        )
+        answer: bytes = await self._ask(request)
         return answer
 
     async def heartbeat(self, request: Heartbeat, caller: Caller) -> None:
         """Held until a rebalance begins, or for as long as the request says."""
-        await self._ask(request.group, lambda core, waiting, now: core.heartbeat(waiting, request, now))
+        await self._ask(request)
 
     async def leave(self, request: LeaveGroup, caller: Caller) -> Sequence[LeftMember]:
-        answer: Sequence[LeftMember] = await self._ask(
-            request.group, lambda core, waiting, now: core.leave(waiting, request, now)
-        )
+        answer: Sequence[LeftMember] = await self._ask(request)
         return answer
 
     # --- offsets -----------------------------------------------------------------------------
@@ -171,15 +173,11 @@ class GroupHandlers:
         """Answered once the offsets are committed to the log (G12). Those of partitions that do not exist are
         refused one by one, as Kafka does."""
         missing = await self._missing(request.offsets)
-        answer: OffsetResults = await self._ask(
-            request.group, lambda core, waiting, now: core.commit(waiting, request, now, missing)
-        )
+        answer: OffsetResults = await self._ask(Commit(request, missing))
         return answer
 
     async def fetch_offsets(self, request: OffsetFetch, caller: Caller) -> FetchedOffsets:
-        answer: FetchedOffsets = await self._ask(
-            request.group, lambda core, waiting, now: core.fetch_offsets(waiting, request, now)
-        )
+        answer: FetchedOffsets = await self._ask(request)
         return answer
 
     async def _missing(self, names: Collection[TopicPartition]) -> Set[TopicPartition]:
@@ -199,30 +197,24 @@ class GroupHandlers:
             for name in change.partitions
         ]
         missing = await self._missing(taken)
-        await self._ask(request.group, lambda core, waiting, now: core.report(waiting, request, now, missing))
+        await self._ask(Report(request, missing))
 
     async def report_tasks(self, request: ReportTasks, caller: Caller) -> None:
-        await self._ask(request.group, lambda core, waiting, now: core.report_tasks(waiting, request, now))
+        await self._ask(request)
 
     async def list_groups(self, request: None, caller: Caller) -> Sequence[ListedGroup]:
         """The groups whose coordinator is this broker; all of them, or CoordinatorLoading."""
         partitions = list(self._coordinators)
         for partition in partitions:
             partition.check()
-        return [
-            group
-            for partition in partitions
-            for group in await partition.ask(lambda core, waiting, now: core.list_groups(waiting, now))
-        ]
+        return [group for partition in partitions for group in await partition.ask(ListGroups())]
 
     async def describe(self, group: str, caller: Caller) -> DescribedGroup:
-        answer: DescribedGroup = await self._ask(
-            group, lambda core, waiting, now: core.describe(waiting, group, now)
-        )
+        answer: DescribedGroup = await self._ask(DescribeGroup(group))
         return answer
 
     async def delete(self, group: str, caller: Caller) -> None:
-        await self._ask(group, lambda core, waiting, now: core.delete(waiting, group, now))
+        await self._ask(DeleteGroup(group))
 
 
 def _partition(topic: TopicMetadata, group: str) -> PartitionMetadata:

@@ -8,9 +8,9 @@ known here from its first request on, and forgotten when it has nothing worth ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
-from typing import Final, Generic
+from typing import Generic, assert_never
 
 from strandline.broker.core.groups.effects import Effect, Instant, Token
 from strandline.broker.core.groups.isolation import Isolation
@@ -25,6 +25,15 @@ from strandline.broker.core.groups.records import (
     decode_group_value,
     decode_key,
     decode_offset_value,
+)
+from strandline.broker.core.groups.requests import (
+    Commit,
+    DeleteGroup,
+    DescribeGroup,
+    Join,
+    ListGroups,
+    Report,
+    Request,
 )
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.ownership_reports import report_ownership
@@ -43,21 +52,14 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
-from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
     Heartbeat,
-    JoinGroup,
     LeaveGroup,
     ListedGroup,
-    OffsetCommit,
     OffsetFetch,
-    ReportOwnership,
     ReportTasks,
     SyncGroup,
 )
-
-_ALL_GROUPS: Final = ""
-"""Stands for the group of a call that asks about all of them; no group has this name."""
 
 
 class Coordinator(Generic[Token]):
@@ -164,120 +166,105 @@ class Coordinator(Generic[Token]):
         turn.timers.clear()
         return turn.end()
 
-    # --- members -----------------------------------------------------------------------------
+    # --- requests ----------------------------------------------------------------------------
 
-    def join(
-        self, token: Token, request: JoinGroup, new_member_id: str, host: str, now: Instant
-    ) -> list[Effect[Token]]:
-        """Answered with Joined once the generation has begun and is in the log, or with MemberIdGiven.
+    def handle(self, token: Token, request: Request, now: Instant) -> list[Effect[Token]]:
+        """Handle one request. It is answered once, by these effects or by those of a later call.
 
-        `new_member_id` is a fresh id for the member, should it need one; `host` is the caller's host.
+        join          Joined once the generation has begun and is in the log, or MemberIdGiven at once
+        sync          the member's assignment (bytes) once the leader's is in the log
+        heartbeat     None after at most `max_wait_ms`, or RebalanceInProgress, which has the reason, as
+                      soon as a rebalance begins
+        leave         a LeftMember for each, in the request's order
+        both reports  None: each change is published
+        commit        OffsetResults once the accepted offsets are in the log
+        fetch         FetchedOffsets; only offsets that are in the log are visible
+        describe      DescribedGroup
+        list          a tuple of ListedGroup, by name
+        delete        None once the tombstones are written
+
+        Or with a StrandlineError. One that refuses the request itself comes at once, before any change.
         """
+        turn = self._turn
+        turn.begin(now)
+        if self._refusal is not None:
+            turn.answer(token, self._refusal)
+            return turn.end()
+        turn.open(token, request.group)
+        self._isolation.run(request.group, partial(self._handle, token, request))
+        return turn.end()
 
-        def act() -> None:
-            check_join(request, self._turn.limits)
-            group = self._find_or_make(request.group, may_make=not request.member)
-            try:
-                self._member_requests.join(group, token, request, new_member_id, cut(host))
-            finally:
-                self._forget_if_new(group)
+    def _handle(self, token: Token, request: Request) -> None:
+        turn, members, keeper = self._turn, self._member_requests, self._keeper
+        try:
+            match request:
+                case Join():
+                    self._join(token, request)
+                case SyncGroup():
+                    members.sync(self._find(request.group), token, request)
+                case Heartbeat():
+                    members.heartbeat(self._find(request.group), token, request)
+                case LeaveGroup():
+                    self._leave(token, request)
+                case Report():
+                    group = self._find(request.group)
+                    report_ownership(turn, group, token, request.request, request.missing)
+                case ReportTasks():
+                    report_tasks(turn, self._find(request.group), token, request)
+                case Commit():
+                    self._commit(token, request)
+                case OffsetFetch():
+                    check_group(request.group)
+                    known = self._find(request.group) if request.group in self._groups else None
+                    turn.answer(token, keeper.fetch(request, known))
+                case DescribeGroup(name):
+                    turn.answer(token, self._known(name).described())
+                case DeleteGroup(name):
+                    keeper.delete(self._known(name), token)
+                case ListGroups():
+                    groups = sorted(self._groups.values(), key=lambda group: group.name)
+                    listed = (ListedGroup(g.name, g.protocol_type, g.state.value) for g in groups)
+                    turn.answer(token, tuple(listed))
+                case _:
+                    assert_never(request)
+        except StrandlineError as error:
+            turn.answer(token, error)
 
-        return self._request(token, request.group, now, act)
-
-    def sync(self, token: Token, request: SyncGroup, now: Instant) -> list[Effect[Token]]:
-        """Answered with the member's assignment (bytes) once the leader's is in the log."""
-        return self._request(
-            token,
-            request.group,
-            now,
-            lambda: self._member_requests.sync(self._find(request.group), token, request),
-        )
-
-    def heartbeat(self, token: Token, request: Heartbeat, now: Instant) -> list[Effect[Token]]:
-        """Answered with None after at most `max_wait_ms`, or as soon as a rebalance begins with
-        RebalanceInProgress, which has the reason."""
-        return self._request(
-            token,
-            request.group,
-            now,
-            lambda: self._member_requests.heartbeat(self._find(request.group), token, request),
-        )
-
-    def leave(self, token: Token, request: LeaveGroup, now: Instant) -> list[Effect[Token]]:
-        """Answered with a LeftMember for each, in the request's order."""
-
-        def act() -> None:
-            group = self._find(request.group)
-            most = self._turn.limits.group_members_max
-            if len(request.members) > most:
-                raise InvalidRequest(
-                    f"{len(request.members)} members leave at once, more than {most}", limit=most
-                )
-            self._turn.answer(token, self._member_requests.leave(group, request.members))
+    def _join(self, token: Token, join: Join) -> None:
+        request = join.request
+        check_join(request, self._turn.limits)
+        group = self._find_or_make(request.group, may_make=not request.member)
+        try:
+            self._member_requests.join(group, token, request, join.new_member_id, cut(join.host))
+        finally:
             self._forget_if_new(group)
 
-        return self._request(token, request.group, now, act)
+    def _leave(self, token: Token, request: LeaveGroup) -> None:
+        group = self._find(request.group)
+        most = self._turn.limits.group_members_max
+        if len(request.members) > most:
+            raise InvalidRequest(
+                f"{len(request.members)} members leave at once, more than {most}", limit=most
+            )
+        self._turn.answer(token, self._member_requests.leave(group, request.members))
+        self._forget_if_new(group)
 
-    def report(
-        self,
-        token: Token,
-        request: ReportOwnership,
-        now: Instant,
-        missing: Collection[TopicPartition] = (),
-    ) -> list[Effect[Token]]:
-        """Answered with None: the report is noted, and each change is published. Partitions that are
-        `missing` are left out: the driver has found that they do not exist."""
-        return self._request(
-            token,
-            request.group,
-            now,
-            lambda: report_ownership(self._turn, self._find(request.group), token, request, missing),
-        )
+    def _commit(self, token: Token, commit: Commit) -> None:
+        request = commit.request
+        check_group(request.group)
+        self._keeper.check_size(request)
+        if request.group not in self._groups and request.generation >= 0:
+            raise IllegalGeneration(
+                f"group {request.group} is not known; it has no generation {request.generation}"
+            )
+        group = self._find_or_make(request.group, may_make=True)
+        try:
+            self._keeper.fence(group, request)
+            self._keeper.commit(group, token, request, commit.missing)
+        finally:
+            self._forget_if_new(group)
 
-    def report_tasks(self, token: Token, request: ReportTasks, now: Instant) -> list[Effect[Token]]:
-        """Answered with None: each change is published."""
-        return self._request(
-            token,
-            request.group,
-            now,
-            lambda: report_tasks(self._turn, self._find(request.group), token, request),
-        )
-
-    # --- offsets -----------------------------------------------------------------------------
-
-    def commit(
-        self, token: Token, request: OffsetCommit, now: Instant, missing: Collection[TopicPartition] = ()
-    ) -> list[Effect[Token]]:
-        """Answered with OffsetResults once the accepted offsets are in the log, else with an error for all.
-
-        Offsets of partitions that are `missing` are refused: the driver has found that they do not exist.
-        """
-
-        def act() -> None:
-            check_group(request.group)
-            self._keeper.check_size(request)
-            if request.group not in self._groups and request.generation >= 0:
-                raise IllegalGeneration(
-                    f"group {request.group} is not known; it has no generation {request.generation}"
-                )
-            group = self._find_or_make(request.group, may_make=True)
-            try:
-                self._keeper.fence(group, request)
-                self._keeper.commit(group, token, request, missing)
-            finally:
-                self._forget_if_new(group)
-
-        return self._request(token, request.group, now, act)
-
-    def fetch_offsets(self, token: Token, request: OffsetFetch, now: Instant) -> list[Effect[Token]]:
-        """Answered at once with FetchedOffsets; only offsets that are in the log are visible."""
-
-        def act() -> None:
-            check_group(request.group)
-            group = self._find(request.group) if request.group in self._groups else None
-            self._turn.answer(token, self._keeper.fetch(request, group))
-
-        return self._request(token, request.group, now, act)
+    # --- calls of the driver -----------------------------------------------------------------
 
     def delete_topic_offsets(self, topics: Collection[str], now: Instant) -> list[Effect[Token]]:
         """Remove the offsets of deleted topics. No call waits for it."""
@@ -285,31 +272,6 @@ class Coordinator(Generic[Token]):
         if self._refusal is None:
             self._keeper.delete_topics(topics)
         return self._turn.end()
-
-    # --- administration ----------------------------------------------------------------------
-
-    def describe(self, token: Token, group: str, now: Instant) -> list[Effect[Token]]:
-        """Answered at once with DescribedGroup, or GroupIdNotFound."""
-        return self._request(
-            token, group, now, lambda: self._turn.answer(token, self._known(group).described())
-        )
-
-    def list_groups(self, token: Token, now: Instant) -> list[Effect[Token]]:
-        """Answered at once with a tuple of ListedGroup, by name."""
-
-        def act() -> None:
-            groups = sorted(self._groups.values(), key=lambda group: group.name)
-            self._turn.answer(
-                token, tuple(ListedGroup(g.name, g.protocol_type, g.state.value) for g in groups)
-            )
-
-        return self._request(token, _ALL_GROUPS, now, act)
-
-    def delete(self, token: Token, group: str, now: Instant) -> list[Effect[Token]]:
-        """Answered with None once the tombstones are written; NonEmptyGroup, GroupIdNotFound."""
-        return self._request(token, group, now, lambda: self._keeper.delete(self._known(group), token))
-
-    # --- calls of the driver -----------------------------------------------------------------
 
     def appended(self, write_id: int, error: StrandlineError | None, now: Instant) -> list[Effect[Token]]:
         """The result of an Append: None if it is committed. Results come exactly once, in any order; after
@@ -349,25 +311,6 @@ class Coordinator(Generic[Token]):
                 self._rebalance.barrier_due(group)
             case TimerKind.SYNC:
                 self._rebalance.sync_due(group)
-
-    def _request(
-        self, token: Token, group: str, now: Instant, act: Callable[[], None]
-    ) -> list[Effect[Token]]:
-        """Run one request: an error that it raises, before any change, is its answer."""
-        turn = self._turn
-        turn.begin(now)
-        if self._refusal is not None:
-            turn.answer(token, self._refusal)
-            return turn.end()
-        turn.open(token, group)
-        self._isolation.run(group, partial(self._answer_refusals, token, act))
-        return turn.end()
-
-    def _answer_refusals(self, token: Token, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except StrandlineError as error:
-            self._turn.answer(token, error)
 
     # --- groups ------------------------------------------------------------------------------
 

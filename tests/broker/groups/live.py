@@ -11,6 +11,7 @@ from typing import Any
 from strandline.broker.core.groups.coordinator import Coordinator
 from strandline.broker.core.groups.effects import GroupEvent
 from strandline.broker.core.groups.limits import GroupLimits
+from strandline.broker.core.groups.requests import Commit
 from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import StrandlineError
@@ -37,13 +38,13 @@ class Live:
     async def commit(self, group: str, offset: int, name: TopicPartition = ORDERS) -> None:
         """From outside the group. Raises what it is refused with."""
         request = OffsetCommit(group, "", -1, {name: CommittedOffset(offset)})
-        results = await self.partition.ask(lambda core, waiting, now: core.commit(waiting, request, now))
+        results = await self.partition.ask(Commit(request))
         if results[name] is not None:
             raise results[name]
 
     async def committed(self, group: str, name: TopicPartition = ORDERS) -> int | None:
         request = OffsetFetch(group, (name,))
-        found = await self.partition.ask(lambda core, waiting, now: core.fetch_offsets(waiting, request, now))
+        found = await self.partition.ask(request)
         return None if found[name] is None else int(found[name].offset)
 
 

@@ -8,6 +8,7 @@ import asyncio
 import pytest
 
 from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.groups.requests import Join, ListGroups
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.errors import (
     CoordinatorLoading,
@@ -51,20 +52,18 @@ async def acknowledging(link: FollowerStream) -> None:
 async def joined(found: Live, group: str, *, member: str = "") -> Joined:
     """The one member of a group, with its assignment."""
     request = JoinGroup(group, member, 10_000, 10_000, "consumer", (GroupProtocol("range", b"m"),))
-    answer = await found.partition.ask(
-        lambda core, waiting, now: core.join(waiting, request, "member-1", "127.0.0.1", now)
-    )
+    answer = await found.partition.ask(Join(request, "member-1", "127.0.0.1"))
     if isinstance(answer, MemberIdGiven):
         return await joined(found, group, member=answer.member)
     assert isinstance(answer, Joined)
     sync = SyncGroup(group, answer.member, answer.generation, "consumer", "range", {answer.member: b"a"})
-    assert await found.partition.ask(lambda core, waiting, now: core.sync(waiting, sync, now)) == b"a"
+    assert await found.partition.ask(sync) == b"a"
     return answer
 
 
 async def beat(found: Live, group: str, answer: Joined, *, wait_ms: int = 0) -> None:
     request = Heartbeat(group, answer.member, answer.generation, max_wait_ms=wait_ms)
-    await found.partition.ask(lambda core, waiting, now: core.heartbeat(waiting, request, now))
+    await found.partition.ask(request)
 
 
 # --- loading ------------------------------------------------------------------------------------
@@ -270,13 +269,11 @@ async def test_a_silent_member_is_removed_even_without_requests() -> None:
     async with live(group_initial_rebalance_delay_ms=0, group_session_timeout_ms_min=1) as found:
         await serving(found)
         request = JoinGroup("g", "", 30, 30, "consumer", (GroupProtocol("range", b""),))
-        answer = await refusal(
-            found.partition.ask(lambda core, waiting, now: core.join(waiting, request, "m", "h", now))
-        )
+        answer = await refusal(found.partition.ask(Join(request, "m", "h")))
         assert answer is None
 
         async def forgotten() -> bool:
-            groups = await found.partition.ask(lambda core, waiting, now: core.list_groups(waiting, now))
+            groups = await found.partition.ask(ListGroups())
             return not groups
 
         await eventually(forgotten)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.groups.requests import Commit
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.groups.coordinators import Coordinators
@@ -132,14 +133,14 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 async def commit(partition: CoordinatorPartition, group: str, *topics: str) -> None:
     offsets = {TopicPartition(topic, 0): CommittedOffset(5) for topic in topics}
     request = OffsetCommit(group, "", -1, offsets)
-    results = await partition.ask(lambda core, waiting, now: core.commit(waiting, request, now))
+    results = await partition.ask(Commit(request))
     assert not any(results.values()), results
 
 
 async def committed(partition: CoordinatorPartition, group: str) -> set[str]:
     """The topics that the group has offsets of."""
     request = OffsetFetch(group)
-    found = await partition.ask(lambda core, waiting, now: core.fetch_offsets(waiting, request, now))
+    found = await partition.ask(request)
     return {name.topic for name in found}
 
 

@@ -37,7 +37,7 @@ def test_a_member_commits_in_its_generation() -> None:
     token = stage.commit({P0: CommittedOffset(5, 3, "why")}, "a", generation)
     assert stage.answer(token, dict) == {P0: None}
     asked = OffsetFetch(GROUP, (P0, P1))
-    fetched = stage.ask(lambda token: stage.core.fetch_offsets(token, asked, stage.now))
+    fetched = stage.ask(asked)
     kept = CommittedOffset(5, 3, "why", BEGIN_MS + 100_000)
     assert stage.answer(fetched, dict) == {P0: kept, P1: None}
     key, value = stage.log[-1]
@@ -236,8 +236,8 @@ def test_nothing_is_committed_in_an_unknown_group() -> None:
     stage = Stage()
     assert stage.committed("other") == {}
     asked = OffsetFetch("other", (P0,))
-    token = stage.ask(lambda token: stage.core.fetch_offsets(token, asked, stage.now))
+    token = stage.ask(asked)
     assert stage.answer(token, dict) == {P0: None}
     empty = OffsetFetch("")
-    token = stage.ask(lambda token: stage.core.fetch_offsets(token, empty, stage.now))
+    token = stage.ask(empty)
     assert stage.answer(token, InvalidGroupId)

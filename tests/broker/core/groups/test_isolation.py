@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from strandline.broker.core.groups.requests import Commit
 from strandline.errors import CoordinatorNotAvailable
 from strandline.vocabulary.groups import CommittedOffset, LeaveGroup, LeavingMember, OffsetCommit, OffsetFetch
 from tests.broker.core.groups.support.stage import GROUP, Stage, partition
@@ -48,8 +49,8 @@ def test_calls_that_wait_are_answered_and_what_comes_is_refused() -> None:
         stage.join(""),
         stage.heartbeat("b", 1),
         stage.commit({partition(0): 9}),
-        stage.ask(lambda token: stage.core.fetch_offsets(token, OffsetFetch(GROUP), stage.now)),
-        stage.ask(lambda token: stage.core.leave(token, LeaveGroup(GROUP, (LeavingMember("b"),)), stage.now)),
+        stage.ask(OffsetFetch(GROUP)),
+        stage.ask(LeaveGroup(GROUP, (LeavingMember("b"),))),
     ):
         refused = stage.answer(token, CoordinatorNotAvailable)
         assert "Dead" in refused.message
@@ -61,7 +62,7 @@ def test_a_dead_group_is_described_with_its_reason_and_can_be_deleted() -> None:
     stage = broken()
     stage.writing = False
     request = OffsetCommit(GROUP, "b", stage.generation, {partition(1): CommittedOffset(3)})
-    under_way = stage.ask(lambda token: stage.core.commit(token, request, stage.now))
+    under_way = stage.ask(Commit(request))
     stage.later(11)
     assert "KeyError" in stage.describe().reason
     assert isinstance(stage.answer(under_way, CoordinatorNotAvailable), CoordinatorNotAvailable)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
+from strandline.broker.core.groups.requests import DescribeGroup, ListGroups, Report
 from strandline.config import GROUP_ID_LENGTH_MAX, BrokerSettings
 from strandline.errors import (
     GroupMaxSizeReached,
@@ -73,7 +74,7 @@ def test_a_join_with_a_value_out_of_bounds_is_refused_and_leaves_no_group(
 ) -> None:
     stage = Stage()
     assert said in stage.answer(stage.join("", **changes), error).message
-    listed = stage.ask(lambda token: stage.core.list_groups(token, stage.now))
+    listed = stage.ask(ListGroups())
     assert stage.answers[listed] == ()
 
 
@@ -90,11 +91,11 @@ def test_a_group_id_that_cannot_be_is_refused_everywhere(group: str) -> None:
         stage.commit({partition(0): 1}, group=group),
         stage.commit({partition(0): 1}, "a", 1, group=group),
         stage.delete(group),
-        stage.ask(lambda token: stage.core.describe(token, group, stage.now)),
-        stage.ask(lambda token: stage.core.sync(token, SyncGroup(group, "a", 1, "", ""), stage.now)),
-        stage.ask(lambda token: stage.core.heartbeat(token, Heartbeat(group, "a", 1), stage.now)),
-        stage.ask(lambda token: stage.core.leave(token, LeaveGroup(group, ()), stage.now)),
-        stage.ask(lambda token: stage.core.report(token, ReportOwnership(group, "a", 1, ()), stage.now)),
+        stage.ask(DescribeGroup(group)),
+        stage.ask(SyncGroup(group, "a", 1, "", "")),
+        stage.ask(Heartbeat(group, "a", 1)),
+        stage.ask(LeaveGroup(group, ())),
+        stage.ask(Report(ReportOwnership(group, "a", 1, ()))),
     ):
         assert stage.answer(token, InvalidGroupId).limit == GROUP_ID_LENGTH_MAX
 

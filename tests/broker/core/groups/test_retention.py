@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strandline.broker.core.groups.offset_keeper import GROUPS_PER_TURN_MAX
+from strandline.broker.core.groups.requests import ListGroups
 from strandline.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -110,7 +111,7 @@ def test_a_round_of_expiry_is_done_in_turns() -> None:
     stage.play(stage.core.tick(stage.now))
     assert len(stage.log) - writes == GROUPS_PER_TURN_MAX * 2
     stage.later(0.001)
-    listed = stage.ask(lambda token: stage.core.list_groups(token, stage.now))
+    listed = stage.ask(ListGroups())
     assert stage.answers[listed] == ()
 
 
@@ -168,7 +169,7 @@ def test_groups_are_listed_by_name() -> None:
     stage = Stage()
     stage.stable("a")
     stage.commit({P0: 1}, group="alone")
-    token = stage.ask(lambda token: stage.core.list_groups(token, stage.now))
+    token = stage.ask(ListGroups())
     assert stage.answers[token] == (
         ListedGroup("alone", "", "Empty"),
         ListedGroup(GROUP, "consumer", "Stable"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from strandline.broker.core.groups.requests import Commit, Report
 from strandline.broker.core.groups.state_bytes import StateBytes
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
@@ -35,7 +36,7 @@ def test_an_offset_of_what_does_not_exist_is_refused_and_the_others_are_kept() -
     stage = Stage()
     offsets = {partition(0): CommittedOffset(1), partition(9): CommittedOffset(2)}
     request = OffsetCommit(GROUP, "", -1, offsets)
-    token = stage.ask(lambda token: stage.core.commit(token, request, stage.now, {partition(9)}))
+    token = stage.ask(Commit(request, {partition(9)}))
     results = stage.answer(token, dict)
     assert results[partition(0)] is None
     assert isinstance(results[partition(9)], UnknownTopicOrPartition)
@@ -46,7 +47,7 @@ def test_ownership_of_what_does_not_exist_is_neither_kept_nor_published() -> Non
     stage = Stage()
     generation = stage.stable("a")
     request = ReportOwnership(GROUP, "a", generation, (taken(0, 9, generation=generation),))
-    stage.ask(lambda token: stage.core.report(token, request, stage.now, {partition(9)}))
+    stage.ask(Report(request, {partition(9)}))
     assert stage.describe().members[0].owned == (partition(0),)
     assert stage.events[-1].partitions == (partition(0),)
 

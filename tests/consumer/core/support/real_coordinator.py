@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from strandline.broker.core.groups.coordinator import Coordinator as Core
 from strandline.broker.core.groups.effects import Answer as Answered
 from strandline.broker.core.groups.effects import Append, Effect, Instant
+from strandline.broker.core.groups.requests import DescribeGroup, Join
 from strandline.errors import NotCoordinator, StrandlineError
 from strandline.vocabulary.groups import (
     DescribedGroup,
@@ -52,14 +53,14 @@ class RealCoordinator:
 
     def join(self, token: Token, request: JoinGroup) -> None:
         self._ids += 1
-        self._play(self.core.join(token, request, f"{request.client_id}-{self._ids}", "h", self.now))
+        self._play(self.core.handle(token, Join(request, f"{request.client_id}-{self._ids}", "h"), self.now))
 
     def sync(self, token: Token, request: SyncGroup) -> None:
-        self._play(self.core.sync(token, request, self.now))
+        self._play(self.core.handle(token, request, self.now))
 
     def heartbeat(self, token: Token, member: str, generation: int, instance: str | None = None) -> None:
         request = Heartbeat("g", member, generation, instance)
-        self._play(self.core.heartbeat(token, request, self.now))
+        self._play(self.core.handle(token, request, self.now))
 
     def refusal(self, member: str, generation: int) -> StrandlineError | None:
         """The error that a heartbeat would get."""
@@ -71,7 +72,7 @@ class RealCoordinator:
         members = () if described is None else described.members
         instance = next((member.instance for member in members if member.member == name), None)
         request = LeaveGroup("g", (LeavingMember(name, instance, reason),))
-        self._play(self.core.leave(ASIDE, request, self.now))
+        self._play(self.core.handle(ASIDE, request, self.now))
 
     def rebalance(self, reason: str) -> None:
         """This coordinator takes no requests for a rebalance."""
@@ -128,7 +129,7 @@ class RealCoordinator:
         self.removed += [name for name in before if name not in self.members]
 
     def _describe(self) -> DescribedGroup | None:
-        (answer,) = self.core.describe(ASIDE, "g", self.now)
+        (answer,) = self.core.handle(ASIDE, DescribeGroup("g"), self.now)
         assert isinstance(answer, Answered)
         return answer.value if isinstance(answer.value, DescribedGroup) else None
 

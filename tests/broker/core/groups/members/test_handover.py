@@ -17,6 +17,7 @@ from strandline.broker.core.groups.records import (
     encode_group_value,
     encode_offset_key,
 )
+from strandline.broker.core.groups.requests import ListGroups
 from strandline.errors import (
     CoordinatorLoading,
     IllegalGeneration,
@@ -193,7 +194,7 @@ def test_before_the_log_is_read_and_after_the_end_every_caller_gets_an_error() -
     assert old.core.next_deadline() is None
     assert old.core.tick(old.now) == []
     assert old.core.delete_topic_offsets(["words"], old.now) == []
-    (answer,) = Coordinator[str](LIMITS).list_groups("1", old.now)
+    (answer,) = Coordinator[str](LIMITS).handle("1", ListGroups(), old.now)
     assert isinstance(answer, Answer)
     assert isinstance(answer.value, CoordinatorLoading)
 

@@ -38,10 +38,10 @@ def test_each_of_them_is_answered_for_itself() -> None:
 def test_leaving_an_unknown_group_or_with_too_many_members_is_refused() -> None:
     stage = Stage(replace(LIMITS, group_members_max=2))
     request = LeaveGroup(GROUP, (LeavingMember("a"),) * 3)
-    token = stage.ask(lambda token: stage.core.leave(token, request, stage.now))
+    token = stage.ask(request)
     assert stage.answer(token, UnknownMemberId)
     stage.stable("a")
-    token = stage.ask(lambda token: stage.core.leave(token, request, stage.now))
+    token = stage.ask(request)
     assert stage.answer(token, InvalidRequest).limit == 2
 
 

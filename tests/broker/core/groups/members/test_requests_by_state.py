@@ -11,6 +11,7 @@ from itertools import product
 
 import pytest
 
+from strandline.broker.core.groups.requests import DescribeGroup
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.errors import StrandlineError
 from strandline.vocabulary.groups import (
@@ -30,7 +31,7 @@ WORK = {"a": b"1", "b": b"2", "c": b"3"}
 def left(stage: Stage) -> str:
     """The answer is that of the one member, unless all are refused together."""
     request = LeaveGroup("readers", (LeavingMember("b"),))
-    token = stage.ask(lambda token: stage.core.leave(token, request, stage.now))
+    token = stage.ask(request)
     if isinstance(stage.answers[token], tuple):
         stage.answers[token] = stage.answers[token][0].error
     return token
@@ -61,7 +62,7 @@ REQUESTS: dict[str, Callable[[Stage, int], str]] = {
     "stale member commits": lambda stage, n: stage.commit({partition(0): 1}, "b", n - 1),
     "outsider commits": lambda stage, n: stage.commit({partition(0): 1}),
     "member reports": lambda stage, n: stage.report("b", n, ASSIGNED),
-    "somebody describes": lambda stage, n: stage.ask(lambda t: stage.core.describe(t, "readers", stage.now)),
+    "somebody describes": lambda stage, n: stage.ask(DescribeGroup("readers")),
     "somebody deletes": lambda stage, n: stage.delete(),
 }
 
@@ -166,7 +167,7 @@ def group_in(state: GroupState) -> tuple[Stage, int]:
 
 
 def state_of(stage: Stage) -> str:
-    token = stage.ask(lambda token: stage.core.describe(token, "readers", stage.now))
+    token = stage.ask(DescribeGroup("readers"))
     answer = stage.answers[token]
     return "Dead" if isinstance(answer, StrandlineError) else str(answer.state)
 

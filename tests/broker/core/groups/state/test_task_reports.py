@@ -27,7 +27,7 @@ def change(
 
 def report(stage: Stage, member: str, generation: int, *changes: TaskChange, group: str = GROUP) -> str:
     request = ReportTasks(group, member, generation, changes)
-    return stage.ask(lambda token: stage.core.report_tasks(token, request, stage.now))
+    return stage.ask(request)
 
 
 def test_what_a_member_did_is_published_in_its_order_with_its_figures() -> None:

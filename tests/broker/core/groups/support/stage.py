@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from strandline.broker.core.groups.effects import (
     Publish,
 )
 from strandline.broker.core.groups.limits import GroupLimits
+from strandline.broker.core.groups.requests import Commit, DeleteGroup, DescribeGroup, Join, Report, Request
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
@@ -142,10 +143,10 @@ class Stage:
 
     # --- requests ----------------------------------------------------------------------------
 
-    def ask(self, call: Callable[[str], list[Effect[str]]]) -> str:
+    def ask(self, request: Request) -> str:
         self.asked += 1
         token = str(self.asked)
-        self.play(call(token))
+        self.play(self.core.handle(token, request, self.now))
         return token
 
     def answer(self, token: str, kind: type[T]) -> T:
@@ -160,7 +161,7 @@ class Stage:
 
     def join(self, member: str, new: str = "", **changes: Any) -> str:
         request = replace(joining(member), **changes)
-        return self.ask(lambda token: self.core.join(token, request, new or f"new-{token}", HOST, self.now))
+        return self.ask(Join(request, new or f"new-{self.asked + 1}", HOST))
 
     def enter(self, member: str, **changes: Any) -> str:
         """A dynamic member asks for its id and joins with it."""
@@ -172,15 +173,15 @@ class Stage:
         self, member: str, generation: int, assignments: Mapping[str, bytes] | None = None, **more: Any
     ) -> str:
         request = SyncGroup(GROUP, member, generation, "consumer", "range", assignments or {}, **more)
-        return self.ask(lambda token: self.core.sync(token, request, self.now))
+        return self.ask(request)
 
     def heartbeat(self, member: str, generation: int, wait_ms: int = 0, instance: str | None = None) -> str:
         request = Heartbeat(GROUP, member, generation, instance, wait_ms)
-        return self.ask(lambda token: self.core.heartbeat(token, request, self.now))
+        return self.ask(request)
 
     def leave(self, *members: LeavingMember | str) -> tuple[LeftMember, ...]:
         request = LeaveGroup(GROUP, tuple(LeavingMember(m) if isinstance(m, str) else m for m in members))
-        token = self.ask(lambda token: self.core.leave(token, request, self.now))
+        token = self.ask(request)
         left: tuple[LeftMember, ...] = self.answer(token, tuple)
         return left
 
@@ -195,26 +196,24 @@ class Stage:
     ) -> str:
         values = {k: CommittedOffset(v) if isinstance(v, int) else v for k, v in offsets.items()}
         request = OffsetCommit(group, member, generation, values, instance)
-        return self.ask(lambda token: self.core.commit(token, request, self.now))
+        return self.ask(Commit(request))
 
     def committed(self, group: str = GROUP) -> dict[TopicPartition, int]:
-        token = self.ask(lambda token: self.core.fetch_offsets(token, OffsetFetch(group), self.now))
+        token = self.ask(OffsetFetch(group))
         return {name: committed.offset for name, committed in self.answer(token, dict).items()}
 
     def report(self, member: str, generation: int, *changes: OwnershipChange) -> str:
         request = ReportOwnership(GROUP, member, generation, changes)
-        return self.ask(lambda token: self.core.report(token, request, self.now))
+        return self.ask(Report(request))
 
     def describe(self, group: str = GROUP) -> DescribedGroup:
-        return self.answer(self.ask(lambda token: self.core.describe(token, group, self.now)), DescribedGroup)
+        return self.answer(self.ask(DescribeGroup(group)), DescribedGroup)
 
     def describe_error(self, group: str = GROUP) -> StrandlineError:
-        return self.answer(
-            self.ask(lambda token: self.core.describe(token, group, self.now)), StrandlineError
-        )
+        return self.answer(self.ask(DescribeGroup(group)), StrandlineError)
 
     def delete(self, group: str = GROUP) -> str:
-        return self.ask(lambda token: self.core.delete(token, group, self.now))
+        return self.ask(DeleteGroup(group))
 
     @property
     def state(self) -> str:

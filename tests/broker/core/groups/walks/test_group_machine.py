@@ -29,6 +29,7 @@ from strandline.broker.core.groups.records import (
     decode_key,
     decode_offset_value,
 )
+from strandline.broker.core.groups.requests import DescribeGroup
 from strandline.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,
@@ -260,7 +261,7 @@ class GroupMachine(RuleBasedStateMachine):
         client = self.client(name)
         leaving = LeavingMember("" if client.instance else client.member, client.instance)
         request = LeaveGroup(GROUP, (leaving,))
-        self.stage.ask(lambda token: self.stage.core.leave(token, request, self.stage.now))
+        self.stage.ask(request)
         client.forget()
         self.look()
 
@@ -289,7 +290,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.call("commit", client, token)
 
     def state(self) -> str:
-        token = self.stage.ask(lambda token: self.stage.core.describe(token, GROUP, self.stage.now))
+        token = self.stage.ask(DescribeGroup(GROUP))
         answer = self.stage.answers[token]
         return "" if isinstance(answer, StrandlineError) else str(answer.state)
 
