@@ -93,9 +93,9 @@ class GroupView:
 
     @property
     def lag(self) -> int | None:
-        """The lag of all partitions together; None if one is unknown, or if members have no partitions
-        yet."""
-        if self.members and not self.partitions:
+        """The lag of all partitions together; None if one is unknown, or if there is none yet: a group exists
+        before its first member does."""
+        if not self.partitions:
             return None
         lags = [partition.lag for partition in self.partitions]
         known = [lag for lag in lags if lag is not None]
