@@ -39,7 +39,7 @@ class Role(Enum):
 
     RUNNING = "running"
     RESTORING = "restoring"
-    """Will run; its state is being restored to the end."""
+    """Will run, once its state is restored to the end."""
     LEARNING = "learning"
     STANDBY = "standby"
     SUSPENDED = "suspended"
@@ -54,6 +54,14 @@ class Wanted(Enum):
     STAND_BY = "stand by"
     SUSPEND = "suspend"
     CLOSE = "close"
+
+
+_AT_FIRST: Final = {
+    Wanted.RUN: Role.RESTORING,
+    Wanted.LEARN: Role.LEARNING,
+    Wanted.STAND_BY: Role.STANDBY,
+}
+"""The role of a task that has not begun with what is wanted of it; else SUSPENDED."""
 
 
 class _Changed(Exception):
@@ -86,7 +94,8 @@ class LocalTask:
 
     def __init__(self, task: TaskId, context: TaskContext) -> None:
         self.task = task
-        self.role = Role.SUSPENDED
+        self._role: Role | None = None
+        """None until the task begins."""
         self.active: ActiveTask | None = None
         self.store: StateStore | None = None
         self.restoration: Restoration | None = None
@@ -97,6 +106,10 @@ class LocalTask:
         self._suspended.set()
         self._damaged = False
         """True while the store must be opened again, which empties it (CORRECTNESS S6)."""
+
+    @property
+    def role(self) -> Role:
+        return self._role or _AT_FIRST.get(self._wanted, Role.SUSPENDED)
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -239,13 +252,14 @@ class LocalTask:
             context.on_behind(self.task)
 
     async def _suspend(self) -> None:
-        self._become(Role.SUSPENDED, TaskChangeKind.SUSPENDED)
+        if self._role is not None:
+            self._become(Role.SUSPENDED, TaskChangeKind.SUSPENDED)
         self._suspended.set()
         await self._changed.wait()
 
     def _become(self, role: Role, kind: TaskChangeKind) -> None:
-        if role is not self.role:
-            self.role = role
+        if role is not self._role:
+            self._role = role
             self._context.reports.report(kind, self.task, self.restoration)
 
     # --- its store ------------------------------------------------------------------------------

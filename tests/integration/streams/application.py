@@ -48,10 +48,12 @@ class Member:
         self._process = process
         self._log = log
         self._questions = count(1)
+        self._told_all = asyncio.Event()
 
     async def listen(self) -> None:
         async for line in self._process.stdout:
             self.told.append(json.loads(line))
+        self._told_all.set()
 
     @property
     def log(self) -> str:
@@ -127,8 +129,11 @@ class Member:
         _ = await self.ended()
 
     async def ended(self) -> int:
+        """Its exit status, once it has ended and all that it printed is read."""
         async with asyncio.timeout(SETTLE_S):
-            return await self._process.wait()
+            status = await self._process.wait()
+            _ = await self._told_all.wait()
+            return status
 
 
 class Application:

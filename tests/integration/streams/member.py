@@ -82,10 +82,12 @@ async def answers(app: Streams) -> None:
             emit("answer", number=question["number"], error=repr(error))
 
 
-async def leave(app: Streams, asked: asyncio.Event) -> None:
+async def leave(app: Streams, watch: Watch, asked: asyncio.Event) -> None:
     _ = await asked.wait()
     emit("leaving")
-    emit("left", all=await app.leave())
+    left = await app.leave()
+    watch.look(app)
+    emit("left", all=left)
 
 
 async def main(bootstrap: str, topology: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -100,7 +102,7 @@ async def main(bootstrap: str, topology: dict[str, Any], settings: dict[str, Any
     async with app, looking(look), asyncio.TaskGroup() as tasks:
         emit("started")
         answering = tasks.create_task(answers(app))
-        leaving = tasks.create_task(leave(app, asked_to_leave))
+        leaving = tasks.create_task(leave(app, watch, asked_to_leave))
         await app.wait()
         _ = answering.cancel()
         if not asked_to_leave.is_set():

@@ -138,6 +138,24 @@ async def test_roles_may_change_at_any_moment_and_the_store_stays_open(applicati
     local.want(Wanted.RUN)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "role"),
+    [(Wanted.LEARN, "learning"), (Wanted.STAND_BY, "standby"), (Wanted.RUN, "restoring")],
+)
+async def test_a_task_that_has_not_begun_is_in_the_role_that_it_will_have(
+    application: Application, wanted: Wanted, role: str
+) -> None:
+    """It is not called suspended: that is a task that ran, with its store open. A slow member begins late."""
+    await application.create(1)
+    member = await application.start()
+    await application.running(member, [0])
+    (running,) = member._tasks
+    new = running.task._replace(partition=7)
+    member._tasks.want(new, wanted)
+    assert {status.task: status.role for status in member.tasks()} == {running.task: "running", new: role}
+    member._tasks.want(new, Wanted.CLOSE)
+
+
 def found_until_damaged(member: Streams) -> Iterator[Counter[str]]:
     """Look by look; nothing while a store is restored, be it the look that finds the damage."""
     while True:
