@@ -11,9 +11,9 @@ from strandline.streams.core.changelog import POSITION_KEY, state_key
 from strandline.streams.core.positions import Positions
 from strandline.streams.core.task import TaskId
 from strandline.streams.storage.errors import StoreClosed, StoreInUse
+from strandline.streams.storage.memory_stores import MemoryDisk
 from strandline.streams.storage.slots import StateFolder
 from strandline.streams.storage.stores import OpenStores
-from tests.streams.storage.memory_stores import MemoryDisk
 
 TASK = TaskId("words", 3)
 A, B, C = (state_key("counts", key) for key in (b"a", b"b", b"c"))
@@ -67,3 +67,14 @@ def test_a_range_is_a_snapshot_that_ends_with_the_store(open_stores: OpenStores,
     with pytest.raises(StoreClosed):
         store.get(A)
     stores.close()
+
+
+def test_the_stores_of_a_dead_member_keep_their_rows_and_can_be_opened_again(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    store = disk.open(tmp_path, "counting").open(TASK, "id-3")
+    store.apply([(A, b"1")], 7)
+    disk.process_ended()
+    with pytest.raises(StoreClosed):
+        store.get(A)
+    again = disk.open(tmp_path, "counting").open(TASK, "id-3")
+    assert (again.checkpoint, again.get(A)) == (7, b"1")

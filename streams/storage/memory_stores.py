@@ -1,4 +1,4 @@
-"""The stores of stream members in memory, which outlive the member that has them open."""
+"""The stores of stream members in memory, for simulators and tests: they outlive the member that has them."""
 
 from __future__ import annotations
 
@@ -87,6 +87,12 @@ class MemoryStores:
     def close(self) -> None:
         assert not any(store.is_open for store in self._stores.values())
 
+    def member_ended(self) -> None:
+        """The member is dead: what it applied stays, and nothing is open."""
+        for store in self._stores.values():
+            if store.is_open:
+                store.close()
+
 
 class MemoryDisk:
     """The stores of all members of one machine. `open` is an `OpenStores`."""
@@ -97,3 +103,8 @@ class MemoryDisk:
     def open(self, state_dir: Path, application_id: str) -> MemoryStores:
         """For one member of an application for each `state_dir`."""
         return self._stores.setdefault((state_dir, application_id), MemoryStores())
+
+    def process_ended(self) -> None:
+        """All members of this machine are dead."""
+        for stores in self._stores.values():
+            stores.member_ended()
