@@ -3,8 +3,8 @@
 The played world runs on it unchanged, and processes can still be killed and paused between any two callbacks.
 Clients run on the hosting loop: the two loops only set each other's futures, and both are in one thread.
 
-While the hosting loop is blocked, by a busy machine or at a breakpoint, the time of this one stops: it would
-be wrong to end sessions that nobody could keep alive.
+While the hosting loop is blocked, by a busy machine or at a breakpoint, the time of this one stops: else sessions
+would end that no process could keep alive.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from strandline.simulation.clocks import NS_PER_S
 from strandline.simulation.loop import Process, SimulatedLoop, _Handle
 
 CALLBACKS_IN_A_TURN_MAX: Final = 1_000
-"""After so many callbacks in one turn the loop that hosts this one gets its turn."""
+"""After this number of callbacks in one turn the loop that hosts this one gets its turn."""
 LATENESS_NS_MAX: Final = 200_000_000
-"""A turn may be so late, or take so long; its time stops then."""
+"""A turn may be late by this time, or take it; the time of this loop stops then."""
 ENDLESS_NS: Final = 2**63
 
 

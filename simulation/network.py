@@ -306,6 +306,9 @@ class Network:
                         after_s, end.lose, "connection reset by peer", context=end.process.context
                     )
 
+    def has_power(self, host: str) -> bool:
+        return host not in self._dark
+
     def _connections_of(self, process: Process) -> list[Connection]:
         return [
             connection

@@ -1,0 +1,56 @@
+"""Waiting for a condition, on the time of the running loop, with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar, cast
+
+from strandline.testing.errors import ConditionNotReached
+
+T = TypeVar("T")
+
+POLL_S: Final = 0.01
+"""Between two looks."""
+
+
+async def reached(
+    condition: Callable[[], T | Awaitable[T]], timeout_s: float, what: str, describe: Callable[[], str]
+) -> T:
+    """The first true value of the condition. An error that it raises ends the wait.
+
+    Raises ConditionNotReached, with the last value and what `describe` returns.
+    """
+    last: Any = None
+    looks = 0
+    limit = asyncio.timeout(timeout_s)
+    try:
+        async with limit:
+            while True:
+                value = condition()
+                last = await value if inspect.isawaitable(value) else value
+                looks += 1
+                if last:
+                    return cast(T, last)
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        if not limit.expired():
+            raise  # the condition raised it
+        raise ConditionNotReached(
+            f"not reached within {timeout_s} s: {what or described(condition)}\n"
+            f"last of {looks} looks: {last!r}\n{describe()}"
+        ) from None
+
+
+def described(condition: Callable[[], object]) -> str:
+    """The text of a condition, as far as it can be found."""
+    name: str | None = getattr(condition, "__name__", None)
+    if name is None:
+        return repr(condition)
+    if name != "<lambda>":
+        return f"{name}()"
+    try:
+        return " ".join(inspect.getsource(condition).split())
+    except (OSError, TypeError):
+        return name

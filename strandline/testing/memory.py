@@ -1,0 +1,86 @@
+"""A cluster in memory, on real time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from types import TracebackType
+from typing import Any, Final, Self
+
+from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.system_host import SystemThreads
+from strandline.host import Host
+from strandline.simulation.clocks import MachineClock
+from strandline.simulation.hosted_loop import HostedLoop
+from strandline.simulation.network import Latency
+from strandline.simulation.world import World
+from strandline.testing.errors import NotPossible
+from strandline.testing.members import Shape
+from strandline.testing.played import PlayedCluster
+
+AT_ONCE: Final = Latency(0.0, 0.0)
+IN_TESTS: Final[Mapping[str, Any]] = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_partitions": 1}
+"""Defaults of a broker that only cost a test time."""
+SEED: Final = 0
+
+
+class MemoryCluster(PlayedCluster):
+    """Runs in your event loop, on real time, with its files in memory. It has no ports and no threads.
+
+        async with MemoryCluster(brokers=3) as cluster:
+            await cluster.create_topic("orders", partitions=2)
+            async with cluster.producer() as producer:
+                ...
+
+    Your code runs as usual: it may use sockets, threads and everything else. Messages take no time beyond
+    what the code takes. While the event loop is blocked, the time of the brokers stops, so that neither a
+    breakpoint nor a busy machine ends a session.
+
+    Two runs are never quite the same: `SimulatedCluster` repeats a run exactly. Raises SettingsError.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        controllers: int = 1,
+        broker_settings: Mapping[str, Any] | None = None,
+        controller_settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        given = {**IN_TESTS, **(broker_settings or {})}
+        super().__init__(Shape(brokers, controllers, given, controller_settings or {}))
+
+    async def __aenter__(self) -> Self:
+        """Returns once all brokers and a controller serve."""
+        clock = SystemClock()
+        loop = HostedLoop.guest_of(asyncio.get_running_loop(), Random(SEED), clock)
+        began_ms = clock.wall_ms()
+        world = World(SEED, loop=loop, new_clock=lambda _: MachineClock(wall_ms_at_zero=began_ms))
+        world.network.default_latency = AT_ONCE
+        world.zookeeper.commit_latency = world.zookeeper.lag = AT_ONCE
+        self._open(world)
+        try:
+            await self._wait_ready()
+        except BaseException:
+            self._close(check=False)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(check=error is None)
+
+    def _client_host(self, host: Host) -> Host:
+        return replace(host, threads=SystemThreads())
+
+    def _check_loop(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        own = self._now.world.loop
+        assert isinstance(own, HostedLoop)
+        if loop is own:
+            raise NotPossible("an application makes its clients with the host that it was given")
+        if loop is not own.hosting:
+            where = "no event loop runs" if loop is None else "another event loop runs"
+            raise NotPossible(f"this is possible only in the event loop of `async with`, but {where}")
