@@ -3,8 +3,8 @@
 The played world runs on it unchanged, and processes can still be killed and paused between any two callbacks.
 Clients run on the hosting loop: the two loops only set each other's futures, and both are in one thread.
 
-While the hosting loop is blocked, by a busy machine or at a breakpoint, the time of this one stops: else sessions
-would end that no process could keep alive.
+While the hosting loop is blocked, by a busy machine or at a breakpoint, the time of this one stops: sessions
+would end otherwise, since no process could keep them alive.
 """
 
 from __future__ import annotations

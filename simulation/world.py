@@ -87,7 +87,9 @@ class World:
         """A process that has not begun to run. Without `on_defect` its defects go to those of the world."""
         self._lives += 1
         random = self.random(f"process {name} {self._lives}")
-        return SimulatedProcess(name, machine, self.loop, self.network, random, on_defect or self.defects.append)
+        return SimulatedProcess(
+            name, machine, self.loop, self.network, random, on_defect or self.defects.append
+        )
 
     def lose_power(self, machine: Machine) -> None:
         """Processes end, unsynced writes may be lost, and the network hears nothing of the machine."""
