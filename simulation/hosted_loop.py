@@ -74,6 +74,13 @@ class HostedLoop(SimulatedLoop):
         self._wake_at(0)
         return handle
 
+    def call_at_ns(
+        self, when_ns: int, callback: Callable[..., object], *args: object, context: Context
+    ) -> asyncio.TimerHandle:
+        timer = super().call_at_ns(when_ns, callback, *args, context=context)
+        self._wake_at(when_ns)
+        return timer
+
     def _at(self, when_ns: int, handle: _Handle) -> asyncio.TimerHandle:
         timer = super()._at(when_ns, handle)
         self._wake_at(when_ns)

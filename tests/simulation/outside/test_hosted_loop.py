@@ -41,6 +41,12 @@ async def test_timers_run_in_their_order_and_not_early(guest: HostedLoop) -> Non
     assert min(late for _, late in ran) >= 0
 
 
+async def test_the_host_can_set_a_timer_in_the_name_of_a_process(guest: HostedLoop) -> None:
+    ran: list[str] = []
+    guest.call_at_ns(guest.now_ns() + 1, ran.append, "message", context=process("p").context)
+    await eventually(lambda: ran)
+
+
 async def test_both_loops_set_each_others_futures(guest: HostedLoop) -> None:
     question = guest.create_future()
     answer = asyncio.get_running_loop().create_future()
