@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from strandline.adapters.rpc.reachable_address import answer_for
-from strandline.adapters.rpc.request_parsing import MalformedRequest
+from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
-from strandline.adapters.system.fail_fast import defect_in, report
 from strandline.config import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
-from strandline.ports import Caller, Listener, Rpc, Served, ServedCall, ServedStream
+from strandline.ports import Caller, Listener, Served, ServedCall
 from strandline.simulation.loop import Process
 from strandline.simulation.network import End, Network
 from strandline.simulation.rpc.transport import Opened
-from strandline.tasks import group_caught
 from strandline.vocabulary.metadata import Endpoint
 
 NOT_SERVED: Final = "UNIMPLEMENTED"
@@ -34,8 +31,8 @@ class SimulatedListener:
         network: Network,
         process: Process,
         settings: ListenerSettings,
-        on_answered: Callable[[str, float], None],
-        on_refused: Callable[[StrandlineError, str], None],
+        on_answered: OnAnswered,
+        on_refused: OnRefused,
     ) -> None:
         self.process = process
         self.on_answered = on_answered
@@ -172,80 +169,44 @@ class _Call:
 
     async def serve(self, served: Served) -> None:
         answer_for(self._caller.listener)
-        with self._defects_reported():
+        try:
             if isinstance(served, ServedCall):
-                await self._one(served)
+                answered = await self._one(served)
             else:
-                await self._many(served)
-
-    async def _one(self, served: ServedCall[Any, Any]) -> None:
-        rpc, call = served.rpc, self._call
-        assert call.request is not None, f"{call.path} takes one request"
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            request = rpc.decode(call.request)
-            try:
-                answer = rpc.encode(await served.handle(request, self._caller))
-            finally:
-                name = rpc.path.rpartition("/")[2]
-                self._listener.on_answered(name, (loop.time() - began) * 1000)
+                await serve_stream(served, self._requests(), self._call.down.write, self._caller)
+                answered = None
         except StrandlineError as error:
-            refusal = self._refusal(rpc, error)
-            if refusal is None:
-                self._send(call.ending.ended, error_to_bytes(error))
-                return
-            answer = refusal
-        self._connection.end.connection.network.trace.note(f"answer {call.path}", answer)
-        self._send(call.ending.answered, answer)
-
-    async def _many(self, served: ServedStream[Any, Any]) -> None:
-        rpc, call = served.rpc, self._call
-
-        async def requests() -> AsyncIterator[Any]:
-            while (data := await call.up.read()) is not None:
-                yield rpc.decode(data)
-
-        async def reply(answer: Any) -> None:
-            await call.down.write(rpc.encode(answer))
-
-        refusal: StrandlineError | None = None
-        try:
-            with group_caught():
-                await served.handle(requests(), reply, self._caller)
-        except* StrandlineError as group:
-            refusal = _first(group)
-        if refusal is None:
-            self._send(call.ending.ended, None)
+            await self._refuse(served, error)
             return
-        answer = self._refusal(rpc, refusal)
-        if answer is None:
-            self._send(call.ending.ended, error_to_bytes(refusal))
-            return
-        await call.down.write(answer)
-        self._send(call.ending.ended, None)
+        if answered is None:
+            self._send(self._call.ending.ended, None)
+        else:
+            self._answer(answered)
 
-    def _refusal(self, rpc: Rpc[Any, Any], error: StrandlineError) -> bytes | None:
-        """The answer that carries the error; None: there is no such answer."""
+    async def _one(self, served: ServedCall[Any, Any]) -> bytes:
+        data = self._call.request
+        assert data is not None, f"{self._call.path} takes one request"
+        monotonic = asyncio.get_running_loop().time
+        return await serve_call(served, data, self._caller, monotonic, self._listener.on_answered)
+
+    async def _requests(self) -> AsyncIterator[bytes]:
+        while (data := await self._call.up.read()) is not None:
+            yield data
+
+    async def _refuse(self, served: Served, error: StrandlineError) -> None:
         self._listener.on_refused(error, self._caller.connection)
-        malformed = isinstance(error, MalformedRequest)
-        if rpc.refuse is None or (malformed and not rpc.refuses_malformed):
-            return None
-        return rpc.refuse(error)
+        carries = refusal(served.rpc, error)
+        if carries is None:
+            self._send(self._call.ending.ended, error_to_bytes(error))
+        elif isinstance(served, ServedCall):
+            self._answer(carries)
+        else:
+            await self._call.down.write(carries)
+            self._send(self._call.ending.ended, None)
+
+    def _answer(self, data: bytes) -> None:
+        self._connection.end.connection.network.trace.note(f"answer {self._call.path}", data)
+        self._send(self._call.ending.answered, data)
 
     def _send(self, deliver: Callable[..., None], *args: Any) -> None:
         self._connection.end.send(self._call.stream, deliver, *args)
-
-    @contextmanager
-    def _defects_reported(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            if defect_in(error) is not None:
-                report(error, f"call {self._call.path}")
-            raise
-
-
-def _first(group: BaseExceptionGroup[StrandlineError]) -> StrandlineError:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error

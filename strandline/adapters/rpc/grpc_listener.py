@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,20 +20,16 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from strandline.adapters.rpc.member_key import shown_key
 from strandline.adapters.rpc.parsing_interceptor import ParsingInterceptor
 from strandline.adapters.rpc.reachable_address import answer_for
-from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.rpc.served_stream import write
+from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.adapters.system.descriptors import connection_options
-from strandline.adapters.system.fail_fast import defect_in, report
 from strandline.config import MESSAGE_BYTES_MAX, ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.ports import Caller, Clock, Listener, Rpc, Served, ServedCall, ServedStream
-from strandline.tasks import group_caught
 from strandline.vocabulary.metadata import Endpoint
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-OnAnswered = Callable[[str, float], None]
-OnRefused = Callable[[StrandlineError, str], None]
 
 
 class GrpcListener:
@@ -136,14 +132,14 @@ def add_calls(
 ) -> None:
     """Serve these calls on one server, which listens at the given kind of address."""
     services: defaultdict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = defaultdict(dict)
+    calls = _Calls(listener, on_refused)
     for each in served:
         _, service, name = each.rpc.path.split("/")
-        call = _Call(each.rpc, listener, on_refused)
         handler: grpc.RpcMethodHandler[bytes, bytes]
         if isinstance(each, ServedCall):
-            handler = grpc.unary_unary_rpc_method_handler(call.unary(each, clock, on_answered))
+            handler = grpc.unary_unary_rpc_method_handler(calls.unary(each, clock, on_answered))
         else:
-            handler = grpc.stream_stream_rpc_method_handler(call.stream(each))
+            handler = grpc.stream_stream_rpc_method_handler(calls.stream(each))
         services[service][name] = handler
     for service, handlers in services.items():
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
@@ -157,86 +153,45 @@ def host_of(peer: str) -> str:
     return unquote(rest.rpartition(":")[0]).strip("[]")
 
 
-class _Call:
-    """One kind of call to one server."""
+class _Calls:
+    """The calls to one server."""
 
-    def __init__(self, rpc: Rpc[Any, Any], listener: Listener, on_refused: OnRefused) -> None:
-        self._rpc = rpc
+    def __init__(self, listener: Listener, on_refused: OnRefused) -> None:
         self._listener = listener
         self._on_refused = on_refused
 
     def unary(
         self, served: ServedCall[Any, Any], clock: Clock, on_answered: OnAnswered
     ) -> Callable[[bytes, Context], Awaitable[bytes]]:
-        rpc, handle = self._rpc, served.handle
-        name = rpc.path.rpartition("/")[2]
-
         async def serve(data: bytes, context: Context) -> bytes:
-            caller, began = self._caller(context), clock.monotonic()
-            with self._defects_reported():
-                try:
-                    request = rpc.decode(data)
-                    try:
-                        return rpc.encode(await handle(request, caller))
-                    finally:
-                        on_answered(name, (clock.monotonic() - began) * 1000)
-                except StrandlineError as error:
-                    refusal = error
-            return await self._refuse(context, refusal)
+            try:
+                return await serve_call(served, data, self._caller(context), clock.monotonic, on_answered)
+            except StrandlineError as error:
+                refused = error
+            return await self._refuse(served.rpc, context, refused)
 
         return serve
 
     def stream(
         self, served: ServedStream[Any, Any]
     ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[None]]:
-        rpc, handle = self._rpc, served.handle
-
-        async def decoded(requests: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-            async for data in requests:
-                yield rpc.decode(data)
-
         async def serve(requests: AsyncIterator[bytes], context: Context) -> None:
-            async def reply(answer: Any) -> None:
-                await write(context, rpc.encode(answer))
-
-            caller = self._caller(context)
-            refusal: StrandlineError | None = None
-            with self._defects_reported():
-                try:
-                    with group_caught():
-                        await handle(decoded(requests), reply, caller)
-                except* StrandlineError as group:
-                    refusal = _first(group)
-            if refusal is not None:  # not in `except*`: what is raised there leaves as a group
-                await write(context, await self._refuse(context, refusal))
+            try:
+                await serve_stream(served, requests, partial(write, context), self._caller(context))
+                return
+            except StrandlineError as error:
+                refused = error
+            await write(context, await self._refuse(served.rpc, context, refused))
 
         return serve
-
-    @contextmanager
-    def _defects_reported(self) -> Iterator[None]:
-        """gRPC itself only logs what a handler raises, and keeps serving."""
-        try:
-            yield
-        except Exception as error:
-            if defect_in(error) is not None:
-                report(error, f"call {self._rpc.path}")
-            raise
 
     def _caller(self, context: Context) -> Caller:
         answer_for(self._listener)
         peer = context.peer()
         return Caller(peer, host_of(peer), self._listener, shown_key(context.invocation_metadata()))
 
-    async def _refuse(self, context: Context, refusal: StrandlineError) -> bytes:
-        """The answer that carries the refusal; ends the call if there is no such answer."""
-        self._on_refused(refusal, context.peer())
-        rpc = self._rpc
-        malformed = isinstance(refusal, MalformedRequest)
-        if rpc.refuse is None or (malformed and not rpc.refuses_malformed):
-            await abort(context, refusal)
-        return rpc.refuse(refusal)
-
-
-def _first(group: BaseExceptionGroup[StrandlineError]) -> StrandlineError:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+    async def _refuse(self, rpc: Rpc[Any, Any], context: Context, error: StrandlineError) -> bytes:
+        """The answer that carries the error; ends the call if there is no such answer."""
+        self._on_refused(error, context.peer())
+        carries = refusal(rpc, error)
+        return carries if carries is not None else await abort(context, error)
