@@ -419,9 +419,10 @@ class Rpc(Generic[Request, Response]):
     """`/package.Service/Call`"""
     decode: Callable[[bytes], Request]
     """Raises InvalidRequest."""
-    encode: Callable[[Response], bytes]
-    refuse: Callable[[StrandlineError], bytes] | None = None
-    """An answer that carries an error; None: an error ends the call instead."""
+    encode: Callable[[Response, Listener], bytes]
+    """An answer to a call that came in at this kind of address: it names addresses of that kind."""
+    refuse: Callable[[StrandlineError, Listener], bytes] | None = None
+    """The same for an answer that carries an error; None: an error ends the call instead."""
     refuses_malformed: bool = False
     """True if bytes that are no request get such an answer too; False: they end the call."""
 

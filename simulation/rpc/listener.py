@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from strandline.adapters.rpc.reachable_address import answer_for
 from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
 from strandline.config import ListenerSettings
@@ -168,7 +167,6 @@ class _Call:
         self._caller = caller
 
     async def serve(self, served: Served) -> None:
-        answer_for(self._caller.listener)
         try:
             if isinstance(served, ServedCall):
                 answered = await self._one(served)
@@ -195,9 +193,9 @@ class _Call:
 
     async def _refuse(self, served: Served, error: StrandlineError) -> None:
         self._listener.on_refused(error, self._caller.connection)
-        carries = refusal(served.rpc, error)
+        carries = refusal(served.rpc, error, self._caller.listener)
         if carries is None:
-            self._send(self._call.ending.ended, error_to_bytes(error))
+            self._send(self._call.ending.ended, error_to_bytes(error, self._caller.listener))
         elif isinstance(served, ServedCall):
             self._answer(carries)
         else:

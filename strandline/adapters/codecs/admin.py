@@ -20,6 +20,7 @@ from strandline.adapters.codecs.messages import (
     many,
     nothing,
     only,
+    plain,
     same,
     shape,
 )
@@ -27,7 +28,7 @@ from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.adapters.rpc.wire_errors import error_to_wire
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
-from strandline.ports import Request, Response
+from strandline.ports import Listener, Request, Response
 from strandline.rpc import admin_pb2
 from strandline.vocabulary.admin import (
     AlterTopic,
@@ -79,7 +80,7 @@ def _first(problems: Sequence[str]) -> list[str]:
 
 
 _REPLICAS: Final = Part(same, _replicas)
-_PROBLEMS: Final = Part(_first, tuple)
+_PROBLEMS: Final = plain(_first, tuple)
 
 
 # --- topics -------------------------------------------------------------------------------------
@@ -122,17 +123,19 @@ ALTER_TOPIC: Final = _rpc(
 # --- placement ----------------------------------------------------------------------------------
 
 
-def _write_unclean(election: UncleanElection) -> Message:
+def _write_unclean(election: UncleanElection, to: Listener) -> Message:
     """After an error only the error is set."""
     if election.error is None:
-        return _UNCLEAN_ELECTION.write(election)
+        return _UNCLEAN_ELECTION.write(election, to)
     topic, partition = election.name
-    return admin_pb2.UncleanElection(topic=topic, partition=partition, error=error_to_wire(election.error))
+    return admin_pb2.UncleanElection(
+        topic=topic, partition=partition, error=error_to_wire(election.error, to)
+    )
 
 
 _NAME: Final = Codec(
     admin_pb2.TopicPartitionName,
-    lambda name: admin_pb2.TopicPartitionName(topic=name.topic, partition=name.partition),
+    lambda name, to: admin_pb2.TopicPartitionName(topic=name.topic, partition=name.partition),
     lambda message: TopicPartition(message.topic, message.partition),
 )
 _MOVE: Final = shape(

@@ -22,13 +22,14 @@ from strandline.adapters.codecs.messages import (
     many,
     nothing,
     only,
+    plain,
     shape,
 )
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire, refuse
 from strandline.config import GROUP_ID_LENGTH_MAX, GROUP_REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest, MemberIdRequired
 from strandline.ids import TopicPartition
-from strandline.ports import Request, Response
+from strandline.ports import Listener, Request, Response
 from strandline.rpc import group_pb2
 from strandline.vocabulary.groups import (
     CommittedOffset,
@@ -72,7 +73,7 @@ def _bounded(codec: Codec[Any], what: str) -> Part:
 
 _PARTITION: Final = Codec(
     group_pb2.GroupPartition,
-    lambda name: group_pb2.GroupPartition(topic=name.topic, partition=name.partition),
+    lambda name, to: group_pb2.GroupPartition(topic=name.topic, partition=name.partition),
     lambda message: TopicPartition(message.topic, message.partition),
 )
 
@@ -80,11 +81,11 @@ _PARTITION: Final = Codec(
 # --- membership ---------------------------------------------------------------------------------
 
 
-def _write_joined(answer: Joined | MemberIdGiven) -> Message:
+def _write_joined(answer: Joined | MemberIdGiven, to: Listener) -> Message:
     if isinstance(answer, MemberIdGiven):
         error = MemberIdRequired(f"join again as member {answer.member}")
-        return group_pb2.JoinGroupResponse(error=error_to_wire(error), member=answer.member)
-    return _JOINED.write(answer)
+        return group_pb2.JoinGroupResponse(error=error_to_wire(error, to), member=answer.member)
+    return _JOINED.write(answer, to)
 
 
 def _decode_joined(data: bytes) -> Joined | MemberIdGiven:
@@ -113,7 +114,7 @@ _JOINED: Final = shape(group_pb2.JoinGroupResponse, Joined, members=many(_GROUP_
 _JOIN_ANSWER: Final[Codec[Joined | MemberIdGiven]] = Codec(
     group_pb2.JoinGroupResponse, _write_joined, _JOINED.read
 )
-_ASSIGNMENTS: Final = Part(
+_ASSIGNMENTS: Final = plain(
     lambda assignments: [
         group_pb2.MemberAssignment(member=member, assignment=assignment)
         for member, assignment in assignments.items()
@@ -180,10 +181,10 @@ def _read_commits(messages: Sequence[group_pb2.CommittedOffset]) -> dict[TopicPa
     }
 
 
-def _write_results(results: OffsetResults) -> list[group_pb2.OffsetResult]:
+def _write_results(results: OffsetResults, to: Listener) -> list[group_pb2.OffsetResult]:
     return [
         group_pb2.OffsetResult(
-            topic=topic, partition=partition, error=None if error is None else error_to_wire(error)
+            topic=topic, partition=partition, error=None if error is None else error_to_wire(error, to)
         )
         for (topic, partition), error in results.items()
     ]
@@ -193,11 +194,11 @@ def _read_results(messages: Sequence[group_pb2.OffsetResult]) -> OffsetResults:
     return {TopicPartition(r.topic, r.partition): error_from_wire(r.error) for r in messages}
 
 
-def _write_offset_fetch(request: OffsetFetch) -> group_pb2.OffsetFetchRequest:
+def _write_offset_fetch(request: OffsetFetch, to: Listener) -> group_pb2.OffsetFetchRequest:
     return group_pb2.OffsetFetchRequest(
         group=request.group,
         all=request.partitions is None,
-        partitions=_PARTITIONS.write(request.partitions or ()),
+        partitions=_PARTITIONS.write(request.partitions or (), to),
     )
 
 
@@ -240,7 +241,7 @@ OFFSET_COMMIT: Final[Call[OffsetCommit, OffsetResults]] = _rpc(
     shape(
         group_pb2.OffsetCommitRequest,
         OffsetCommit,
-        offsets=Part(_write_commits, _read_commits),
+        offsets=plain(_write_commits, _read_commits),
         instance=OPTIONAL_TEXT,
     ),
     only(group_pb2.OffsetCommitResponse, "results", Part(_write_results, _read_results)),
@@ -248,7 +249,7 @@ OFFSET_COMMIT: Final[Call[OffsetCommit, OffsetResults]] = _rpc(
 OFFSET_FETCH: Final[Call[OffsetFetch, FetchedOffsets]] = _rpc(
     "OffsetFetch",
     Codec(group_pb2.OffsetFetchRequest, _write_offset_fetch, _read_offset_fetch),
-    only(group_pb2.OffsetFetchResponse, "offsets", Part(_write_offsets, _read_offsets)),
+    only(group_pb2.OffsetFetchResponse, "offsets", plain(_write_offsets, _read_offsets)),
 )
 
 
@@ -266,7 +267,7 @@ def _kind(kinds: type[OwnershipKind] | type[TaskChangeKind], message: Any, what:
             raise InvalidRequest(f"{what} of kind {number}; known are 0 to {max(known)}")
         return kind
 
-    return Part(wire.__getitem__, read)
+    return plain(wire.__getitem__, read)
 
 
 def _names(messages: Sequence[group_pb2.GroupPartition]) -> tuple[TopicPartition, ...]:
@@ -284,10 +285,10 @@ def _changes(messages: Sequence[group_pb2.OwnershipChange]) -> Sequence[group_pb
     return messages
 
 
-def _write_task_change(change: TaskChange) -> group_pb2.TaskChange:
+def _write_task_change(change: TaskChange, to: Listener) -> group_pb2.TaskChange:
     """Leaves out the unknown figures, and those that are no numbers: a rate over no time is infinite."""
     message = group_pb2.TaskChange(
-        kind=_TASK_KIND.write(change.kind),
+        kind=_TASK_KIND.write(change.kind, to),
         task=change.task,
         at_ms=change.at_ms,
         reason=change.reason[:GROUP_ID_LENGTH_MAX],

@@ -13,11 +13,11 @@ from strandline.adapters.codecs.messages import (
     PARTITION,
     Call,
     Codec,
-    Part,
     call,
     many,
     nothing,
     only,
+    plain,
     read_endpoint,
     shape,
 )
@@ -27,7 +27,7 @@ from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
 from strandline.errors import StrandlineError
 from strandline.ids import TopicId, TopicPartition
-from strandline.ports import Method, Rpc
+from strandline.ports import Listener, Method, Rpc
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import (
     ACKS_ALL,
@@ -90,12 +90,12 @@ def _entry(entry: log_pb2.PartitionRecords) -> ProduceEntry:
     )
 
 
-def _encode_results(results: Sequence[ProduceResult]) -> bytes:
+def _encode_results(results: Sequence[ProduceResult], to: Listener) -> bytes:
     return log_pb2.ProduceResponse(
         results=[
             log_pb2.ProduceResult(
                 correlation_id=r.correlation_id,
-                error=None if r.error is None else error_to_wire(r.error),
+                error=None if r.error is None else error_to_wire(r.error, to),
                 base_offset=r.base_offset,
                 log_start_offset=r.log_start_offset,
                 appended=r.appended,
@@ -167,13 +167,13 @@ _PARTITIONS: Final = tag(log_pb2.FetchResponse.PARTITIONS_FIELD_NUMBER)
 _FETCHED_RECORDS: Final = tag(log_pb2.FetchedPartition.RECORDS_FIELD_NUMBER)
 
 
-def _encode_fetched(answer: FetchAnswer) -> bytes:
+def _encode_fetched(answer: FetchAnswer, to: Listener) -> bytes:
     parts: list[bytes] = [log_pb2.FetchResponse(correlation_id=answer.correlation_id).SerializeToString()]
     for fetched in answer.partitions:
         head = log_pb2.FetchedPartition(
             topic=fetched.name.topic,
             partition=fetched.name.partition,
-            error=None if fetched.error is None else error_to_wire(fetched.error),
+            error=None if fetched.error is None else error_to_wire(fetched.error, to),
             high_watermark=fetched.high_watermark,
             log_start_offset=fetched.log_start_offset,
             leader_epoch=fetched.leader_epoch,
@@ -216,7 +216,7 @@ def answer_to(correlation_id: int, answer: FetchAnswer) -> FetchAnswer | None:
 # --- the cluster --------------------------------------------------------------------------------
 
 
-def _write_query(query: MetadataQuery) -> log_pb2.MetadataRequest:
+def _write_query(query: MetadataQuery, to: Listener) -> log_pb2.MetadataRequest:
     return log_pb2.MetadataRequest(
         topics=query.topics or (),
         waits=[
@@ -238,12 +238,12 @@ def _read_query(request: log_pb2.MetadataRequest) -> MetadataQuery:
     )
 
 
-def _write_metadata(answer: MetadataAnswer) -> log_pb2.MetadataResponse:
+def _write_metadata(answer: MetadataAnswer, to: Listener) -> log_pb2.MetadataResponse:
     cluster = answer.cluster
     response = log_pb2.MetadataResponse(
         cluster_id=cluster.cluster_id,
-        brokers=map(endpoint_to_wire, cluster.brokers),
-        controller=None if cluster.controller is None else endpoint_to_wire(cluster.controller),
+        brokers=[endpoint_to_wire(broker, to) for broker in cluster.brokers],
+        controller=None if cluster.controller is None else endpoint_to_wire(cluster.controller, to),
         controller_unknown=cluster.controller_unknown,
     )
     for topic in cluster.topics:
@@ -257,7 +257,7 @@ def _write_metadata(answer: MetadataAnswer) -> log_pb2.MetadataResponse:
                 isr=p.isr,
             )
     for name, error in answer.errors.items():
-        response.topics.add(topic=name, error=error_to_wire(error))
+        response.topics.add(topic=name, error=error_to_wire(error, to))
     return response
 
 
@@ -288,7 +288,7 @@ def _read_metadata(response: log_pb2.MetadataResponse) -> MetadataAnswer:
     return MetadataAnswer(cluster, errors)
 
 
-_COUNTS: Final = Part(
+_COUNTS: Final = plain(
     lambda counts: [log_pb2.PartitionCount(topic=name, partitions=count) for name, count in counts.items()],
     lambda messages: {each.topic: each.partitions for each in messages},
 )

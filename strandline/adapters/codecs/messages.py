@@ -18,7 +18,7 @@ from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire, refuse
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
-from strandline.ports import Method, Request, Response, Rpc
+from strandline.ports import Listener, Method, Request, Response, Rpc
 from strandline.rpc import common_pb2
 from strandline.vocabulary.metadata import Endpoint
 
@@ -30,7 +30,8 @@ class Codec(Generic[Value]):
     """Converts one type of value to one kind of message, and back."""
 
     kind: type[Message]
-    write: Callable[[Value], Message]
+    write: Callable[[Value, Listener], Message]
+    """The listener is the one that the reader called: it decides which addresses the message names."""
     read: Callable[[Any], Value]
 
 
@@ -38,15 +39,15 @@ class Codec(Generic[Value]):
 
 
 class Part:
-    """A field that the value and the message name alike: how it is written and read."""
+    """A field that the value and the message name alike: how it is written for a listener, and read."""
 
-    def __init__(self, write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
+    def __init__(self, write: Callable[[Any, Listener], Any], read: Callable[[Any], Any]) -> None:
         self.write = write
         self.read = read
 
-    def put(self, fields: dict[str, Any], name: str, value: Any) -> None:
+    def put(self, fields: dict[str, Any], name: str, value: Any, to: Listener) -> None:
         """Add it to the fields of a message."""
-        fields[name] = self.write(value)
+        fields[name] = self.write(value, to)
 
     def get(self, message: Any, name: str) -> Any:
         """The value of the field."""
@@ -56,25 +57,30 @@ class Part:
 class _PartitionName(Part):
     """The name of a partition, which is two fields of a message."""
 
-    def put(self, fields: dict[str, Any], name: str, value: TopicPartition) -> None:
+    def put(self, fields: dict[str, Any], name: str, value: TopicPartition, to: Listener) -> None:
         fields["topic"], fields["partition"] = value
 
     def get(self, message: Any, name: str) -> TopicPartition:
         return TopicPartition(message.topic, message.partition)
 
 
-def same(value: Any) -> Any:
+def same(value: Any, to: object = None) -> Any:
     """The value unchanged."""
     return value
+
+
+def plain(write: Callable[[Any], Any], read: Callable[[Any], Any]) -> Part:
+    """A field without addresses: every reader gets the same."""
+    return Part(lambda value, to: write(value), read)
 
 
 SCALAR: Final = Part(same, same)
 SCALARS: Final = Part(same, tuple)
 MAP: Final = Part(same, dict)
 PARTITION: Final = _PartitionName(same, same)
-OPTIONAL_TEXT: Final = Part(lambda text: text or "", lambda text: text or None)
+OPTIONAL_TEXT: Final = plain(lambda text: text or "", lambda text: text or None)
 """None is the empty text."""
-ERROR: Final = Part(lambda error: None if error is None else error_to_wire(error), error_from_wire)
+ERROR: Final = Part(lambda error, to: None if error is None else error_to_wire(error, to), error_from_wire)
 
 
 def read_endpoint(message: common_pb2.Endpoint) -> Endpoint:
@@ -89,7 +95,7 @@ def many(codec: Codec[Any], check: Callable[[Sequence[Any]], Sequence[Any]] = sa
     """A repeated message. `check` counts the elements before any is read, and raises InvalidRequest."""
     write, read = codec.write, codec.read
     return Part(
-        lambda values: [write(value) for value in values],
+        lambda values, to: [write(value, to) for value in values],
         lambda messages: tuple([read(message) for message in check(messages)]),
     )
 
@@ -121,10 +127,10 @@ def shape(kind: type[Message], value: Callable[..., Value], /, **parts: Part) ->
     assert parts.keys() <= set(names), parts.keys() - set(names)
     each_part = [(name, parts.get(name) or _copied(kind, name)) for name in names]
 
-    def write(of: Value) -> Message:
+    def write(of: Value, to: Listener) -> Message:
         fields: dict[str, Any] = {}
         for name, part in each_part:
-            part.put(fields, name, getattr(of, name))
+            part.put(fields, name, getattr(of, name), to)
         return kind(**fields)
 
     def read(message: Any) -> Value:
@@ -137,9 +143,9 @@ def only(kind: type[Message], name: str, part: Part | None = None) -> Codec[Any]
     """The codec of a message with one field: the value is the field's."""
     its_part = part or _copied(kind, name)
 
-    def write(value: Any) -> Message:
+    def write(value: Any, to: Listener) -> Message:
         fields: dict[str, Any] = {}
-        its_part.put(fields, name, value)
+        its_part.put(fields, name, value, to)
         return kind(**fields)
 
     return Codec(kind, write, lambda message: its_part.get(message, name))
@@ -147,7 +153,7 @@ def only(kind: type[Message], name: str, part: Part | None = None) -> Codec[Any]
 
 def nothing(kind: type[Message]) -> Codec[None]:
     """The codec of a message that carries nothing, but perhaps an error."""
-    return Codec(kind, lambda _: kind(), lambda _: None)
+    return Codec(kind, lambda _, to: kind(), lambda _: None)
 
 
 def _copied(kind: type[Message], name: str) -> Part:
@@ -183,17 +189,17 @@ def call(
             refuse(message.error)
         return response.read(message)
 
-    def refusal(error: StrandlineError) -> bytes:
-        return response.kind(error=error_to_wire(error)).SerializeToString()
+    def refusal(error: StrandlineError, to: Listener) -> bytes:
+        return response.kind(error=error_to_wire(error, to)).SerializeToString()
 
     return Call(
         path,
-        lambda value: request.write(value).SerializeToString(deterministic=True),
+        lambda value: request.write(value, Listener.INTERNAL).SerializeToString(deterministic=True),
         decode,
         Rpc(
             path,
             lambda data: request.read(parse(request.kind, data)),
-            lambda value: response.write(value).SerializeToString(deterministic=True),
+            lambda value, to: response.write(value, to).SerializeToString(deterministic=True),
             refusal if carries_error else None,
             refuses_malformed,
         ),

@@ -13,7 +13,7 @@ from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
 from strandline.config import REPLICAS_PER_BROKER_MAX
 from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId
-from strandline.ports import Rpc
+from strandline.ports import Listener, Rpc
 from strandline.rpc import replication_pb2
 from strandline.vocabulary.replication import FollowerMessage, Hello, LeaderMessage, Push, Subscribe
 
@@ -86,7 +86,7 @@ _PUSHES: Final = tag(replication_pb2.ReplicaFetchResponse.PUSHES_FIELD_NUMBER)
 _PUSHED_RECORDS: Final = tag(replication_pb2.PartitionPush.RECORDS_FIELD_NUMBER)
 
 
-def _encode_pushes(message: LeaderMessage) -> bytes:
+def _encode_pushes(message: LeaderMessage, to: Listener) -> bytes:
     """Serializes a ReplicaFetchResponse from a sequence number and its pushes."""
     sequence, pushes = message
     parts: list[bytes] = [replication_pb2.ReplicaFetchResponse(sequence=sequence).SerializeToString()]
@@ -97,7 +97,7 @@ def _encode_pushes(message: LeaderMessage) -> bytes:
             log_start_offset=push.log_start_offset,
         )
         if push.error is not None:
-            head.error.CopyFrom(error_to_wire(push.error))
+            head.error.CopyFrom(error_to_wire(push.error, to))
         if push.diverging is not None:
             head.diverging.epoch, head.diverging.end_offset = push.diverging
         parts += nested(_PUSHES, head.SerializeToString(), _PUSHED_RECORDS, push.records)

@@ -19,7 +19,6 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from strandline.adapters.rpc.member_key import shown_key
 from strandline.adapters.rpc.parsing_interceptor import ParsingInterceptor
-from strandline.adapters.rpc.reachable_address import answer_for
 from strandline.adapters.rpc.served_stream import write
 from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import abort
@@ -186,12 +185,11 @@ class _Calls:
         return serve
 
     def _caller(self, context: Context) -> Caller:
-        answer_for(self._listener)
         peer = context.peer()
         return Caller(peer, host_of(peer), self._listener, shown_key(context.invocation_metadata()))
 
     async def _refuse(self, rpc: Rpc[Any, Any], context: Context, error: StrandlineError) -> bytes:
         """The answer that carries the error; ends the call if there is no such answer."""
         self._on_refused(error, context.peer())
-        carries = refusal(rpc, error)
-        return carries if carries is not None else await abort(context, error)
+        carries = refusal(rpc, error, self._listener)
+        return carries if carries is not None else await abort(context, error, self._listener)

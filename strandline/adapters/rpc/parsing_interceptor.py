@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from strandline.adapters.rpc.request_parsing import MalformedRequest, parse
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.errors import StrandlineError
+from strandline.ports import Listener
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -59,6 +60,6 @@ class ParsingInterceptor(grpc.aio.ServerInterceptor):
             else:
                 return await call(request, context)
             self._on_refused(refusal, context.peer())
-            return await abort(context, refusal)
+            return await abort(context, refusal, Listener.INTERNAL)
 
         return served

@@ -13,7 +13,7 @@ from typing import Any
 from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.system.fail_fast import defect_in, report
 from strandline.errors import StrandlineError
-from strandline.ports import Caller, Rpc, ServedCall, ServedStream
+from strandline.ports import Caller, Listener, Rpc, ServedCall, ServedStream
 from strandline.tasks import group_caught
 
 OnAnswered = Callable[[str, float], None]
@@ -34,7 +34,7 @@ async def serve_call(
     with _defects_reported(rpc):
         request = rpc.decode(data)
         try:
-            return rpc.encode(await served.handle(request, caller))
+            return rpc.encode(await served.handle(request, caller), caller.listener)
         finally:
             on_answered(rpc.path.rpartition("/")[2], (monotonic() - began) * 1000)
 
@@ -49,7 +49,7 @@ async def serve_stream(
     rpc = served.rpc
 
     async def reply(value: Any) -> None:
-        await write(rpc.encode(value))
+        await write(rpc.encode(value, caller.listener))
 
     refused: StrandlineError | None = None
     with _defects_reported(rpc):
@@ -62,12 +62,12 @@ async def serve_stream(
         raise refused
 
 
-def refusal(rpc: Rpc[Any, Any], error: StrandlineError) -> bytes | None:
+def refusal(rpc: Rpc[Any, Any], error: StrandlineError, to: Listener) -> bytes | None:
     """The answer that carries the error; None: no answer of this call can."""
     malformed = isinstance(error, MalformedRequest)
     if rpc.refuse is None or (malformed and not rpc.refuses_malformed):
         return None
-    return rpc.refuse(error)
+    return rpc.refuse(error, to)
 
 
 class _Decoded:

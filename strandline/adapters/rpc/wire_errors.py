@@ -6,7 +6,7 @@ from typing import Final, NoReturn, TypeVar
 
 import grpc
 
-from strandline.adapters.rpc.reachable_address import address_for_caller
+from strandline.adapters.rpc.reachable_address import reachable_address
 from strandline.errors import (
     ErrorCode,
     InvalidRequest,
@@ -14,6 +14,7 @@ from strandline.errors import (
     StrandlineError,
     error_for,
 )
+from strandline.ports import Listener
 from strandline.rpc import common_pb2
 
 Request = TypeVar("Request")
@@ -28,13 +29,14 @@ _MESSAGE_CHARS_MAX: Final = 1_000
 _NOT_CONNECTED: Final = "failed to connect to all addresses"
 
 
-def error_to_wire(error: StrandlineError) -> common_pb2.Error:
+def error_to_wire(error: StrandlineError, to: Listener) -> common_pb2.Error:
+    """The error for a caller at that listener."""
     message = common_pb2.Error(code=error.code, message=error.message, limit=error.limit or 0)
     if error.leader is not None:
         leader = error.leader
         message.leader.id = leader.broker_id
-        message.leader.host, message.leader.port = address_for_caller(
-            leader.host, leader.port, leader.external
+        message.leader.host, message.leader.port = reachable_address(
+            leader.host, leader.port, leader.external, to
         )
         message.leader_epoch = leader.leader_epoch
     return message
@@ -58,9 +60,9 @@ def refuse(message: common_pb2.Error) -> None:
         raise error
 
 
-def error_to_bytes(error: StrandlineError) -> bytes:
+def error_to_bytes(error: StrandlineError, to: Listener) -> bytes:
     """The error that ends a call; its message is cut if it is long."""
-    wire = error_to_wire(error)
+    wire = error_to_wire(error, to)
     wire.message = wire.message[:_MESSAGE_CHARS_MAX]
     return wire.SerializeToString()
 
@@ -69,7 +71,9 @@ def error_from_bytes(data: bytes) -> StrandlineError | None:
     return error_from_wire(common_pb2.Error.FromString(data))
 
 
-async def abort(context: grpc.aio.ServicerContext[Request, Response], error: StrandlineError) -> NoReturn:
+async def abort(
+    context: grpc.aio.ServicerContext[Request, Response], error: StrandlineError, to: Listener
+) -> NoReturn:
     """End the call with this error; `error_of_call` decodes it on the other side."""
     if isinstance(error, InvalidRequest):
         status = grpc.StatusCode.INVALID_ARGUMENT
@@ -77,7 +81,7 @@ async def abort(context: grpc.aio.ServicerContext[Request, Response], error: Str
         status = grpc.StatusCode.UNAVAILABLE
     else:
         status = grpc.StatusCode.FAILED_PRECONDITION
-    metadata = ((ERROR_METADATA, error_to_bytes(error)),)
+    metadata = ((ERROR_METADATA, error_to_bytes(error, to)),)
     await context.abort(status, error.message[:_DETAILS_CHARS_MAX], metadata)
     raise AssertionError("abort returned")
 

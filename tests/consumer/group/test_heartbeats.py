@@ -23,6 +23,7 @@ from strandline.consumer.group.heartbeat_task import HeartbeatTask
 from strandline.consumer.group.heartbeat_thread import HeartbeatThread
 from strandline.consumer.group.heartbeats import Heartbeats
 from strandline.errors import InvalidRequest, OutcomeUnknown, RebalanceInProgress, StrandlineError
+from strandline.ports import Listener
 from strandline.rpc import group_pb2, group_pb2_grpc
 from strandline.vocabulary.groups import Joined, JoinGroup
 from tests.consumer.brokers import Parts
@@ -46,7 +47,7 @@ class Coordinator(group_pb2_grpc.GroupsServicer):
         self.beats.append((self.clock.monotonic(), request.member, request.generation))
         response = group_pb2.HeartbeatResponse()
         if self.refusal is not None:
-            response.error.CopyFrom(error_to_wire(self.refusal))
+            response.error.CopyFrom(error_to_wire(self.refusal, Listener.INTERNAL))
         else:
             _ = self.hold.wait(request.max_wait_ms / 1000)
         return response

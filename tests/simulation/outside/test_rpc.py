@@ -53,8 +53,8 @@ class Server:
         self.endpoint = listener.bind(1)
         await listener.start(
             [
-                ServedCall(Rpc(ECHO.path, bytes, bytes), self.echo),
-                ServedStream(Rpc(STREAM.path, bytes, bytes), self.stream),
+                ServedCall(Rpc(ECHO.path, bytes, lambda answer, to: answer), self.echo),
+                ServedStream(Rpc(STREAM.path, bytes, lambda answer, to: answer), self.stream),
             ]
         )
         await host.stop_requested.wait()

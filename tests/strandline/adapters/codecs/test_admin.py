@@ -11,6 +11,7 @@ from strandline.adapters.codecs.messages import Call
 from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest, LeaderHint, NotController
 from strandline.ids import TopicPartition
+from strandline.ports import Listener
 from strandline.rpc import admin_pb2
 from strandline.vocabulary.admin import (
     AlterTopic,
@@ -89,7 +90,7 @@ def test_a_request_is_read_as_it_was_meant(rpc: Call[Any, Any], request_: object
 
 @pytest.mark.parametrize(("rpc", "answer"), ANSWERS, ids=[rpc.path for rpc, _ in ANSWERS])
 def test_an_answer_is_read_as_it_was_meant(rpc: Call[Any, Any], answer: object) -> None:
-    assert rpc.decode(rpc.served.encode(answer)) == answer
+    assert rpc.decode(rpc.served.encode(answer, Listener.INTERNAL)) == answer
 
 
 @pytest.mark.parametrize("rpc", [rpc for rpc, _ in REQUESTS], ids=[rpc.path for rpc, _ in REQUESTS])
@@ -99,13 +100,13 @@ def test_an_error_of_the_whole_request_is_raised(rpc: Call[Any, Any]) -> None:
         return
     error = NotController("not here", leader=LeaderHint(2, "h", 1, 0))
     with pytest.raises(NotController) as raised:
-        rpc.decode(rpc.served.refuse(error))
+        rpc.decode(rpc.served.refuse(error, Listener.INTERNAL))
     assert raised.value.leader == error.leader
 
 
 def test_an_error_of_one_part_leaves_out_the_rest_of_that_part() -> None:
     failed = UncleanElection(NAME, InvalidRequest("no"))
-    data = rpcs.ELECT_UNCLEAN.served.encode([failed])
+    data = rpcs.ELECT_UNCLEAN.served.encode([failed], Listener.INTERNAL)
     (sent,) = admin_pb2.ElectUncleanResponse.FromString(data).results
     assert [field.name for field, _ in sent.ListFields()] == ["topic", "partition", "error"]
     (found,) = rpcs.ELECT_UNCLEAN.decode(data)
@@ -136,5 +137,7 @@ def test_a_request_has_bounds(rpc: Call[Any, Any], request_: object) -> None:
 
 def test_an_answer_lists_the_first_problems_and_counts_the_others() -> None:
     problems = [f"p{number}" for number in range(rpcs.PROBLEMS_MAX + 5)]
-    found = rpcs.CHECK_BROKER.decode(rpcs.CHECK_BROKER.served.encode(BrokerCheck(False, problems, 0, 0)))
+    found = rpcs.CHECK_BROKER.decode(
+        rpcs.CHECK_BROKER.served.encode(BrokerCheck(False, problems, 0, 0), Listener.INTERNAL)
+    )
     assert list(found.problems) == [*problems[: rpcs.PROBLEMS_MAX], "and 5 more"]

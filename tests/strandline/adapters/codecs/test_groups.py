@@ -25,6 +25,7 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ids import TopicPartition
+from strandline.ports import Listener
 from strandline.rpc import group_pb2
 from strandline.vocabulary.groups import (
     CommittedOffset,
@@ -152,7 +153,7 @@ def test_a_request_is_read_as_it_was_meant(name: str, request_: object) -> None:
 @pytest.mark.parametrize(("name", "answer"), ANSWERS, ids=[name for name, _ in ANSWERS])
 def test_an_answer_is_read_as_it_was_meant(name: str, answer: object) -> None:
     rpc = RPCS[name]
-    assert rpc.decode(rpc.served.encode(answer)) == answer
+    assert rpc.decode(rpc.served.encode(answer, Listener.INTERNAL)) == answer
 
 
 @pytest.mark.parametrize("name", RPCS)
@@ -161,17 +162,21 @@ def test_an_error_stands_in_the_answer_with_its_facts(name: str) -> None:
     error = NotCoordinator("not here", leader=LeaderHint(2, "h", 1, 5))
     assert rpc.served.refuse is not None
     with pytest.raises(NotCoordinator) as raised:
-        rpc.decode(rpc.served.refuse(error))
+        rpc.decode(rpc.served.refuse(error, Listener.INTERNAL))
     assert (raised.value.message, raised.value.leader) == ("not here", error.leader)
 
 
 def test_an_error_of_one_part_leaves_the_others_alone() -> None:
     rpc = RPCS["commit"]
-    results = rpc.decode(rpc.served.encode({FIRST: None, SECOND: OffsetMetadataTooLarge("long", limit=4)}))
+    results = rpc.decode(
+        rpc.served.encode({FIRST: None, SECOND: OffsetMetadataTooLarge("long", limit=4)}, Listener.INTERNAL)
+    )
     assert results[FIRST] is None
     assert isinstance(results[SECOND], OffsetMetadataTooLarge) and results[SECOND].limit == 4
     rpc = RPCS["leave"]
-    left: Sequence[LeftMember] = rpc.decode(rpc.served.encode([LeftMember("m", IllegalGeneration("old"))]))
+    left: Sequence[LeftMember] = rpc.decode(
+        rpc.served.encode([LeftMember("m", IllegalGeneration("old"))], Listener.INTERNAL)
+    )
     assert isinstance(left[0].error, IllegalGeneration)
 
 

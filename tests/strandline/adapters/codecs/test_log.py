@@ -19,8 +19,9 @@ from strandline.adapters.codecs.log import (
 )
 from strandline.adapters.codecs.messages import Call
 from strandline.adapters.rpc.wire_errors import error_to_wire
-from strandline.errors import NotLeaderOrFollower, UnknownTopicOrPartition
+from strandline.errors import LeaderHint, NotLeaderOrFollower, UnknownTopicOrPartition
 from strandline.ids import TopicId, TopicPartition
+from strandline.ports import Listener
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import (
     LATEST,
@@ -79,7 +80,9 @@ def test_who_writes_the_systems_own_topics_says_so() -> None:
 def test_results_come_with_their_errors() -> None:
     response = log_pb2.ProduceResponse()
     response.results.add(correlation_id=1, base_offset=7, appended=True)
-    response.results.add(correlation_id=2, base_offset=-1, error=error_to_wire(NotLeaderOrFollower("no")))
+    response.results.add(
+        correlation_id=2, base_offset=-1, error=error_to_wire(NotLeaderOrFollower("no"), Listener.INTERNAL)
+    )
     first, second = PRODUCE.decode(response.SerializeToString())
     assert first == ProduceResult(1, None, 7, appended=True)
     assert isinstance(second.error, NotLeaderOrFollower) and second.correlation_id == 2
@@ -118,11 +121,23 @@ EXCHANGES: list[tuple[Call[Any, Any], Any, Any]] = [
 @pytest.mark.parametrize(("rpc", "request_", "answer"), EXCHANGES, ids=[each[0].path for each in EXCHANGES])
 def test_both_ends_mean_the_same(rpc: Call[Any, Any], request_: object, answer: object) -> None:
     assert rpc.served.decode(rpc.encode(request_)) == request_
-    assert rpc.decode(rpc.served.encode(answer)) == answer
+    assert rpc.decode(rpc.served.encode(answer, Listener.INTERNAL)) == answer
 
 
 def test_a_topic_that_is_not_described_has_its_error() -> None:
     answer = MetadataAnswer(CLUSTER, {"no": UnknownTopicOrPartition("no such topic")})
-    found = METADATA.decode(METADATA.served.encode(answer))
+    found = METADATA.decode(METADATA.served.encode(answer, Listener.INTERNAL))
     assert found.cluster == CLUSTER
     assert isinstance(found.errors["no"], UnknownTopicOrPartition)
+
+
+def test_an_answer_names_the_addresses_of_the_listener_that_was_called() -> None:
+    """Without an external address, a member has one address for all callers."""
+    two, one = Endpoint(1, "in", 1, external=("out", 2)), Endpoint(2, "in", 3)
+    hidden = NotLeaderOrFollower("no", leader=LeaderHint(1, "in", 1, 5, ("out", 2)))
+    answer = MetadataAnswer(ClusterMetadata("", (two, one), two, ()), {"t": hidden})
+    for to, (host, port) in ((Listener.INTERNAL, ("in", 1)), (Listener.EXTERNAL, ("out", 2))):
+        found = METADATA.decode(METADATA.served.encode(answer, to))
+        assert found.cluster.brokers == (Endpoint(1, host, port), Endpoint(2, "in", 3))
+        assert found.cluster.controller == Endpoint(1, host, port)
+        assert found.errors["t"].leader == LeaderHint(1, host, port, 5)

@@ -9,6 +9,7 @@ from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.adapters.rpc.frames import varint
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange
 from strandline.ids import TopicPartition
+from strandline.ports import Listener
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import FetchAnswer, Fetched, ProduceEntry
 from strandline.vocabulary.replication import Push
@@ -30,7 +31,7 @@ def test_a_produce_request_reads_back_as_it_was_meant(size: int) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_a_fetch_response_reads_back_as_it_was_meant(size: int) -> None:
     found = [Fetched(NAME, None, -1, 4, bytes(size), 5), Fetched(NAME, NotLeaderOrFollower("not here"))]
-    response = log_pb2.FetchResponse.FromString(FETCH.served.encode(FetchAnswer(9, found)))
+    response = log_pb2.FetchResponse.FromString(FETCH.served.encode(FetchAnswer(9, found), Listener.INTERNAL))
     first, second = response.partitions
     assert response.correlation_id == 9
     assert (first.topic, first.high_watermark, first.log_start_offset, first.leader_epoch) == (
@@ -50,7 +51,7 @@ def test_a_replication_message_reads_back_as_it_was_meant(size: int) -> None:
         Push(2, error=OffsetOutOfRange("begins at 7", limit=7)),
         Push(3, diverging=(-1, -1)),
     ]
-    sequence, read = REPLICA_FETCH.decode(REPLICA_FETCH.served.encode((4, pushes)))
+    sequence, read = REPLICA_FETCH.decode(REPLICA_FETCH.served.encode((4, pushes), Listener.INTERNAL))
     assert sequence == 4
     assert (read[0], read[2]) == (pushes[0], pushes[2])
     assert read[1].error is not None

@@ -38,7 +38,7 @@ async def _refusing_stream(requests: AsyncIterator[Any], reply: Reply[Any], call
 
 
 def rpc(path: str, kind: type[Message]) -> Rpc[Message, bytes]:
-    return Rpc(path, partial(parse, kind), bytes)
+    return Rpc(path, partial(parse, kind), lambda answer, to: answer)
 
 
 SERVED: Sequence[Served] = [

@@ -57,7 +57,7 @@ async def serving(**handles: Handle) -> AsyncIterator[tuple[grpc.aio.Channel, li
     loop.set_exception_handler(lambda _, context: heard.append(context["exception"]))
     server = grpc.aio.server()
     served = [
-        ServedStream(Rpc(f"/strandline.v1.Log/{name}", _decode, bytes), handle)
+        ServedStream(Rpc(f"/strandline.v1.Log/{name}", _decode, lambda answer, to: answer), handle)
         for name, handle in handles.items()
     ]
     clock = SystemClock()
