@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from random import Random
+from typing import Annotated, Final
 
+from pydantic import Field
+
+from strandline.simulation.workloads.groups import Groups
 from strandline.simulation.workloads.writing import Writing
 
-AnyWorkload = Writing
+AnyWorkload = Annotated[Writing | Groups, Field(discriminator="kind")]
+
+KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
+    "writing": Writing.drawn,
+    "groups": Groups.drawn,
+}
+WORKLOADS_MAX: Final = 2
 
 
 def drawn_workloads(random: Random) -> tuple[AnyWorkload, ...]:
     """The workloads of a seed."""
-    return (Writing.drawn(random, "writing"),)
+    kinds = random.sample(list(KINDS), random.randint(1, min(WORKLOADS_MAX, len(KINDS))))
+    return tuple(KINDS[kind](random, kind) for kind in kinds)

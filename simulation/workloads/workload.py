@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -48,3 +50,8 @@ class WorkloadPlan(BaseModel, ABC, frozen=True, extra="forbid"):
     @abstractmethod
     def workload(self, stage: Stage) -> Workload:
         """The workload that this value plans."""
+
+
+async def joined(task: asyncio.Task[Any]) -> None:
+    """Wait for a task of another process, which is not killed."""
+    await task

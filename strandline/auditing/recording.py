@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from strandline.auditing.history import Acked, Assigned, Event, Failed, History, Received, Sent, Watermark
+from strandline.auditing.history import (
+    Acked,
+    Assigned,
+    Event,
+    Failed,
+    Handled,
+    History,
+    Received,
+    Sent,
+    Unassigned,
+    Watermark,
+)
 from strandline.auditing.reference import Logged
 from strandline.errors import Outcome, StrandlineError
 
@@ -49,6 +60,14 @@ class Recorder:
     def assigned(self, *partitions: int) -> None:
         """A reader begins to read these partitions."""
         self._add(Assigned(self._seq, self._topic, partitions))
+
+    def unassigned(self, *partitions: int, in_order: bool) -> None:
+        """A member gave these partitions up (`in_order`), or they were taken from it."""
+        self._add(Unassigned(self._seq, self._topic, partitions, in_order))
+
+    def handled(self, partition: int, offset: int) -> None:
+        """A member has finished with a record that it received."""
+        self._add(Handled(self._seq, self._topic, partition, offset))
 
     def received(self, partition: int, records: Iterable[Read]) -> None:
         """A reader received these records, in this order."""

@@ -1,0 +1,259 @@
+"""A group reads a topic: members join, leave in order, are killed and paused; each record is handled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from random import Random
+from typing import Final, Literal, get_args
+
+from strandline.auditing import commits, handling, member_ownership
+from strandline.auditing.checks import Finding
+from strandline.auditing.commits import Committed
+from strandline.auditing.history import Handled, History
+from strandline.auditing.member_ownership import ASSIGNED, MemberHistory
+from strandline.auditing.ownership import LEFT, LOST, GroupEvent
+from strandline.client.admin.admin import Admin
+from strandline.errors import StrandlineError
+from strandline.host import Host, ServiceHost
+from strandline.ids import TopicPartition
+from strandline.simulation.judging.judge import Problem
+from strandline.simulation.stage import Stage
+from strandline.simulation.workloads.internal_topics import group_events
+from strandline.simulation.workloads.member import MemberLife, MemberPlan
+from strandline.simulation.workloads.topic import ClosedTopic
+from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
+
+Assignor = Literal["range", "roundrobin", "sticky"]
+Protocol = Literal["eager", "cooperative", "mixed"]
+
+AWAY_S: Final = 3.0
+"""How long a member that was killed, or has left, stays away, on average; and how long one is paused."""
+LOOK_S: Final = 0.5
+"""Between two looks at the committed offsets."""
+STABLE: Final = "Stable"
+
+
+class Groups(WorkloadPlan, frozen=True):
+    """One group, its topic, and who writes there."""
+
+    kind: Literal["groups"] = "groups"
+    partitions: int
+    writers: int
+    pause_s: float
+    """Between two records of a writer, on average."""
+    synced: bool
+    assignor: Assignor
+    members: tuple[MemberPlan, ...]
+    change_s: float
+    """Between two changes of its members, on average."""
+
+    @staticmethod
+    def drawn(random: Random, name: str) -> Groups:
+        protocol: Protocol = random.choice(get_args(Protocol))
+        static = random.choice((0.0, 0.0, 0.5, 1.0))
+        return Groups(
+            name=name,
+            partitions=random.randint(1, 6),
+            writers=random.randint(1, 2),
+            pause_s=random.choice((0.1, 0.3)),
+            synced=random.random() < 1 / 2,
+            assignor=random.choice(get_args(Assignor)),
+            members=tuple(MemberPlan.drawn(random, protocol, static) for _ in range(random.randint(1, 4))),
+            change_s=random.choice((1.0, 5.0, 20.0)),
+        )
+
+    @property
+    def survives_power_loss(self) -> bool:
+        return self.synced
+
+    def workload(self, stage: Stage) -> Workload:
+        return _Group(self, stage)
+
+
+class _Group(Workload):
+    def __init__(self, plan: Groups, stage: Stage) -> None:
+        self._plan = plan
+        self._stage = stage
+        self._group = f"{plan.name} group"
+        self._topic = ClosedTopic(stage, plan.name, plan.partitions)
+        self._admin = stage.client(f"{plan.name} admin")
+        self._observer = stage.client(f"{plan.name} observer")
+        self._written = asyncio.Event()
+        """Every producer has finished."""
+        self._over = asyncio.Event()
+        """The group has nothing left to do."""
+        self._present: list[MemberLife | None] = [None for _ in plan.members]
+        """The present life of each member that runs."""
+        self._histories: list[MemberHistory] = []
+        self._acknowledged: list[Committed] = []
+        self._committed: list[Committed] = []
+        self._events: list[GroupEvent] = []
+        self._defects: list[str] = []
+
+    async def prepare(self) -> None:
+        await self._admin.run(self._topic.create(self._admin.host, synced=self._plan.synced))
+
+    async def run(self) -> None:
+        plan, topic = self._plan, self._topic
+        async with asyncio.TaskGroup() as tasks:
+            for number, member in enumerate(plan.members):
+                tasks.create_task(self._keep(number, member))
+            changing = tasks.create_task(self._change())
+            tasks.create_task(joined(self._observer.run(self._observe(self._observer.host))))
+            async with asyncio.TaskGroup() as writing:
+                for number in range(plan.writers):
+                    client = self._stage.client(f"{plan.name} writer {number}")
+                    written = client.run(topic.write(client.name, client.host, plan.pause_s))
+                    writing.create_task(joined(written))
+            await self._stage.faults_ended.wait()
+            changing.cancel()
+            self._written.set()
+
+    async def finish(self) -> None:
+        await self._written.wait()
+        for life in self._present:
+            if life is not None:
+                life.process.resume()
+        await self._admin.run(self._finish(self._admin.host))
+        self._over.set()
+        for life in self._present:
+            if life is not None:
+                life.leave.set()
+                await life.process.ended
+
+    # --- members -----------------------------------------------------------------------------
+
+    async def _keep(self, number: int, plan: MemberPlan) -> None:
+        """Run a member again whenever it has ended."""
+        name = f"{self._plan.name} member {number}"
+        random = self._stage.random(name)
+        lives = 0
+        while not self._over.is_set():
+            lives += 1
+            process = self._stage.client(f"{name} life {lives}")
+            recorder = self._topic.recorder(process.name)
+            life = MemberLife(plan, name, process, recorder, self._stage)
+            protocol = plan.protocol if lives == 1 else plan.becomes
+            process.start(lambda host, life=life, protocol=protocol: self._live(life, host, protocol))  # type: ignore[misc]
+            self._present[number] = life
+            await process.ended
+            self._present[number] = None
+            self._note_end(life, recorder.history)
+            if not self._stage.faults_ended.is_set():
+                await asyncio.sleep(random.expovariate(1 / AWAY_S))
+
+    async def _live(self, life: MemberLife, host: ServiceHost, protocol: str) -> None:
+        """An error ends this life, as it ends an application."""
+        plan = self._plan
+        await life.run(host, topic=plan.name, group=self._group, assignor=plan.assignor, protocol=protocol)
+
+    def _note_end(self, life: MemberLife, history: History) -> None:
+        last_ms = int(self._stage.now_s * 1000)
+        self._histories.append(MemberHistory(history.name, self._group, life.changes, last_ms))
+        self._acknowledged += life.acknowledged
+        error = life.process.defect
+        if error is not None and not isinstance(error, StrandlineError):
+            self._defects.append(f"{life.process.name} failed: {error!r}")
+
+    async def _change(self) -> None:
+        random = self._stage.random(f"{self._plan.name} changes")
+        while True:
+            await asyncio.sleep(random.expovariate(1 / self._plan.change_s))
+            life = random.choice(self._present)
+            how = random.choice(("kill", "leave", "pause"))
+            if life is None or life.process.life.paused:
+                continue
+            if how == "kill":
+                life.process.kill()
+            elif how == "leave":
+                life.leave.set()
+            else:
+                life.process.pause()
+                await asyncio.sleep(random.expovariate(1 / AWAY_S))
+                life.process.resume()
+
+    # --- what is seen ------------------------------------------------------------------------
+
+    async def _observe(self, host: Host) -> None:
+        async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
+            while not self._over.is_set():
+                try:
+                    offsets = await admin.group_offsets(self._group)
+                except StrandlineError:
+                    offsets = {}
+                now_ms = int(self._stage.now_s * 1000)
+                self._committed += [Committed(now_ms, self._group, *p, o.offset) for p, o in offsets.items()]
+                await asyncio.sleep(LOOK_S)
+
+    async def _finish(self, host: Host) -> None:
+        await self._topic.read_all(host)
+        async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
+            while not await self._is_through(admin):
+                await host.clock.sleep(LOOK_S)
+        self._events = [each for each in await group_events(self._stage, host) if each.group == self._group]
+
+    async def _is_through(self, admin: Admin) -> bool:
+        """Everything is committed, and the members share the partitions."""
+        try:
+            offsets = await admin.group_offsets(self._group)
+            state = (await admin.describe_group(self._group)).group.state
+        except StrandlineError:
+            return False
+        done = {name: 0 if name not in offsets else offsets[name].offset for name in self._topic.partitions}
+        if state != STABLE or any(
+            done[TopicPartition(*name)] < end for name, (_, end) in self._topic.spans.items()
+        ):
+            return False
+        owned = [name for life in self._present if life is not None for name in life.owned]
+        return sorted(owned) == self._topic.partitions
+
+    # --- judgement ---------------------------------------------------------------------------
+
+    def problems(self) -> list[Problem]:
+        handled: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+        for history in self._topic.histories:
+            for event in history.events:
+                if isinstance(event, Handled):
+                    handled[event.topic, event.partition].add(event.offset)
+        log: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        for record in self._topic.log:
+            log[record.topic, record.partition].append(record.offset)
+        found: list[Finding] = [
+            *self._topic.findings(),
+            *member_ownership.findings(self._histories, self._placed_events()),
+            *commits.findings(self._committed, {self._group: handled}, log, self._acknowledged),
+            *handling.findings(self._topic.histories),
+        ]
+        lines = [each.sentence for each in found] + self._defects
+        for place, offsets in log.items():
+            if missing := sorted(set(offsets) - handled[place]):
+                lines.append(
+                    f"{place} has {len(missing)} records that nobody has handled, first {missing[0]}"
+                )
+        return [Problem(self._plan.kind, line) for line in lines]
+
+    def _placed_events(self) -> list[GroupEvent]:
+        """When members were removed, on the clock of the world. The coordinators' clocks differ from it, but
+        a removal in a generation came before the first assignment in a later one."""
+        assigned = sorted(
+            (change.at_ms, change.generation)
+            for history in self._histories
+            for change in history.changes
+            if change.event == ASSIGNED
+        )
+        found: list[GroupEvent] = []
+        for event in self._events:
+            if event.event in (LEFT, LOST):
+                at_ms = next((at for at, generation in assigned if generation > event.generation), None)
+                if at_ms is not None:
+                    found.append(GroupEvent(event.event, event.group, event.generation, at_ms, event.member))
+        return found
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "records": len(self._topic.log),
+            "handled": sum(isinstance(e, Handled) for h in self._topic.histories for e in h.events),
+            "lives": len(self._histories),
+            "changes of owners": sum(len(history.changes) for history in self._histories),
+        }

@@ -1,0 +1,185 @@
+"""One life of a member of a group: it works on records, commits, and notes what it owned."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Final, Literal
+
+from pydantic import BaseModel
+
+from strandline.auditing.commits import Committed
+from strandline.auditing.member_ownership import ASSIGNED, LOST, REVOKED, Change
+from strandline.auditing.recording import Recorder
+from strandline.consumer.consumer import Consumer
+from strandline.consumer.group.listener import RebalanceListener
+from strandline.consumer.records import ConsumerRecord
+from strandline.errors import StrandlineError
+from strandline.host import Host
+from strandline.ids import TopicPartition
+from strandline.simulation.hosts import SimulatedProcess
+from strandline.simulation.stage import Stage
+
+SESSION_TIMEOUT_MS: Final = 4_000
+MAX_POLL_INTERVAL_MS: Final = 5_000
+AUTO_COMMIT_INTERVAL_MS: Final = 1_000
+GET_MS_MAX: Final = 500
+RECORDS_MAX: Final = 4
+"""Records of one get call."""
+COMMIT_EVERY: Final = 5
+"""Get calls between two commits by hand."""
+WORK_S: Final = 0.01
+"""The work on one record, on average."""
+SLOW_RATE: Final = 0.002
+"""The part of all records with so much work that the group removes the member meanwhile."""
+
+
+class MemberPlan(BaseModel, frozen=True, extra="forbid"):
+    """A member, in each of its lives."""
+
+    protocol: Literal["eager", "cooperative"]
+    becomes: Literal["eager", "cooperative"]
+    """Its protocol from its second life on: KIP-429 upgrades a group by restarts."""
+    by_hand: bool
+    """It commits its offsets itself."""
+    static: bool
+    """It returns under the name that it had (KIP-345)."""
+
+    @staticmethod
+    def drawn(
+        random: Random, protocol: Literal["eager", "cooperative", "mixed"], static: float
+    ) -> MemberPlan:
+        """`mixed`: the member begins with a protocol of its own, and later cooperates."""
+        first = random.choice(("eager", "cooperative")) if protocol == "mixed" else protocol
+        return MemberPlan(
+            protocol=first,
+            becomes="cooperative" if protocol == "mixed" else protocol,
+            by_hand=random.random() < 1 / 2,
+            static=random.random() < static,
+        )
+
+
+class MemberLife(RebalanceListener):
+    """The life of a member as one process."""
+
+    def __init__(
+        self, plan: MemberPlan, name: str, process: SimulatedProcess, recorder: Recorder, stage: Stage
+    ) -> None:
+        self._plan = plan
+        self._name = name
+        self._stage = stage
+        self._recorder = recorder
+        self._random = stage.random(process.name)
+        self.process = process
+        self.leave = asyncio.Event()
+        """Set to have the member leave in order."""
+        self.changes: list[Change] = []
+        self.acknowledged: list[Committed] = []
+        """Its commits by hand that were acknowledged."""
+        self._next: dict[TopicPartition, int] = {}
+        """Of its partitions: the offset after the last record that it has finished with."""
+
+    async def run(self, host: Host, *, topic: str, group: str, assignor: str, protocol: str) -> None:
+        """Raises StrandlineError if it cannot go on."""
+        self._consumer = consumer = Consumer(
+            self._stage.cluster.bootstrap,
+            host=host,
+            group_id=group,
+            group_instance_id=self._name if self._plan.static else None,
+            client_id=self._name,
+            assignors=(assignor,),
+            rebalance_protocol=protocol,
+            offset_reset="earliest",
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=SESSION_TIMEOUT_MS // 4,
+            max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
+            enable_auto_commit=not self._plan.by_hand,
+            auto_commit_interval_ms=AUTO_COMMIT_INTERVAL_MS,
+        )
+        async with consumer:
+            consumer.subscribe([topic], listener=self)
+            calls = 0
+            while not self.leave.is_set():
+                await self._work(host, await self._get())
+                calls += 1
+                if self._plan.by_hand and calls % COMMIT_EVERY == 0:
+                    await self._commit()
+            if self._plan.by_hand:
+                await self._commit()
+
+    async def _get(self) -> list[ConsumerRecord]:
+        """In one of the two ways in which applications read."""
+        consumer = self._consumer
+        try:
+            if self._plan.by_hand:
+                async with asyncio.timeout(GET_MS_MAX / 1000):
+                    return [await consumer.getone()]
+            found = await consumer.getmany(timeout_ms=GET_MS_MAX, max_records=RECORDS_MAX)
+            return [record for records in found.values() for record in records]
+        except TimeoutError:
+            return []
+        except StrandlineError as error:
+            if not error.retriable or consumer.error() is not None:
+                raise
+            return []
+
+    async def _work(self, host: Host, records: list[ConsumerRecord]) -> None:
+        """All records of a get call count as handled together."""
+        for record in records:
+            self._recorder.received(record.partition, [record])
+        for _ in records:
+            slow = self._random.random() < SLOW_RATE
+            await host.clock.sleep(
+                MAX_POLL_INTERVAL_MS / 1000 * 1.5 if slow else self._random.expovariate(1 / WORK_S)
+            )
+        for record in records:
+            self._recorder.handled(record.partition, record.offset)
+            place = TopicPartition(record.topic, record.partition)
+            if place in self._next:
+                self._next[place] = record.offset + 1
+
+    async def _commit(self) -> None:
+        """Offsets that cannot be committed now go with the next commit, or to the next owner."""
+        offsets = {place: offset for place, offset in self._next.items() if offset >= 0}
+        try:
+            await self._consumer.commit()
+        except StrandlineError:
+            return
+        at_ms, group = self._now_ms, self._consumer.group_metadata().group_id
+        self.acknowledged += [Committed(at_ms, group, *place, offset) for place, offset in offsets.items()]
+
+    # --- what it owns ------------------------------------------------------------------------
+
+    def on_assigned(self, added: set[TopicPartition]) -> None:
+        self._next |= dict.fromkeys(added, -1)
+        self._recorder.assigned(*self._changed(ASSIGNED, added))
+
+    async def on_revoked(self, removed: set[TopicPartition]) -> None:
+        try:
+            if self._plan.by_hand:
+                await self._commit()
+        finally:
+            self._recorder.unassigned(*self._changed(REVOKED, removed), in_order=True)
+
+    def on_lost(self, lost: set[TopicPartition]) -> None:
+        self._recorder.unassigned(*self._changed(LOST, lost), in_order=False)
+
+    @property
+    def owned(self) -> set[TopicPartition]:
+        """The partitions that it has now."""
+        return set(self._next)
+
+    def _changed(self, event: str, places: set[TopicPartition]) -> tuple[int, ...]:
+        partitions = tuple(sorted(place.partition for place in places))
+        if event != ASSIGNED:
+            for place in places:
+                self._next.pop(place, None)
+        member = self._consumer.group_metadata()
+        for topic in sorted({place.topic for place in places}):
+            change = Change(event, self._now_ms, member.member_id, member.generation, topic, partitions)
+            self.changes.append(change)
+        return partitions
+
+    @property
+    def _now_ms(self) -> int:
+        return int(self._stage.now_s * 1000)

@@ -1,0 +1,118 @@
+"""A topic whose producers are all known: who writes to it, who reads along, and what it holds in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from strandline.auditing import closed_topic
+from strandline.auditing.checks import Finding
+from strandline.auditing.history import History
+from strandline.auditing.recording import Recorder
+from strandline.auditing.reference import Logged, Span
+from strandline.client.admin.admin import Admin
+from strandline.consumer.consumer import Consumer
+from strandline.host import Host
+from strandline.ids import TopicPartition
+from strandline.producer.producer import Producer
+from strandline.simulation.stage import Stage
+
+REPLICAS: Final = 3
+MIN_INSYNC: Final = "2"
+DELIVERY_TIMEOUT_MS: Final = 60_000
+TAIL_S: Final = 0.5
+"""The longest time for which a reader waits for the next record."""
+
+
+class ClosedTopic:
+    """The topic `name`. Every client of it keeps a history."""
+
+    def __init__(self, stage: Stage, name: str, partitions: int) -> None:
+        self._stage = stage
+        self.name = name
+        self.partitions = [TopicPartition(name, number) for number in range(partitions)]
+        self.histories: list[History] = []
+        self.log: list[Logged] = []
+        """All records, once `read_all` has returned."""
+        self.spans: dict[tuple[str, int], Span] = {}
+
+    def recorder(self, name: str) -> Recorder:
+        """A history for one more client."""
+        recorder = Recorder(name, self.name)
+        self.histories.append(recorder.history)
+        return recorder
+
+    async def create(self, host: Host, *, synced: bool, config: Mapping[str, str] | None = None) -> None:
+        """`synced`: each record is synced before it counts, so that no loss of power costs one."""
+        given = {"min.insync.replicas": MIN_INSYNC, **(config or {})}
+        if synced:
+            given["flush.messages"] = "1"
+        async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
+            await admin.create_topic(self.name, len(self.partitions), REPLICAS, given)
+
+    async def write(self, name: str, host: Host, pause_s: float, **settings: Any) -> None:
+        """Send a record to a drawn partition every `pause_s` seconds on average, until the faults end.
+        Returns once each record is acknowledged or has failed."""
+        random = self._stage.random(name)
+        recorder = self.recorder(name)
+        given = {"delivery_timeout_ms": DELIVERY_TIMEOUT_MS, "linger_ms": 1, **settings}
+        record = 0
+        async with Producer(self._stage.cluster.bootstrap, host=host, **given) as producer:
+            while not self._stage.faults_ended.is_set():
+                record += 1
+                place = random.choice(self.partitions)
+                value = f"{name} {record}".encode()
+                recorder.sent(record, None, value, place.partition)
+                sent = await producer.send(self.name, value, partition=place.partition)
+                sent.add_done_callback(partial(settled, recorder, record))
+                await host.clock.sleep(random.expovariate(1 / pause_s))
+            await producer.flush()
+
+    async def follow(self, name: str, host: Host) -> None:
+        """Read along, from the beginning until the faults have ended."""
+        recorder = self.recorder(name)
+        async with self._reader(host) as consumer:
+            consumer.assign(self.partitions)
+            recorder.assigned(*range(len(self.partitions)))
+            while not self._stage.faults_ended.is_set():
+                await _receive(consumer, recorder)
+
+    async def read_all(self, host: Host) -> None:
+        """Read everything: this is the log that the histories are held against."""
+        recorder = Recorder("the log", self.name)
+        async with self._reader(host) as consumer:
+            ends = await consumer.end_offsets(self.partitions)
+            consumer.assign(self.partitions)
+            while any([await consumer.position(name) < ends[name] for name in self.partitions]):
+                await _receive(consumer, recorder)
+        self.log = list(recorder.log())
+        self.spans = {(name.topic, name.partition): Span(0, ends[name]) for name in self.partitions}
+
+    def findings(self) -> list[Finding]:
+        """What is wrong with the log and the histories."""
+        return closed_topic.findings(self.histories, self.log, self.spans)
+
+    def _reader(self, host: Host) -> Consumer:
+        return Consumer(self._stage.cluster.bootstrap, host=host, offset_reset="earliest")
+
+
+async def _receive(consumer: Consumer, recorder: Recorder) -> None:
+    try:
+        async with asyncio.timeout(TAIL_S):
+            record = await anext(consumer)
+    except TimeoutError:
+        return
+    recorder.received(record.partition, [record])
+
+
+def settled(recorder: Recorder, record: int, sent: asyncio.Future[Any]) -> None:
+    """Note how a record ended: for `Future.add_done_callback`."""
+    if sent.cancelled():
+        return
+    error = sent.exception()
+    if error is None:
+        recorder.acked(record, sent.result().partition, sent.result().offset)
+    else:
+        recorder.failed(record, error)
