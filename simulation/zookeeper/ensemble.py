@@ -163,6 +163,8 @@ class ZooServer:
         self.linked = True
         """It is in touch with the leader."""
         self.serving = True
+        self._lost_writes = False
+        """A write came while there was no touch with the leader: it never gets an answer."""
         self._ensemble = ensemble
         self._applied = 0
         self._due_ns = 0
@@ -210,6 +212,8 @@ class ZooServer:
         """Send a write to the leader."""
         if self.linked:
             self._ensemble.propose(entry)
+        else:
+            self._lost_writes = True
 
     # --- apply -------------------------------------------------------------------------------
 
@@ -266,8 +270,16 @@ class ZooServer:
     # --- faults ------------------------------------------------------------------------------
 
     def drop_clients(self, reason: str) -> None:
+        self._lost_writes = False
         for link in list(self._links):
             link.close(reason)
+
+    def rejoin(self, count: int) -> None:
+        """It is in touch with the leader again, whose log has this many transactions."""
+        self.linked = self.serving = True
+        self.apply(count)
+        if self._lost_writes:
+            self.drop_clients("this server has lost writes")
 
     def stop_serving(self) -> None:
         """It has noticed that it is alone."""
@@ -418,7 +430,5 @@ class Ensemble:
 
     def rejoin(self, number: int) -> None:
         """The server is back, and has everything that was committed meanwhile."""
-        server = self.servers[number]
-        server.linked = server.serving = True
-        server.apply(len(self.log))
+        self.servers[number].rejoin(len(self.log))
         self.network.trace.note(f"zookeeper {number} rejoined")

@@ -218,3 +218,31 @@ def test_a_server_alone_answers_old_reads_until_it_notices(world: World) -> None
         assert all(each.state is LinkState.CONNECTED for each in writers)
 
     run(world, work)
+
+
+def test_a_write_to_a_lone_server_that_soon_rejoins_ends_with_a_lost_connection(world: World) -> None:
+    async def work(session: SimulatedSession) -> None:
+        await session.ensure_path("/a")
+        [number] = [
+            number
+            for number, server in enumerate(world.zookeeper.servers)
+            if session.session_id in server.sessions
+        ]
+        world.zookeeper.isolate(number)
+        async with asyncio.TaskGroup() as tasks:
+            writing = tasks.create_task(_outcome(session.set("/a", b"new")))
+            await asyncio.sleep(0.1)
+            world.zookeeper.rejoin(number)
+        assert isinstance(writing.result(), ConnectionLost)
+        assert await session.set("/a", b"newer") > 0
+
+    run(world, work)
+
+
+async def _outcome(work: Awaitable[object]) -> object:
+    """What it returns or raises, within a second."""
+    try:
+        async with asyncio.timeout(1.0):
+            return await work
+    except (ConnectionLost, TimeoutError) as error:
+        return error
