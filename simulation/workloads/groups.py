@@ -10,16 +10,17 @@ from typing import Final, Literal, get_args
 from strandline.auditing import commits, handling, member_ownership
 from strandline.auditing.checks import Finding
 from strandline.auditing.commits import Committed
-from strandline.auditing.history import Handled, History
+from strandline.auditing.history import Handled
 from strandline.auditing.member_ownership import ASSIGNED, MemberHistory
 from strandline.auditing.ownership import LEFT, LOST, GroupEvent
 from strandline.client.admin.admin import Admin
 from strandline.errors import StrandlineError
-from strandline.host import Host, ServiceHost
+from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import Stage
 from strandline.simulation.workloads.internal_topics import group_events
+from strandline.simulation.workloads.lives import Lives
 from strandline.simulation.workloads.member import MemberLife, MemberPlan
 from strandline.simulation.workloads.topic import ClosedTopic
 from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
@@ -27,8 +28,6 @@ from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joi
 Assignor = Literal["range", "roundrobin", "sticky"]
 Protocol = Literal["eager", "cooperative", "mixed"]
 
-AWAY_S: Final = 3.0
-"""How long a member that was killed, or has left, stays away, on average; and how long one is paused."""
 LOOK_S: Final = 0.5
 """Between two looks at the committed offsets."""
 STABLE: Final = "Stable"
@@ -83,13 +82,9 @@ class _Group(Workload):
         """Every producer has finished."""
         self._over = asyncio.Event()
         """The group has nothing left to do."""
-        self._present: list[MemberLife | None] = [None for _ in plan.members]
-        """The present life of each member that runs."""
-        self._histories: list[MemberHistory] = []
-        self._acknowledged: list[Committed] = []
+        self._lives = Lives(stage, f"{plan.name} members", len(plan.members), plan.change_s, self._start)
         self._committed: list[Committed] = []
         self._events: list[GroupEvent] = []
-        self._defects: list[str] = []
 
     async def prepare(self) -> None:
         await self._admin.run(self._topic.create(self._admin.host, synced=self._plan.synced))
@@ -97,81 +92,34 @@ class _Group(Workload):
     async def run(self) -> None:
         plan, topic = self._plan, self._topic
         async with asyncio.TaskGroup() as tasks:
-            for number, member in enumerate(plan.members):
-                tasks.create_task(self._keep(number, member))
-            changing = tasks.create_task(self._change())
+            tasks.create_task(self._lives.run())
             tasks.create_task(joined(self._observer.run(self._observe(self._observer.host))))
             async with asyncio.TaskGroup() as writing:
                 for number in range(plan.writers):
                     client = self._stage.client(f"{plan.name} writer {number}")
                     written = client.run(topic.write(client.name, client.host, plan.pause_s))
                     writing.create_task(joined(written))
-            await self._stage.faults_ended.wait()
-            changing.cancel()
             self._written.set()
 
     async def finish(self) -> None:
         await self._written.wait()
-        for life in self._present:
-            if life is not None:
-                life.process.resume()
+        self._lives.resume()
         await self._admin.run(self._finish(self._admin.host))
         self._over.set()
-        for life in self._present:
-            if life is not None:
-                life.leave.set()
-                await life.process.ended
+        await self._lives.end()
 
-    # --- members -----------------------------------------------------------------------------
-
-    async def _keep(self, number: int, plan: MemberPlan) -> None:
-        """Run a member again whenever it has ended."""
-        name = f"{self._plan.name} member {number}"
-        random = self._stage.random(name)
-        lives = 0
-        while not self._over.is_set():
-            lives += 1
-            process = self._stage.client(f"{name} life {lives}")
-            recorder = self._topic.recorder(process.name)
-            life = MemberLife(plan, name, process, recorder, self._stage)
-            protocol = plan.protocol if lives == 1 else plan.becomes
-            process.start(lambda host, life=life, protocol=protocol: self._live(life, host, protocol))  # type: ignore[misc]
-            self._present[number] = life
-            await process.ended
-            self._present[number] = None
-            self._note_end(life, recorder.history)
-            if not self._stage.faults_ended.is_set():
-                await asyncio.sleep(random.expovariate(1 / AWAY_S))
-
-    async def _live(self, life: MemberLife, host: ServiceHost, protocol: str) -> None:
-        """An error ends this life, as it ends an application."""
-        plan = self._plan
-        await life.run(host, topic=plan.name, group=self._group, assignor=plan.assignor, protocol=protocol)
-
-    def _note_end(self, life: MemberLife, history: History) -> None:
-        last_ms = int(self._stage.now_s * 1000)
-        self._histories.append(MemberHistory(history.name, self._group, life.changes, last_ms))
-        self._acknowledged += life.acknowledged
-        error = life.process.defect
-        if error is not None and not isinstance(error, StrandlineError):
-            self._defects.append(f"{life.process.name} failed: {error!r}")
-
-    async def _change(self) -> None:
-        random = self._stage.random(f"{self._plan.name} changes")
-        while True:
-            await asyncio.sleep(random.expovariate(1 / self._plan.change_s))
-            life = random.choice(self._present)
-            how = random.choice(("kill", "leave", "pause"))
-            if life is None or life.process.life.paused:
-                continue
-            if how == "kill":
-                life.process.kill()
-            elif how == "leave":
-                life.leave.set()
-            else:
-                life.process.pause()
-                await asyncio.sleep(random.expovariate(1 / AWAY_S))
-                life.process.resume()
+    def _start(self, number: int, life: int) -> MemberLife:
+        plan, member = self._plan, self._plan.members[number]
+        name = f"{plan.name} member {number}"
+        process = self._stage.client(f"{name} life {life}")
+        begun = MemberLife(member, name, process, self._topic.recorder(process.name), self._stage)
+        protocol = member.protocol if life == 1 else member.becomes
+        process.start(
+            lambda host: begun.run(
+                host, topic=plan.name, group=self._group, assignor=plan.assignor, protocol=protocol
+            )
+        )
+        return begun
 
     # --- what is seen ------------------------------------------------------------------------
 
@@ -205,12 +153,17 @@ class _Group(Workload):
             done[TopicPartition(*name)] < end for name, (_, end) in self._topic.spans.items()
         ):
             return False
-        owned = [name for life in self._present if life is not None for name in life.owned]
+        owned = [name for life in self._lives.running for name in life.owned]
         return sorted(owned) == self._topic.partitions
 
     # --- judgement ---------------------------------------------------------------------------
 
     def problems(self) -> list[Problem]:
+        histories = [
+            MemberHistory(life.process.name, self._group, life.changes, ended_ms)
+            for life, ended_ms in self._lives.ended
+        ]
+        acknowledged = [commit for life, _ in self._lives.ended for commit in life.acknowledged]
         handled: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
         for history in self._topic.histories:
             for event in history.events:
@@ -220,12 +173,11 @@ class _Group(Workload):
         for record in self._topic.log:
             log[record.topic, record.partition].append(record.offset)
         found: list[Finding] = [
-            *self._topic.findings(),
-            *member_ownership.findings(self._histories, self._placed_events()),
-            *commits.findings(self._committed, {self._group: handled}, log, self._acknowledged),
+            *member_ownership.findings(histories, self._placed_events(histories)),
+            *commits.findings(self._committed, {self._group: handled}, log, acknowledged),
             *handling.findings(self._topic.histories),
         ]
-        lines = [each.sentence for each in found] + self._defects
+        lines = self._topic.problems() + [each.sentence for each in found] + self._lives.defects
         for place, offsets in log.items():
             if missing := sorted(set(offsets) - handled[place]):
                 lines.append(
@@ -233,12 +185,12 @@ class _Group(Workload):
                 )
         return [Problem(self._plan.kind, line) for line in lines]
 
-    def _placed_events(self) -> list[GroupEvent]:
+    def _placed_events(self, histories: list[MemberHistory]) -> list[GroupEvent]:
         """When members were removed, on the clock of the world. The coordinators' clocks differ from it, but
         a removal in a generation came before the first assignment in a later one."""
         assigned = sorted(
             (change.at_ms, change.generation)
-            for history in self._histories
+            for history in histories
             for change in history.changes
             if change.event == ASSIGNED
         )
@@ -254,6 +206,6 @@ class _Group(Workload):
         return {
             "records": len(self._topic.log),
             "handled": sum(isinstance(e, Handled) for h in self._topic.histories for e in h.events),
-            "lives": len(self._histories),
-            "changes of owners": sum(len(history.changes) for history in self._histories),
+            "lives": len(self._lives.ended),
+            "changes of owners": sum(len(life.changes) for life, _ in self._lives.ended),
         }

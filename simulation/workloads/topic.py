@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Final
 
 from strandline.auditing import closed_topic
-from strandline.auditing.checks import Finding
 from strandline.auditing.history import History
 from strandline.auditing.recording import Recorder
 from strandline.auditing.reference import Logged, Span
@@ -22,6 +21,8 @@ from strandline.simulation.stage import Stage
 REPLICAS: Final = 3
 MIN_INSYNC: Final = "2"
 DELIVERY_TIMEOUT_MS: Final = 60_000
+FLUSH_S_MAX: Final = 30.0
+"""After the faults: until each record that a producer has sent is acknowledged."""
 TAIL_S: Final = 0.5
 """The longest time for which a reader waits for the next record."""
 
@@ -37,6 +38,7 @@ class ClosedTopic:
         self.log: list[Logged] = []
         """All records, once `read_all` has returned."""
         self.spans: dict[tuple[str, int], Span] = {}
+        self._late: list[str] = []
 
     def recorder(self, name: str) -> Recorder:
         """A history for one more client."""
@@ -68,7 +70,10 @@ class ClosedTopic:
                 sent = await producer.send(self.name, value, partition=place.partition)
                 sent.add_done_callback(partial(settled, recorder, record))
                 await host.clock.sleep(random.expovariate(1 / pause_s))
+            ended_s = self._stage.now_s
             await producer.flush()
+            if (took_s := self._stage.now_s - ended_s) > FLUSH_S_MAX:
+                self._late.append(f"{name} waited {took_s:.0f} s for answers, though no fault was left")
 
     async def follow(self, name: str, host: Host) -> None:
         """Read along, from the beginning until the faults have ended."""
@@ -90,9 +95,10 @@ class ClosedTopic:
         self.log = list(recorder.log())
         self.spans = {(name.topic, name.partition): Span(0, ends[name]) for name in self.partitions}
 
-    def findings(self) -> list[Finding]:
-        """What is wrong with the log and the histories."""
-        return closed_topic.findings(self.histories, self.log, self.spans)
+    def problems(self) -> list[str]:
+        """What is wrong with the log, the histories, and the time that answers took."""
+        found = closed_topic.findings(self.histories, self.log, self.spans)
+        return [each.sentence for each in found] + self._late
 
     def _reader(self, host: Host) -> Consumer:
         return Consumer(self._stage.cluster.bootstrap, host=host, offset_reset="earliest")

@@ -67,7 +67,7 @@ class _Clients(Workload):
         await self._admin.run(self._topic.read_all(self._admin.host))
 
     def problems(self) -> list[Problem]:
-        return [Problem(self._plan.kind, each.sentence) for each in self._topic.findings()]
+        return [Problem(self._plan.kind, each) for each in self._topic.problems()]
 
     def counts(self) -> dict[str, int]:
         return {"records": len(self._topic.log)}

@@ -1,0 +1,106 @@
+"""Clients that are killed, leave, and are paused while a workload runs, and that come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeVar
+
+from strandline.errors import StrandlineError
+from strandline.simulation.hosts import SimulatedProcess
+from strandline.simulation.stage import Stage
+
+AWAY_S: Final = 3.0
+"""How long a client that was killed, or has left, stays away, on average; and how long one is paused."""
+AGAIN_S: Final = 0.5
+"""After the faults: between the end of a client and its next life."""
+
+
+class Life(Protocol):
+    """One life of a client, as a process that runs already."""
+
+    @property
+    def process(self) -> SimulatedProcess: ...
+
+    @property
+    def leave(self) -> asyncio.Event:
+        """Set to have the client leave in order, and end."""
+        ...
+
+
+LifeT = TypeVar("LifeT", bound=Life)
+
+
+class Lives(Generic[LifeT]):
+    """All lives of `count` clients. `start` begins life number `life`, from 1, of client `number`, from 0.
+
+    An error of strandline ends a life, as it ends an application. Any other is a defect.
+    """
+
+    def __init__(
+        self, stage: Stage, name: str, count: int, change_s: float, start: Callable[[int, int], LifeT]
+    ) -> None:
+        self._stage = stage
+        self._name = name
+        self._change_s = change_s
+        self._start = start
+        self._over = False
+        self.present: list[LifeT | None] = [None for _ in range(count)]
+        """The life of each client that runs now."""
+        self.ended: list[tuple[LifeT, int]] = []
+        """The lives that are over, and when they ended, in milliseconds."""
+        self.defects: list[str] = []
+
+    @property
+    def running(self) -> list[LifeT]:
+        return [life for life in self.present if life is not None]
+
+    async def run(self) -> None:
+        """Returns after `end`."""
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(len(self.present)):
+                tasks.create_task(self._keep(number))
+            tasks.create_task(self._change())
+
+    def resume(self) -> None:
+        """No client is paused from here on."""
+        for life in self.running:
+            life.process.resume()
+
+    async def end(self) -> None:
+        """Have all clients leave in order."""
+        self._over = True
+        for life in self.running:
+            life.leave.set()
+            await life.process.ended
+
+    async def _keep(self, number: int) -> None:
+        random = self._stage.random(f"{self._name} {number}")
+        lives = 0
+        while not self._over:
+            lives += 1
+            life = self.present[number] = self._start(number, lives)
+            await life.process.ended
+            self.present[number] = None
+            self.ended.append((life, int(self._stage.now_s * 1000)))
+            error = life.process.defect
+            if error is not None and not isinstance(error, StrandlineError):
+                self.defects.append(f"{life.process.name} failed: {error!r}")
+            healing = self._stage.faults_ended.is_set()
+            await asyncio.sleep(AGAIN_S if healing else random.expovariate(1 / AWAY_S))
+
+    async def _change(self) -> None:
+        random = self._stage.random(f"{self._name} changes")
+        while not self._stage.faults_ended.is_set():
+            await asyncio.sleep(random.expovariate(1 / self._change_s))
+            life, how = random.choice(self.present), random.choice(("kill", "leave", "pause"))
+            if life is None or self._stage.faults_ended.is_set():
+                continue
+            if how == "kill":
+                life.process.kill()
+            elif how == "leave":
+                life.leave.set()
+            else:
+                life.process.pause()
+                await asyncio.sleep(random.expovariate(1 / AWAY_S))
+                life.process.resume()
