@@ -67,6 +67,8 @@ class SimulatedProcess:
         self._random = random
         self.life = Process(name, machine.host, machine.clock)
         self.stop_requested = asyncio.Event()
+        self.stopping = False
+        """It was asked to stop, though it may be paused and not know it yet."""
         self.host = self._new_host()
         machine.processes.append(self)
 
@@ -185,6 +187,7 @@ class SimulatedProcess:
     def sigterm(self) -> None:
         """Ask the process to stop in good order."""
         self._note("is asked to stop")
+        self.stopping = True
         self._loop.call_soon(self.stop_requested.set, context=self.life.context)
 
     def pause(self) -> None:

@@ -52,7 +52,7 @@ class Nemesis:
                 zookeeper.rejoin(number)
         for process in [*cluster.brokers, *cluster.controllers]:
             process.resume()
-            if process.stop_requested.is_set():
+            if process.stopping:
                 process.kill()  # it is about to stop, and has to run again
         self._start_all()
 
