@@ -2,87 +2,202 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from strandline.cli.shell.command import Command, Invocation, pass_invocation
 from strandline.cli.shell.numbers import FiniteRange
+from strandline.cli.shell.output import Output
 
 if TYPE_CHECKING:
-    from strandline.simulation.run import Outcome
+    from strandline.simulation.plan import Plan
+    from strandline.simulation.reporting.runs import Ran
 
-FOUND = 2
-SEED_MAX = 2**31 - 1
+FOUND: Final = 2
+SEED_MAX: Final = 2**31 - 1
+DEFAULT_OUT: Final = Path(".simulation")
+SHRUNK_MAX: Final = 3
+"""Failing plans of one command that are made smaller."""
 
 
 @click.command(cls=Command)
-@click.option("--seed", type=click.IntRange(0, SEED_MAX), help="Run this one; default: any.")
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds count up.")
+@click.option("--seed", type=click.IntRange(0, SEED_MAX), help="The first seed; default: random.")
+@click.option("--seeds", type=click.IntRange(min=1), help="How many; they count up. Default: 1.")
 @click.option(
-    "--seconds", type=FiniteRange(min=1, max=3600), default=30.0, show_default=True, metavar="S",
-    help="Virtual seconds during which faults are done; healing comes after them.",
+    "--plan", "plan_file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Run the plan in this file instead of seeds.",
 )  # fmt: skip
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--seconds", type=FiniteRange(min=1, max=3600), metavar="S",
+    help="Virtual seconds during which faults are done; healing comes after them. Default: 30.",
+)  # fmt: skip
+@click.option("--within", type=FiniteRange(min=0), metavar="S", help="Begin no other seed after this time.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds that run at once."
+)
+@click.option(
+    "--shrink-for", type=FiniteRange(min=0), default=120.0, show_default=True, metavar="S",
+    help=f"CPU seconds to look for a smaller plan that fails; for the first {SHRUNK_MAX} failing seeds.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_OUT, show_default=True,
+    help="Folder for the folders of failing seeds, seed-N.",
+)  # fmt: skip
 @pass_invocation
-def simulate(invocation: Invocation, seed: int | None, seeds: int, seconds: float, jobs: int) -> None:
+def simulate(
+    invocation: Invocation,
+    seed: int | None,
+    seeds: int | None,
+    plan_file: Path | None,
+    seconds: float | None,
+    within: float | None,
+    jobs: int,
+    shrink_for: float,
+    out: Path,
+) -> None:
     """Run a cluster on virtual time in a world that a seed decides, and judge what its clients saw.
 
-    The same seed gives the same run, and the same trace, on every machine. Exits with 0 if all is well, 2 if
-    something was found.
+    The same seed gives the same run, and the same trace, on every machine. Each failing seed gets a folder
+    with its plan and a smaller plan that fails in the same check. Exits with 0 if all is well, 2 if something
+    was found.
     """
-    import secrets
+    if plan_file is not None and (seed, seeds, seconds) != (None, None, None):
+        raise click.UsageError(
+            "a plan has its own seed and time: --plan goes with no --seed, --seeds, --seconds"
+        )
+    if plan_file is not None:
+        from strandline.simulation.reporting.failing_run import read_plan
 
-    first = secrets.randbelow(SEED_MAX) if seed is None else seed
-    well = True
-    for outcome in _outcomes(range(first, first + seeds), seconds, jobs):
-        well = well and not outcome.problems
-        _show(invocation, outcome)
-    if not well:
+        plans, count = iter([read_plan(plan_file)]), 1
+    else:
+        count = 1 if seeds is None else seeds
+        plans = _drawn(_first(seed), count, seconds)
+    shown = _Shown(invocation.out, count)
+    failed = [ran for ran in shown.each(_begun_within(plans, within), jobs) if not ran.sound]
+    failed.sort(key=lambda ran: ran.plan.seed)
+    shown.end(len(failed))
+    for place, ran in enumerate(failed):
+        again = f"--seed {ran.plan.seed} --seconds {ran.plan.seconds:g}"
+        folder = out / f"seed-{ran.plan.seed}"
+        if plan_file is not None:
+            again, folder = f"--plan {plan_file}", out / f"plan-{plan_file.stem}"
+        _keep(invocation.out, ran, folder, again, shrink_for if place < SHRUNK_MAX else 0.0)
+    if failed:
         click.get_current_context().exit(FOUND)
 
 
-def _outcomes(seeds: Iterable[int], seconds: float, jobs: int) -> Iterator[Outcome]:
-    """In the order of the seeds."""
-    from concurrent.futures import ProcessPoolExecutor
+def _first(seed: int | None) -> int:
+    import secrets
 
-    from strandline.simulation.plan import Plan
-    from strandline.simulation.run import run_quietly
-
-    plans = [Plan.drawn(seed, seconds) for seed in seeds]
-    if jobs == 1:
-        yield from map(run_quietly, plans)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(run_quietly, plans)
+    return secrets.randbelow(SEED_MAX) if seed is None else seed
 
 
-def _show(invocation: Invocation, outcome: Outcome) -> None:
-    """One line for a sound run; for another one its faults and what was found too."""
-    out = invocation.out
-    if out.json:
-        out.emit(
-            {
-                "seed": outcome.plan.seed,
-                "ok": not outcome.problems,
-                "trace": outcome.trace,
-                "virtual_s": round(outcome.virtual_s, 3),
-                "counts": outcome.counts,
-                "faults": list(outcome.done),
-                "problems": [problem._asdict() for problem in outcome.problems],
-            },
-            flush=True,
+def _drawn(first: int, count: int, seconds: float | None) -> Iterator[Plan]:
+    from strandline.simulation.plan import SECONDS, Plan
+
+    for seed in range(first, first + count):
+        yield Plan.drawn(seed, SECONDS if seconds is None else seconds)
+
+
+def _begun_within(plans: Iterable[Plan], seconds: float | None) -> Iterator[Plan]:
+    from strandline.adapters.system.clock import SystemClock
+
+    clock = SystemClock()
+    ends = clock.monotonic() + (float("inf") if seconds is None else seconds)
+    for plan in plans:
+        if clock.monotonic() >= ends:
+            return
+        yield plan
+
+
+@dataclass(slots=True)
+class _Shown:
+    """Shows each run as it ends, and how many have ended."""
+
+    out: Output
+    count: int
+    ended: int = 0
+    failed: int = 0
+    counts: bool = field(default_factory=sys.stderr.isatty)
+    """A counter stands on the terminal: then sound runs have no lines of their own."""
+
+    def each(self, plans: Iterable[Plan], jobs: int) -> Iterator[Ran]:
+        from strandline.simulation.reporting.runs import run_plans
+
+        self._counter()
+        for ran in run_plans(plans, jobs=jobs):
+            self.ended += 1
+            self.failed += not ran.sound
+            self._clear()
+            self._show(ran)
+            self._counter()
+            yield ran
+
+    def end(self, failed: int) -> None:
+        self._clear()
+        if self.ended > 1 or self.ended < self.count:
+            self.out.note(f"{self.ended} of {self.count} seeds were run, {failed} failed")
+
+    def _counter(self) -> None:
+        if self.counts:
+            sys.stderr.write(f"{self.ended} of {self.count} seeds, {self.failed} failed")
+            sys.stderr.flush()
+
+    def _clear(self) -> None:
+        if self.counts:
+            sys.stderr.write("\r\x1b[K")
+
+    def _show(self, ran: Ran) -> None:
+        """One line for a sound run; for another one its faults and what was found too."""
+        from strandline.simulation.reporting.failing_run import result_of
+
+        if self.out.json:
+            self.out.emit(result_of(ran), flush=True)
+            return
+        if ran.sound and self.counts and self.count > 1:
+            return
+        for line in _lines(ran):
+            self.out.line(line)
+        sys.stdout.flush()
+
+
+def _lines(ran: Ran) -> Iterator[str]:
+    said = "sound" if ran.sound else f"{len(ran.problems)} problems"
+    outcome = ran.outcome
+    if outcome is None:
+        yield f"seed {ran.plan.seed}: {said}"
+    else:
+        done = ", ".join(f"{count} {name}" for name, count in outcome.counts.items())
+        yield (
+            f"seed {ran.plan.seed}: {said}; {outcome.virtual_s:.1f} s, {done}, "
+            f"{len(ran.plan.faults)} faults, trace {outcome.trace}"
         )
+    if not ran.sound and outcome is not None:
+        yield from (f"  {each}" for each in outcome.done)
+    for check, sentence in ran.problems:
+        yield from (f"  {line}" for line in f"{check}: {sentence}".splitlines())
+
+
+def _keep(out: Output, ran: Ran, folder: Path, again: str, shrink_s: float) -> None:
+    """Write the folder of a failing run, look for a smaller plan, and say how to run both again."""
+    from strandline.simulation.reporting.failing_run import Folder
+    from strandline.simulation.reporting.runs import run_plan
+    from strandline.simulation.reporting.shrink import shrink
+
+    kept = Folder(folder)
+    kept.write(ran)
+    say = out.note if out.json else out.line
+    say(f"seed {ran.plan.seed} failed: {ran.problems[0].check}")
+    say(f"  to run it again: strandline simulate {again}")
+    if not shrink_s:
         return
-    done = ", ".join(f"{count} {name}" for name, count in outcome.counts.items())
-    said = f"{len(outcome.problems)} problems" if outcome.problems else "sound"
-    out.line(
-        f"seed {outcome.plan.seed}: {said}; {outcome.virtual_s:.1f} s, {done}, "
-        f"{len(outcome.plan.faults)} faults, trace {outcome.trace}"
-    )
-    if outcome.problems:
-        for line in outcome.done:
-            out.line(f"  {line}")
-        for check, sentence in outcome.problems:
-            out.line(f"  {check}: {sentence}")
+    shrunk = shrink(ran, run_plan, cpu_s_max=shrink_s)
+    smallest = Folder(folder / "shrunk")
+    smallest.write(shrunk.ran)
+    left = f"{len(shrunk.ran.plan.faults)} of {len(ran.plan.faults)} faults, {shrunk.ran.plan.seconds:g} s"
+    say(f"  the smallest plan of {shrunk.runs} runs ({left}): strandline simulate --plan {smallest.plan}")

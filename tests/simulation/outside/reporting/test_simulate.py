@@ -1,0 +1,56 @@
+"""`strandline simulate`: what it prints, its exit status, and what it keeps of a failing run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from strandline.simulation.plan import Plan
+from tests.strandline.cli.support.shell import strandline
+
+
+async def test_sound_seeds_have_a_line_each() -> None:
+    said = await strandline("simulate", "--seed", "2", "--seeds", "2", "--seconds", "1", "--jobs", "2")
+    assert said.status == 0, said.err
+    assert sorted(line.partition(";")[0] for line in said.out.decode().splitlines()) == [
+        "seed 2: sound",
+        "seed 3: sound",
+    ]
+    assert said.err == "2 of 2 seeds were run, 0 failed\n"
+
+
+async def test_no_seed_begins_after_the_time(tmp_path: Path) -> None:
+    said = await strandline("simulate", "--seeds", "1000", "--within", "0", "--out", str(tmp_path))
+    assert (said.status, said.out, said.err) == (0, b"", "0 of 1000 seeds were run, 0 failed\n")
+
+
+async def test_a_failing_plan_is_kept_made_smaller_and_can_be_run_again(tmp_path: Path) -> None:
+    """One broker can hold no topic with three replicas: this plan fails with any faults."""
+    plan = Plan.drawn(1, 8.0).model_copy(update={"brokers": 1})
+    assert plan.faults
+    file = tmp_path / "one.json"
+    file.write_text(plan.model_dump_json())
+    said = await strandline("simulate", "--plan", str(file), "--out", str(tmp_path), "-o", "json")
+    assert said.status == 2
+    [line] = said.objects
+    [problem] = line["problems"]
+    assert (line["seed"], line["ok"], problem["check"]) == (1, False, "client")
+    kept, smallest = tmp_path / "plan-one" / "plan.json", tmp_path / "plan-one" / "shrunk" / "plan.json"
+    assert Plan.model_validate_json(kept.read_bytes()) == plan
+    shrunk = Plan.model_validate_json(smallest.read_bytes())
+    assert (shrunk.faults, shrunk.seconds, shrunk.brokers) == ((), 1.0, 1)
+    assert f"to run it again: strandline simulate --plan {file}\n" in said.err
+    assert f"(0 of {len(plan.faults)} faults, 1 s): strandline simulate --plan {smallest}\n" in said.err
+    again = await strandline("simulate", "--plan", str(smallest), "--shrink-for", "0", "--out", str(tmp_path))
+    assert again.status == 2
+    assert f"client: {problem['sentence']}" in again.out.decode()
+
+
+async def test_a_plan_goes_with_no_seed(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text("{}")
+    said = await strandline("simulate", "--plan", str(file), "--seconds", "3")
+    assert said.status == 2
+    assert "--plan goes with no --seed" in said.err
+    broken = await strandline("simulate", "--plan", str(file))
+    assert broken.status == 1
+    assert "plan.json is not a plan of a simulation" in broken.err
