@@ -36,6 +36,10 @@ chaos: setup  ## Run tests and rounds of faults in containers: needs a Docker en
 	@# ARGS are for the rounds: make chaos ARGS="--rounds 10 --seconds 60"
 	@$(PYTHON) -m strandline.chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m strandline.chaos --containers $(ARGS)'
 
+.PHONY: simulate
+simulate: setup  ## Run seeds of the simulation: make simulate ARGS="--seeds 100 --jobs 2". docs/understand/simulation.md.
+	@$(VENV)/bin/strandline simulate $(ARGS)
+
 .PHONY: soak
 soak: setup  ## Harm clusters for hours: make soak ARGS="--hours 8". docs/understand/chaos.md.
 	@$(PYTHON) -m strandline.chaos $(ARGS)
