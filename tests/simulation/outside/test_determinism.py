@@ -1,10 +1,9 @@
-"""A plan decides its run whole: neither the hashes of strings, nor the garbage collector, nor other runs do."""
+"""A plan decides its run whole: no hash of a string, no garbage collector and no other run does."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from random import Random
 from typing import Final
 
 import pytest
@@ -29,9 +28,11 @@ for line in sys.stdin:
 
 def plans() -> list[Plan]:
     """Of some seeds, and one of each kind of workload."""
-    drawn = [Plan.drawn(seed, SECONDS) for seed in (200, 201)]
-    kinds = [kind.drawn(Random(kind.__name__), "alone") for kind in WorkloadPlan.__subclasses__()]
-    return drawn + [drawn[0].model_copy(update={"workloads": (kind,)}) for kind in kinds]
+    drawn = [Plan.drawn(seed, SECONDS) for seed in range(200, 300)]
+    kinds = {workload.kind: workload for plan in drawn for workload in plan.workloads}
+    assert len(kinds) == len(WorkloadPlan.__subclasses__())
+    alone = [drawn[0].model_copy(update={"workloads": (workload,)}) for workload in kinds.values()]
+    return drawn[:2] + alone
 
 
 def shown(plans: list[Plan], hash_seed: str, threshold: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from strandline.simulation.plan import Plan
-from tests.strandline.cli.support.shell import strandline
+from tests.strandline.cli.support.cli_process import strandline
 
 
 async def test_sound_seeds_have_a_line_each() -> None:
