@@ -1,99 +1,21 @@
-"""The facts that a page shows, counted from a round's data. Pure; times are milliseconds since 1970."""
+"""Counts the facts of a round from its data. Pure; times are milliseconds since 1970."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
 
 from strandline.auditing.checks import Finding
 from strandline.auditing.cluster import Observation
 from strandline.chaos.core.demands import WRITABLE_MS_MAX
 from strandline.chaos.core.faults import Fault
 from strandline.chaos.evidence import Moment
-from strandline.chaos.report import partitions, traffic
-from strandline.chaos.report.round_data import Election, Outcome, RoundData, Sending
-from strandline.chaos.report.spans import Held, Span
+from strandline.chaos.report.round_data import RoundData
 from strandline.ids import TopicPartition
-
-
-class Verdict(Enum):
-    GOOD = "nothing wrong was found"
-    WRONG = "something wrong was found"
-    UNWELL = "the cluster did not become well again"
-    UNFINISHED = "the round did not come to its end"
-    UNJUDGED = "the round was not judged"
-
-
-@dataclass(frozen=True, slots=True)
-class FaultFact:
-    """One fault. `span` is None if it was not applied, and `detail` then says why."""
-
-    number: int
-    kind: str
-    who: tuple[str, ...]
-    detail: str
-    span: Span | None
-    gap: tuple[TopicPartition, Span] | None = None
-    """The longest time without an acknowledged write of a partition that overlaps the fault."""
-    whole_after_ms: float | None = None
-    """Time from its end until every ISR was seen full."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionFact:
-    """`gap` is the longest time without an acknowledged write. `whole_after_ms` is the time from healing
-    until the ISR was seen full and stayed full. `read_after_ms` is the longest time from an acknowledgement
-    until a reader by assignment received the record. None if it is unknown."""
-
-    place: TopicPartition
-    acked: int
-    gap: Span | None
-    high_watermark: int | None
-    """The last one that was observed."""
-    elections: int
-    unclean: int
-    least_isr: int | None
-    whole_after_ms: float | None
-    read_after_ms: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Everything that the page and the picture show."""
-
-    seed: int | None
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    span: Span
-    loaded: Span | None
-    """The time from the first record sent to the last."""
-    faults: tuple[FaultFact, ...]
-    places: tuple[TopicPartition, ...]
-    leaders: tuple[Held, ...]
-    members: tuple[Held, ...]
-    """The members of each ISR, over time."""
-    growth: Mapping[TopicPartition, Sequence[traffic.Rate]]
-    """How fast high watermarks rose."""
-    falls: Mapping[TopicPartition, Sequence[float]]
-    """When an observer saw a lower high watermark than before."""
-    unclean: tuple[Election, ...]
-    died: tuple[tuple[str, int], ...]
-    """Members that ended without a fault, and when that was seen."""
-    gaps: Mapping[TopicPartition, Sequence[Span]]
-    """All times between two acknowledged writes of a partition."""
-    partitions: tuple[PartitionFact, ...]
-    senders: tuple[traffic.SenderFact, ...]
-    acked: tuple[traffic.Rate, ...]
-    received: tuple[traffic.Rate, ...]
-    failed: tuple[traffic.Rate, ...]
-    """Records that failed for certain or with an unknown outcome, by the time of the answer."""
-    latencies: tuple[traffic.Latency, ...]
-    healed_ms: int | None
-    settled_after_ms: float | None
-    """Time from healing until every ISR was full and every member served."""
-    writable_after_ms: float | None
+from strandline.report import partitions, traffic
+from strandline.report.events import Outcome, Sending
+from strandline.report.facts import Facts, FaultFact, PartitionFact, Verdict
+from strandline.report.spans import Span
 
 
 def facts_of(data: RoundData) -> Facts:

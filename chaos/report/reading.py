@@ -8,9 +8,10 @@ from pathlib import Path
 from strandline.auditing.history import Acked, Failed, Line, Received, Sent
 from strandline.chaos.core.plan import Plan, load
 from strandline.chaos.evidence import FINDINGS, PRODUCERS, STALENESS, Fields, RoundFiles
-from strandline.chaos.report.round_data import Election, Outcome, Reader, RoundData, Sender, Sending
+from strandline.chaos.report.round_data import RoundData
 from strandline.errors import Outcome as ErrorOutcome
 from strandline.ids import TopicPartition
+from strandline.report.events import Election, Outcome, Reader, Sender, Sending
 from strandline.vocabulary.state_changes import ChangeKind
 
 PLAN = "plan.json"

@@ -9,11 +9,13 @@ from strandline.auditing.cluster import Observation
 from strandline.chaos.core.faults import Fault, FaultKind, Role, Target
 from strandline.chaos.core.plan import Plan
 from strandline.chaos.evidence import Moment
-from strandline.chaos.report import partitions, traffic
-from strandline.chaos.report.facts import Verdict, facts_of, judged
-from strandline.chaos.report.round_data import Election, Outcome, Reader, RoundData, Sender, Sending
-from strandline.chaos.report.spans import NOBODY, Held, Span
+from strandline.chaos.report.facts import facts_of, judged
+from strandline.chaos.report.round_data import RoundData
 from strandline.ids import TopicPartition
+from strandline.report import partitions, traffic
+from strandline.report.events import Election, Outcome, Reader, Sender, Sending
+from strandline.report.facts import Verdict
+from strandline.report.spans import NOBODY, Held, Span
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 FOUND = Finding("lost", "a", 0, 7, "record 7 is gone")

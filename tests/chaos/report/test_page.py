@@ -10,9 +10,9 @@ import pytest
 from matplotlib.image import imread
 
 from strandline.chaos.report.facts import facts_of
-from strandline.chaos.report.markup import Markup, joined, tag
 from strandline.chaos.report.page import FINDINGS_SHOWN, page, write_report
 from strandline.chaos.report.reading import read_round
+from strandline.report.markup import Markup, joined, tag
 from tests.chaos.report.made_up import T0, Line, plan, write_lines, write_round
 
 HOSTILE = "<script>alert('1 & \"2\"')</script>"

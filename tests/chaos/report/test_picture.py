@@ -9,11 +9,13 @@ from matplotlib.image import imread
 
 from strandline.auditing.cluster import Observation
 from strandline.chaos.evidence import Moment
-from strandline.chaos.report.facts import Facts, facts_of
-from strandline.chaos.report.picture import ROWS_MAX, draw
-from strandline.chaos.report.round_data import Election, Outcome, Reader, RoundData, Sender, Sending
-from strandline.chaos.report.spans import NOBODY
+from strandline.chaos.report.facts import facts_of
+from strandline.chaos.report.round_data import RoundData
 from strandline.ids import TopicPartition
+from strandline.report.events import Election, Outcome, Reader, Sender, Sending
+from strandline.report.facts import Facts
+from strandline.report.picture import ROWS_MAX, draw
+from strandline.report.spans import NOBODY
 
 A = TopicPartition("a", 0)
 

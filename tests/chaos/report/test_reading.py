@@ -11,8 +11,9 @@ from strandline.auditing.cluster import Observation
 from strandline.chaos.core.faults import FaultKind
 from strandline.chaos.evidence import Moment
 from strandline.chaos.report.reading import read_round
-from strandline.chaos.report.round_data import Election, Outcome, Reader, RoundData, Sending
+from strandline.chaos.report.round_data import RoundData
 from strandline.ids import TopicPartition
+from strandline.report.events import Election, Outcome, Reader, Sending
 from tests.chaos.report.made_up import FAULTS, T0, Line, write_lines, write_round
 
 A = TopicPartition("a", 1)

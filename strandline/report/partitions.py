@@ -1,4 +1,4 @@
-"""The course of each partition, from observations. Pure; times are milliseconds since 1970."""
+"""The course of each partition, from observations. Pure; times are milliseconds since one moment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Final
 
 from strandline.auditing.cluster import Observation
-from strandline.chaos.report.round_data import Election
-from strandline.chaos.report.spans import Held, Span
-from strandline.chaos.report.traffic import BIN_MS, Rate
 from strandline.ids import TopicPartition
+from strandline.report.events import Election
+from strandline.report.spans import Held, Span
+from strandline.report.traffic import BIN_MS, Rate
 
 SILENT_MS: Final = 1_500
 """An observation of a partition counts for at most this time."""

@@ -1,4 +1,4 @@
-"""Periods of time. Pure; times are milliseconds since 1970."""
+"""Periods of time. Pure; times are milliseconds since one moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records sent and received, over time. Pure; times are milliseconds since 1970."""
+"""Records sent and received, over time. Pure; times are milliseconds since one moment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from strandline.chaos.report.round_data import Outcome, Sender, Sending
-from strandline.chaos.report.spans import Span
 from strandline.ids import TopicPartition
+from strandline.report.events import Outcome, Sender, Sending
+from strandline.report.spans import Span
 
 BIN_MS: Final = 500
 """The time that one point of a curve covers."""

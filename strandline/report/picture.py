@@ -11,10 +11,10 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from strandline.chaos.report.facts import Facts, FaultFact
-from strandline.chaos.report.spans import NOBODY, Held, Span
-from strandline.chaos.report.traffic import BIN_MS
 from strandline.ids import TopicPartition
+from strandline.report.facts import Facts, FaultFact
+from strandline.report.spans import NOBODY, Held, Span
+from strandline.report.traffic import BIN_MS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
