@@ -48,7 +48,8 @@ class SimulatedClock:
         self._now_ns = now_ns
 
     def monotonic(self) -> float:
-        return self._machine.seconds(self._now_ns())
+        machine = self._machine
+        return (self._now_ns() - machine.started_ns) * machine.rate / NS_PER_S
 
     def wall_ms(self) -> int:
         return self._machine.wall_ms(self._now_ns())

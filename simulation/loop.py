@@ -106,20 +106,23 @@ class _Handle(asyncio.TimerHandle):
 
     __slots__ = ("process",)
 
-    def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context, when: float = 0.0
-    ) -> None:
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
         self._callback = callback
         self._args = args
         self._context = context
-        self._when = when
-        self._cancelled = False
         self.process: Process | None = context.get(_process)
+
+    def at(self, when: float) -> Self:
+        """`when` is in seconds on the clock of its process."""
+        self._when = when
+        return self
 
     def cancel(self) -> None:
         """A cancelled timer stays with the loop until it is due."""
-        self._cancelled = True
         self._callback, self._args = _nothing, ()
+
+    def cancelled(self) -> bool:
+        return self._callback is _nothing
 
     def __repr__(self) -> str:
         return f"<callback {self._callback!r} of {self.process and self.process.name}>"
@@ -159,8 +162,8 @@ class _Task(asyncio.Task[T]):
 
 
 class _Future(asyncio.Future[T]):
-    """A future whose place in a set does not depend on its address: its number is drawn when it is first asked
-    for, which is rare."""
+    """A future whose place in a set does not depend on its address. It gets a number when it is first hashed,
+    which is rare."""
 
     _number: int | None = None
 
@@ -232,7 +235,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """`delay` is in seconds on the clock of the process to which the callback belongs."""
-        handle = _Handle(callback, args, copy_context() if context is None else context)
+        handle = _Handle(callback, args, copy_context() if context is None else context).at(
+            self.time() + delay
+        )
         rate = 1.0 if handle.process is None else handle.process.clock.rate
         return self._at(self.now_ns() + int(max(delay, 0.0) * NS_PER_S / rate) + 1, handle)
 
@@ -244,7 +249,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """`when` is in seconds on the clock of the process to which the callback belongs."""
-        handle = _Handle(callback, args, copy_context() if context is None else context, when)
+        handle = _Handle(callback, args, copy_context() if context is None else context).at(when)
         clock = None if handle.process is None else handle.process.clock
         when_ns = int(when * NS_PER_S) + 1 if clock is None else clock.world_ns(when)
         return self._at(max(when_ns, self.now_ns() + 1), handle)
@@ -358,7 +363,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if process is not None and not process.running:
             if process.alive:
                 process.hold(handle)
-        elif not handle._cancelled:
+        else:
             try:
                 handle._context.run(handle._callback, *handle._args)
             except (SystemExit, KeyboardInterrupt):

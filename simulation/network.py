@@ -87,15 +87,22 @@ class End:
     def send(self, stream: int, deliver: Callable[..., None], *args: Any) -> None:
         """Call `deliver` in the peer's process when the message arrives, if it ever does."""
         if self.open and self.process.alive:
-            self._send(stream, deliver, args, 0.0)
+            self._send(stream, deliver, args)
 
-    def _send(self, stream: int, deliver: Callable[..., None], args: tuple[Any, ...], more_s: float) -> None:
+    def _send(
+        self, stream: int, deliver: Callable[..., None], args: tuple[Any, ...], more_s: float = 0.0
+    ) -> None:
         network, peer = self.connection.network, self.peer
-        if self._kept or network.is_cut(self.host, peer.host):
+        if self._kept or (network.impaired and network.is_cut(self.host, peer.host)):
             self._kept.append((stream, deliver, args))
             return
-        after_s = more_s + network.latency(self.host, peer.host)
-        at_ns = network.loop.now_ns() + int(after_s * NS_PER_S)
+        # Most messages of a run come here: `Network.latency` is written out for the usual case.
+        usual = network.default_latency
+        if network.latencies:
+            more_s += network.latency(self.host, peer.host)
+        else:
+            more_s += usual.base_s - log(1.0 - network.random.random()) * usual.spread_s
+        at_ns = network.loop.now_ns() + int(more_s * NS_PER_S)
         last_ns = self._last_ns.get(stream, 0)
         if at_ns <= last_ns:
             at_ns = last_ns + 1
@@ -128,7 +135,7 @@ class End:
         """Report the end of the connection to the peer."""
         last = {} if abrupt else self._last_ns
         self._last_ns = {0: max(last.values(), default=0)}
-        self._send(0, self.peer.lose, (reason,), 0.0)
+        self._send(0, self.peer.lose, (reason,))
 
     def lose(self, reason: str) -> None:
         """Runs in this end's process: the connection is gone."""
@@ -225,6 +232,8 @@ class Network:
         self._cuts: set[tuple[str, str]] = set()
         self._dark: set[str] = set()
         """Hosts without power."""
+        self.impaired = False
+        """Something is cut or without power. Otherwise a message need not ask what is."""
         self._next_port = 9_000
         self._numbers = 0
 
@@ -242,15 +251,21 @@ class Network:
     def cut(self, source: str, target: str) -> None:
         """Let nothing through in this direction."""
         self._cuts.add((source, target))
+        self._changed()
         self._interrupt(lambda ends: {source, target} == ends)
 
     def heal(self, source: str, target: str) -> None:
         self._cuts.discard((source, target))
+        self._changed()
         self._restore()
 
     def heal_all(self) -> None:
         self._cuts.clear()
+        self._changed()
         self._restore()
+
+    def _changed(self) -> None:
+        self.impaired = bool(self._cuts or self._dark)
 
     def reset(self, connection: Connection) -> None:
         """Break a connection at both ends."""
@@ -287,6 +302,7 @@ class Network:
     def power_lost(self, host: str, processes: list[Process]) -> None:
         """Peers hear nothing at all of this host from here on."""
         self._dark.add(host)
+        self._changed()
         for process in processes:
             self._stop_listening(process)
             for connection in self._connections_of(process):
@@ -298,6 +314,7 @@ class Network:
     def power_returned(self, host: str) -> None:
         """The host answers again: that it knows none of the old connections."""
         self._dark.discard(host)
+        self._changed()
         for connection in list(self.connections.values()):
             for end in connection.ends:
                 if end.open and end.peer.host == host and not end.peer.process.alive:

@@ -57,13 +57,14 @@ class ReplicationService:
             self._followers.close(stream.hello)
 
     async def _take(self, stream: FollowerStream, message: FollowerMessage) -> None:
-        slices = Slices(self._clock)
         for sub_id in message.unsubscribe:
             stream.unsubscribe(sub_id)
-        for subscribe in message.subscribe:
-            if slices.used_up:
-                await slices.next()
-            stream.subscribe(subscribe)
+        if message.subscribe:
+            slices = Slices(self._clock)
+            for subscribe in message.subscribe:
+                if slices.used_up:
+                    await slices.next()
+                stream.subscribe(subscribe)
         if message.progress:
             stream.progress(message.progress)
         stream.acknowledge(message.acknowledged)

@@ -69,7 +69,7 @@ class BatchHeader(NamedTuple):
                 f"batch at byte {position} is truncated: {len(data) - position} bytes, "
                 f"its header alone has {HEADER_BYTES}"
             )
-        return cls(position, *HEADER.unpack_from(data, position))
+        return tuple.__new__(cls, (position, *HEADER.unpack_from(data, position)))  # as `cls` does, faster
 
     @property
     def size(self) -> int:

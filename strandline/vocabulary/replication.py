@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
@@ -31,8 +32,7 @@ class Subscribe:
     last_fetched_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerMessage:
+class FollowerMessage(NamedTuple):
     """One message of a follower. Only the first one of a stream has to have `hello`."""
 
     hello: Hello | None
@@ -43,8 +43,7 @@ class FollowerMessage:
     acknowledged: int
 
 
-@dataclass(frozen=True, slots=True)
-class Push:
+class Push(NamedTuple):
     """Data or an event of one subscription; with `error` or `diverging` the subscription has ended."""
 
     subscription_id: int

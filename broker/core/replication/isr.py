@@ -86,7 +86,7 @@ class InSyncReplicas:
         return len(self.members) if self.change is None else min(len(self.members), len(self.change.after))
 
     def __contains__(self, broker: object) -> bool:
-        return any(member.broker == broker for member in self.members)
+        return broker in [member.broker for member in self.members]
 
     def propose(self, after: tuple[IsrMember, ...]) -> IsrChange:
         assert self.change is None, f"a change of the ISR is under way: {self.change}"

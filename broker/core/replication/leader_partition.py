@@ -298,7 +298,8 @@ class LeaderPartition(Generic[Ticket]):
         return self.isr_writable and self.isr.change is None
 
     def _change_isr(self, now: float) -> WriteIsr | None:
-        stay = tuple(
+        # Every append and every report comes here: lists, since a generator costs a call for each element.
+        stay = [
             member
             for member in self.isr.members
             if member.broker == self.me
@@ -307,10 +308,10 @@ class LeaderPartition(Generic[Ticket]):
                 and not is_late(member, self._followers[member.broker], self._live, now, self.keep_in_sync_s)
                 and self._why_out(member.broker) is None
             )
-        )
+        ]
         stay = self._without_suspects(stay)
         present = {member.broker for member in stay}
-        joined = tuple(
+        joined = [
             IsrMember(broker, self._live[broker].epoch)
             for broker, progress in self._followers.items()
             if broker not in present
@@ -318,8 +319,8 @@ class LeaderPartition(Generic[Ticket]):
             and not (self._closing.asked and broker not in self.assignment.target)
             and may_join(progress, self._live.get(broker), self.high_watermark, self.epoch_start)
             and not self._overdue(progress, now)
-        )
-        after = tuple(sorted(stay + joined, key=lambda member: self._rank(member.broker)))
+        ]
+        after = self._ranked(stay + joined)
         if after == self.isr.members:
             return None
         change: IsrChange = self.isr.propose(after)
@@ -332,17 +333,19 @@ class LeaderPartition(Generic[Ticket]):
             reason=why_changed(change.before, after, self._live, self._suspects, self._why_out),
         )
 
-    def _without_suspects(self, members: tuple[IsrMember, ...]) -> tuple[IsrMember, ...]:
+    def _without_suspects(self, members: list[IsrMember]) -> list[IsrMember]:
         """The members that are not suspected, or that fetch nevertheless, if they are enough. Below
         min.insync.replicas nothing would commit without the others either, and a leader that cannot reach any
         follower would prevent its followers, which can reach each other, from electing one of them."""
-        trusted = tuple(
+        if not self._suspects:
+            return members
+        trusted = [
             member
             for member in members
             if member.broker_epoch not in self._suspects
             or member.broker == self.me
             or self._followers[member.broker].broker_epoch == member.broker_epoch
-        )
+        ]
         return trusted if len(trusted) >= self.min_insync else members
 
     def _why_out(self, broker: BrokerId) -> str | None:
@@ -375,9 +378,10 @@ class LeaderPartition(Generic[Ticket]):
         """True if it is behind for KeepInSyncTime, so that it would have to leave again in the same turn."""
         return progress.behind_since is not None and now - progress.behind_since >= self.keep_in_sync_s
 
-    def _rank(self, broker: BrokerId) -> int:
-        assigned = self.assignment.replicas
-        return assigned.index(broker) if broker in assigned else len(assigned)
+    def _ranked(self, members: list[IsrMember]) -> tuple[IsrMember, ...]:
+        """In the order of their assignment; those that are not assigned come last."""
+        ranks = {broker: rank for rank, broker in enumerate(self.assignment.replicas)}
+        return tuple(sorted(members, key=lambda member: ranks.get(member.broker, len(ranks))))
 
     def _advance(self) -> bool:
         """HW = least LEO of the maximal ISR; frozen below min in-sync (H5); it never moves back."""
@@ -390,7 +394,8 @@ class LeaderPartition(Generic[Ticket]):
             progress = self._followers.get(broker)
             if progress is None:
                 return False
-            candidate = min(candidate, progress.log_end_offset)
+            if progress.log_end_offset < candidate:
+                candidate = progress.log_end_offset
         if candidate <= self.high_watermark:
             return False
         self.high_watermark = candidate

@@ -10,10 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 _LENGTH_DELIMITED: Final = 2
+_OF_ONE_BYTE: Final = tuple(bytes([number]) for number in range(0x80))
 
 
 def varint(number: int) -> bytes:
     """Encodes an unsigned number as protobuf encodes lengths."""
+    if number < 0x80:
+        return _OF_ONE_BYTE[number]
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
