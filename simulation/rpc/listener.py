@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -38,6 +39,8 @@ class SimulatedListener:
         self.on_refused = on_refused
         self.serving = False
         """The health that the process publishes."""
+        self.context = process.context
+        """In copies of it the handlers run: that of the task which called `start`, as with gRPC."""
         self._network = network
         self._settings = settings
         self._ports: dict[Listener, _Port] = {}
@@ -62,6 +65,7 @@ class SimulatedListener:
         return port.number
 
     async def start(self, served: Sequence[Served], *, internal: Sequence[Served] = ()) -> None:
+        self.context = copy_context()
         for listener, port in self._ports.items():
             calls = [*served, *internal] if listener is Listener.INTERNAL else served
             port.served = {each.rpc.path: each for each in calls}
@@ -134,7 +138,8 @@ class _Connection:
             return
         caller = Caller(self._name, self.end.peer.host, self._port.kind, call.key)
         work = _Call(self, call, caller).serve(served)
-        task = self.tasks[call.stream] = asyncio.get_running_loop().create_task(work, name=call.path)
+        loop, context = asyncio.get_running_loop(), self.listener.context.copy()
+        task = self.tasks[call.stream] = loop.create_task(work, name=call.path, context=context)
         task.add_done_callback(partial(self._finished, call))
 
     def _finished(self, call: Opened, task: asyncio.Task[None]) -> None:

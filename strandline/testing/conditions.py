@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar, cast
 
-from strandline.testing.errors import ConditionNotReached
+from strandline.testing.errors import ConditionNotReached, Vacant
 
 T = TypeVar("T")
 
@@ -18,7 +18,8 @@ POLL_S: Final = 0.01
 async def reached(
     condition: Callable[[], T | Awaitable[T]], timeout_s: float, what: str, describe: Callable[[], str]
 ) -> T:
-    """The first true value of the condition. An error that it raises ends the wait.
+    """The first true value of the condition. An error that it raises ends the wait, but for Vacant:
+    then it is not true yet.
 
     Raises ConditionNotReached, with the last value and what `describe` returns.
     """
@@ -28,10 +29,9 @@ async def reached(
     try:
         async with limit:
             while True:
-                value = condition()
-                last = await value if inspect.isawaitable(value) else value
                 looks += 1
-                if last:
+                last, is_true = await _look(condition)
+                if is_true:
                     return cast(T, last)
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
@@ -41,6 +41,17 @@ async def reached(
             f"not reached within {timeout_s} s: {what or described(condition)}\n"
             f"last of {looks} looks: {last!r}\n{describe()}"
         ) from None
+
+
+async def _look(condition: Callable[[], object]) -> tuple[object, bool]:
+    """The value of a condition, and whether it is true."""
+    try:
+        value = condition()
+        if inspect.isawaitable(value):
+            value = await value
+    except Vacant as error:
+        return error, False
+    return value, bool(value)
 
 
 def described(condition: Callable[[], object]) -> str:

@@ -7,6 +7,10 @@ class UnknownMember(LookupError):
     """There is no such broker, controller, partition or party."""
 
 
+class Vacant(UnknownMember):
+    """No member has this role now: a partition between two leaders, for example."""
+
+
 class NotPossible(RuntimeError):
     """The call does not fit the state of the cluster, or is made where the cluster does not run."""
 

@@ -14,7 +14,7 @@ from strandline.simulation.cluster import Cluster
 from strandline.simulation.hosts import SimulatedProcess
 from strandline.simulation.world import World
 from strandline.testing.application import Application
-from strandline.testing.errors import NotPossible, UnknownMember
+from strandline.testing.errors import NotPossible, UnknownMember, Vacant
 from strandline.testing.znodes_seen import ZnodesSeen
 
 FIRST_ID: Final = 1
@@ -103,10 +103,10 @@ class Members:
         return self._now.seen.brokers()
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The leader of a partition. Raises UnknownMember if there is none."""
+        """The leader of a partition. Raises Vacant if there is none."""
         leader = self._now.seen.state(topic, partition).leader
         if leader == NO_BROKER:
-            raise UnknownMember(f"{topic}-{partition} has no leader now\n{self.describe()}")
+            raise Vacant(f"{topic}-{partition} has no leader now")
         return leader
 
     def replicas(self, topic: str, partition: int = 0) -> list[int]:
@@ -123,17 +123,17 @@ class Members:
         return [broker for broker in self.replicas(topic, partition) if broker != leader]
 
     def controller(self) -> int:
-        """The active controller. Raises UnknownMember if there is none."""
+        """The active controller. Raises Vacant if there is none."""
         controller = self._now.seen.controller()
         if controller is None:
-            raise UnknownMember(f"there is no active controller now\n{self.describe()}")
+            raise Vacant("there is no active controller now")
         return controller
 
     def coordinator(self, group: str) -> int:
-        """The broker that coordinates a group. Raises UnknownMember if there is none."""
+        """The broker that coordinates a group. Raises Vacant if there is none."""
         coordinator = self._now.seen.coordinator(group)
         if coordinator is None:
-            raise UnknownMember(f"group {group!r} has no coordinator now\n{self.describe()}")
+            raise Vacant(f"group {group!r} has no coordinator now")
         return coordinator
 
     def runs(self, broker: int) -> bool:

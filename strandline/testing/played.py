@@ -175,13 +175,21 @@ class PlayedCluster(Faults):
         """Wait until a function, or a coroutine function, returns something true, and return that.
 
         Raises ConditionNotReached, which shows the last value and the state of each member; `what` names the
-        condition there. Raises what the condition raises.
+        condition there. Raises what the condition raises, except Vacant, which means that it is not true yet.
         """
         self._inside()
         return await reached(condition, timeout_s, what, self.describe)
 
     async def _wait_ready(self) -> None:
-        await self.run_until(self.is_ready, READY_S_MAX, what="all brokers and a controller serve")
+        """Raises MemberFailed if a broker or a controller cannot start."""
+
+        def ready() -> bool:
+            for process in [*self._now.cluster.brokers, *self._now.cluster.controllers]:
+                if process.defect is not None:
+                    raise MemberFailed(f"{process.name} could not start: {process.defect}")
+            return self.is_ready()
+
+        await self.run_until(ready, READY_S_MAX, what="all brokers and a controller serve")
 
     async def finished(self, application: Application, timeout_s: float = REACHED_S) -> None:
         """Wait until an application has ended. Raises its error."""

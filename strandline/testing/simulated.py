@@ -93,6 +93,12 @@ class SimulatedCluster(PlayedCluster):
         """The hash of all messages, commits and faults until now, with their times."""
         return self._last_trace if self._running is None else self._now.world.trace.digest()
 
+    def last_words(self) -> list[str]:
+        """What is worth knowing of a run that failed: the trace, the time, and each member while it runs."""
+        if self._running is None:
+            return [f"trace {self.trace_hash}"]
+        return [f"trace {self.trace_hash}, {self.now_s:.3f} s of virtual time", self.describe()]
+
     def _check_loop(self, loop: asyncio.AbstractEventLoop | None) -> None:
         if loop is not self._now.world.loop:
             where = "no event loop runs" if loop is None else f"the event loop of {type(loop).__name__} runs"
