@@ -56,6 +56,7 @@ def settled(members: int) -> str:
         ("docs/use/groups.md", "low water", "b'low water 17:58'\n"),
         ("docs/use/streams.md", "LocalCluster", "{'Hamburg': 2}\n"),
         ("docs/use/clients.md", "asyncio.run", "0 b'world' b'hello'\n"),
+        ("docs/use/testing-your-application.md", "asyncio.run", "b'high water 11:42'\n"),
         ("docs/run/state-changes.md", "asyncio.run", "leader of orders-0: first election\n"),
     ],
 )
@@ -121,3 +122,22 @@ def test_the_shell_example_of_state_changes_shows_leaders_and_waiting_requests(t
         run(["strandline", "down"], tmp_path)
     assert re.search(r"leader, broker [123], elected for orders-1, ISR .*: first election", printed), printed
     assert re.search(r"^3 +yes +\d+", printed, re.MULTILINE), printed
+
+
+@pytest.mark.timeout(150)
+def test_the_bug_on_the_page_shows_only_when_the_application_is_killed(tmp_path: Path) -> None:
+    """And its repair is one line."""
+    page = "docs/use/testing-your-application.md"
+    billing = example(page, "python", "async def bill(")
+    (tmp_path / "billing.py").write_text(billing)
+    (tmp_path / "test_billing.py").write_text(example(page, "python", "BankInMemory"))
+    pytest_run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    whole = [*pytest_run, "-k", "test_every_order_is_charged and not dies"]
+    assert "1 passed, 30 deselected" in run(whole, tmp_path)
+    failed = subprocess.run(pytest_run, cwd=tmp_path, text=True, capture_output=True, check=False).stdout
+    seed = re.search(r"seed (\d+); run it again: pytest (\S+) --strandline-seed=\1\n", failed)
+    assert seed is not None, failed
+    commit, charge = re.findall(r"^ +await (?:orders|bank)\..*\n", billing, re.MULTILINE)
+    assert commit + charge in billing
+    (tmp_path / "billing.py").write_text(billing.replace(commit + charge, charge + commit))
+    assert "31 passed" in run(pytest_run, tmp_path)

