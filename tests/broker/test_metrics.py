@@ -99,7 +99,7 @@ async def test_one_change_of_the_isr_counts_once() -> None:
         assert total.isr_expands in (1, 2)  # both come back in one change, or one after the other
 
 
-async def test_what_is_replicated_is_counted_at_both_ends() -> None:
+async def test_replicated_bytes_are_counted_at_both_ends() -> None:
     """ReplicationBytesOut of the leader is ReplicationBytesIn of its followers."""
     source = open_replica()
     async with leading(source, 5) as leader, following(open_replica(), 5, leader=leader) as follower:
@@ -331,7 +331,7 @@ async def test_every_sample_is_of_a_metric_that_is_listed(manager: ReplicaManage
     assert len({metric.name for metric in METRICS}) == len(METRICS)
 
 
-async def test_what_is_asked_of_a_topic_that_is_not_here_is_counted_among_the_others(
+async def test_requests_for_an_unknown_topic_are_counted_without_its_name(
     manager: ReplicaManager,
 ) -> None:
     """A client's misspelling makes no label."""

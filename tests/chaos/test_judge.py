@@ -191,7 +191,7 @@ DOCTORED: list[tuple[str, Check, Callable[[Round], None]]] = [
 @pytest.mark.parametrize(
     ("check", "doctor"), [each[1:] for each in DOCTORED], ids=[each[0] for each in DOCTORED]
 )
-def test_what_was_doctored_is_found(made: Round, check: Check, doctor: Callable[[Round], None]) -> None:
+def test_every_manipulation_is_found(made: Round, check: Check, doctor: Callable[[Round], None]) -> None:
     doctor(made)
     assert check.name in {each.check for each in judge(made.out, made.logs)}
 
@@ -262,7 +262,7 @@ def test_requests_may_wait_while_nothing_has_settled_and_for_brokers_that_are_go
     assert judge(made.out, made.logs) == []
 
 
-def test_who_was_expelled_may_believe_for_a_while(made: Round) -> None:
+def test_an_expelled_member_may_claim_ownership_for_a_while(made: Round) -> None:
     made.change(_FIRST, lambda lines: lines[-1].update(event="lost", at_ms=sound_round.T0 + 120))
     assert judge(made.out, made.logs) == []
 

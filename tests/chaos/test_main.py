@@ -17,7 +17,7 @@ from strandline.chaos.rounds import free_folder
         ["--seconds", "20.5", "--containers", "--zookeepers", "3"],
     ],
 )
-def test_what_plays_a_seed_again_asks_for_the_same(given: list[str]) -> None:
+def test_the_command_that_repeats_a_seed_makes_the_same_round(given: list[str]) -> None:
     wanted = arguments(given)
     program = ["python", "-m", "strandline.chaos"]
     again = command_of(wanted, 17).split()
@@ -46,9 +46,7 @@ def test_a_seed_that_is_played_again_has_a_folder_of_its_own(tmp_path: Path) -> 
         ["--controllers", "0"],
     ],
 )
-def test_what_nothing_can_be_played_with_is_named(
-    given: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_impossible_arguments_are_named(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         arguments(given)
     assert ended.value.code == 2

@@ -23,7 +23,7 @@ NO_TOPICS: list[Any] = [[1], b"tides", 5, "tides", [b"tides"], [None], [], [""],
 
 
 @pytest.mark.parametrize("given", NO_TOPICS)
-def test_what_are_no_topics(given: object) -> None:
+def test_invalid_topics_are_refused(given: object) -> None:
     with pytest.raises(InvalidRequest):
         arguments.subscription(given, None)
 
@@ -36,7 +36,7 @@ def test_a_name_that_no_topic_can_have(name: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["(", re.compile(b"t.*"), 3, b"t.*"])
-def test_what_is_no_pattern(given: object) -> None:
+def test_an_invalid_pattern_is_refused(given: object) -> None:
     with pytest.raises(InvalidRequest, match="pattern = "):
         arguments.subscription(None, given)
 
@@ -65,7 +65,7 @@ NO_ASSIGNORS: list[Any] = [(), (3,), "sticky", 3, None, (None,), ("foo",), (Name
 
 
 @pytest.mark.parametrize("given", NO_ASSIGNORS)
-def test_what_are_no_assignors(given: object) -> None:
+def test_invalid_assignors_are_refused(given: object) -> None:
     """As any setting, at construction."""
     with pytest.raises(SettingsError, match="assignor"):
         arguments.assignors(given)
@@ -86,12 +86,12 @@ NOT_COMMITTED: list[Any] = [
 
 
 @pytest.mark.parametrize("given", NOT_COMMITTED)
-def test_what_is_not_to_be_committed(given: object) -> None:
+def test_invalid_offsets_to_commit_are_refused(given: object) -> None:
     with pytest.raises(InvalidRequest, match=": give "):
         arguments.commits(given)
 
 
-def test_what_is_to_be_committed() -> None:
+def test_valid_offsets_to_commit_are_accepted() -> None:
     """Also exactly what `committed` returned: its time is the coordinator's."""
     read_back = CommittedOffset(4, 7, "m", committed_at_ms=1)
     for given in (4, (4, ""), CommittedOffset(4)):
@@ -117,7 +117,7 @@ NO_TASK_CHANGES: list[Any] = [
 
 
 @pytest.mark.parametrize("given", NO_TASK_CHANGES)
-def test_what_are_no_changes_of_tasks(given: object) -> None:
+def test_invalid_task_changes_are_refused(given: object) -> None:
     """Nothing of it may fail later, behind the application's back."""
     with pytest.raises(InvalidRequest, match=r" = .*: give "):
         arguments.task_changes(given)
@@ -134,14 +134,14 @@ def test_changes_of_tasks() -> None:
 @pytest.mark.parametrize(
     "given", ["x", None, True, -1, float("nan"), float("inf"), 10**400], ids=lambda given: str(given)[:5]
 )
-def test_what_is_no_time(check: Callable[[Any], float], given: object) -> None:
+def test_an_invalid_time_is_refused(check: Callable[[Any], float], given: object) -> None:
     with pytest.raises(InvalidRequest, match=r"= .*: give a number from 0 to \d"):
         check(given)
     assert (check(0), check(1.5)) == (0, 1.5)
 
 
 @pytest.mark.parametrize("given", [0, -1, "3", 1.0, True])
-def test_what_is_no_number_of_records(given: object) -> None:
+def test_an_invalid_number_of_records_is_refused(given: object) -> None:
     """None at all would be taken for an end of the log."""
     with pytest.raises(InvalidRequest, match=r"max_records = .*: give a whole number from 1"):
         arguments.max_records(given)
@@ -149,6 +149,6 @@ def test_what_is_no_number_of_records(given: object) -> None:
 
 
 @pytest.mark.parametrize("given", [{A: -1}, {A: 2**63}, {A: "now"}, {A: None}, [A], {"t": 1}])
-def test_what_are_no_times_of_records(given: object) -> None:
+def test_invalid_times_of_records_are_refused(given: object) -> None:
     with pytest.raises(InvalidRequest, match=": give "):
         arguments.timestamps(given)

@@ -40,7 +40,7 @@ async def test_a_consumer_that_failed_says_why_as_often_as_it_is_asked() -> None
     assert consumer.error() is error
 
 
-async def test_a_consumer_of_which_a_task_failed_says_so() -> None:
+async def test_a_consumer_with_a_failed_task_raises_its_error() -> None:
     """These brokers cannot even be asked for committed offsets."""
     consumer = made(group_id="g")
     await consumer.start()
@@ -65,7 +65,7 @@ async def test_outside_a_group_there_is_no_rebalance_to_ask_for() -> None:
 
 
 @pytest.mark.parametrize("given", ["", None, 5, b"why", "\ud800"])
-def test_what_is_no_reason(given: object) -> None:
+def test_an_invalid_reason_is_refused(given: object) -> None:
     with pytest.raises(InvalidRequest, match="reason = "):
         arguments.reason(given)
 

@@ -58,7 +58,7 @@ async def test_a_seek_moves_what_is_committed_and_ends_no_work() -> None:
         assert processed(parts, A) == 4 and not parts.delivery.in_hand({A})
 
 
-async def test_what_is_held_is_not_handed_out_and_what_was_buffered_is_trimmed() -> None:
+async def test_held_partitions_deliver_nothing_and_buffered_records_are_trimmed() -> None:
     """(G9) a partition that is being revoked is not read on, even from the middle of a batch; others are."""
     async with Parts() as parts:
         parts.assign(A, B)

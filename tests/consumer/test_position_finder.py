@@ -112,7 +112,7 @@ async def test_an_error_is_noted_when_the_time_is_up_and_the_position_is_looked_
 
 
 @pytest.mark.parametrize("error", [NotLeaderOrFollower("moved"), OffsetNotAvailable("not yet")])
-async def test_what_one_of_many_is_refused_with_is_tried_again_for_that_one(error: StrandlineError) -> None:
+async def test_a_retriable_refusal_of_one_lookup_is_retried_for_that_one(error: StrandlineError) -> None:
     async with Leaders() as parts:
         parts.brokers.leaders.update({A: 1, C: 1})
         asked: list[list[TopicPartition]] = []

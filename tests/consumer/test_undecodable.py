@@ -194,7 +194,7 @@ def test_the_offset_to_continue_at_is_behind_the_damage(records: bytes, next_off
     )
 
 
-def test_what_lies_before_the_offset_wanted_is_passed_over() -> None:
+def test_batches_before_the_wanted_offset_are_skipped() -> None:
     batches, error = batches_of(A, 7, good(0) + good(5))
     assert error is None
     [batch] = batches

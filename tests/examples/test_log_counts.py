@@ -45,7 +45,7 @@ async def example(cluster: LocalCluster, *arguments: str) -> tuple[int, str]:
     return process.returncode, output.decode()
 
 
-async def test_what_a_member_counts_is_what_a_loop_counts(own_cluster: LocalCluster, tmp_path: Path) -> None:
+async def test_a_member_counts_the_same_as_a_loop(own_cluster: LocalCluster, tmp_path: Path) -> None:
     """Before a member runs the check fails; with one it passes, and the member leaves in order."""
     data = tmp_path / "data"
     data.mkdir()

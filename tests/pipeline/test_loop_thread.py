@@ -53,7 +53,7 @@ async def fail() -> None:
     raise LookupError("this")
 
 
-def test_what_the_work_returns_and_raises_reaches_the_caller(thread: LoopThread) -> None:
+def test_results_and_errors_of_the_work_reach_the_caller(thread: LoopThread) -> None:
     assert thread.call(given("done"), 10) == "done"
     with pytest.raises(LookupError, match="this"):
         thread.call(fail())

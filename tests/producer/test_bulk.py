@@ -52,7 +52,7 @@ def test_a_value_larger_than_a_batch_travels_alone_and_one_larger_than_a_message
     assert str(RECORDS_BYTES_MAX) in str(refused.value)
 
 
-def test_what_does_not_compress_is_sent_as_it_is() -> None:
+def test_incompressible_records_are_sent_uncompressed() -> None:
     """A codec's frame may make a full batch larger than a broker takes."""
     value = bytes(range(20))
     plain = pack_values([value], 5)

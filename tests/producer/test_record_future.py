@@ -39,7 +39,7 @@ async def test_every_way_to_wait_for_a_future_takes_a_record_future() -> None:
     assert asyncio.isfuture(futures[5])
 
 
-async def test_who_looks_only_after_the_end_finds_it() -> None:
+async def test_a_future_first_used_after_the_end_has_the_result() -> None:
     ticket = RecordTicket(NAME)
     early, late = RecordFuture(ticket, 0), RecordFuture(ticket, 1)
     assert not early.done()

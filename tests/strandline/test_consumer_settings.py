@@ -29,7 +29,7 @@ from strandline.errors import SettingsError
         ({"session_timeout_ms": 0}, "session_timeout_ms = 0: "),
     ],
 )
-def test_what_is_refused_names_the_setting_and_what_is_wanted(given: dict[str, Any], match: str) -> None:
+def test_a_refused_setting_is_named_with_what_is_allowed(given: dict[str, Any], match: str) -> None:
     with pytest.raises(SettingsError, match=match):
         Consumer("127.0.0.1:1", **{"group_id": "g", **given})
 

@@ -63,7 +63,7 @@ async def test_the_failure_is_handed_over_and_the_others_are_cancelled() -> None
     assert ended
 
 
-async def test_what_is_not_expected_is_raised() -> None:
+async def test_an_unexpected_error_is_raised() -> None:
     """A defect is not taken for a broken stream, not even beside one."""
 
     async def fail() -> None:
@@ -130,7 +130,7 @@ async def test_a_group_that_was_caught_leaves_no_cancellation_behind() -> None:
     assert task.cancelling() == 0
 
 
-async def test_who_is_cancelled_in_a_group_that_is_caught_is_cancelled() -> None:
+async def test_a_cancellation_within_a_caught_group_is_kept() -> None:
     begun = asyncio.Event()
 
     async def waits() -> None:

@@ -112,7 +112,7 @@ async def test_a_broker_that_is_cut_off_from_its_peers_takes_no_partition(seat: 
     assert seat.record.isr_ids == (2,)
 
 
-async def test_a_word_of_the_leader_while_others_are_asked_ends_the_candidacy(seat: Seat) -> None:
+async def test_a_message_from_the_leader_during_the_probes_ends_the_candidacy(seat: Seat) -> None:
     """CORRECTNESS E1: what was decided on a suspicion is not done once it is over."""
     seat.words = [LIVE[BrokerId(1)].epoch]
     seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
@@ -167,7 +167,7 @@ async def test_the_faster_candidate_is_followed(seat: Seat) -> None:
     assert LEADER not in seat.tree.nodes
 
 
-async def test_who_means_another_incarnation_of_the_topic_claims_nothing(seat: Seat) -> None:
+async def test_a_claim_for_another_incarnation_of_the_topic_fails(seat: Seat) -> None:
     """CORRECTNESS Q1, E6: paths are the same and versions begin anew; the claim says which topic it means."""
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.tree.apply(Delete(znodes.topic_id(KEY.topic_id)), owner=0)

@@ -275,7 +275,9 @@ async def test_one_that_is_not_drained_in_time_is_led_on_and_loses_nothing(desk:
 
 
 @pytest.mark.parametrize("why", ["shutting down", "another life", "gone", "not in sync"])
-async def test_nothing_is_given_to_one_that_cannot_lead_by_the_latest_word(desk: Desk, why: str) -> None:
+async def test_leadership_is_not_given_to_a_broker_that_now_reports_it_cannot_lead(
+    desk: Desk, why: str
+) -> None:
     """CORRECTNESS I6, I7: this broker's own picture of the living may be seconds old."""
     leadership = desk.lead(1)
     match why:
@@ -324,7 +326,7 @@ async def test_one_that_lost_too_often_is_led_on(desk: Desk) -> None:
     assert (desk.leader(1), leadership.draining, leadership.ended()) == (ME, False, False)
 
 
-async def test_who_gave_it_away_is_the_last_to_take_it_back(desk: Desk) -> None:
+async def test_a_broker_that_handed_over_is_the_last_to_take_leadership_back(desk: Desk) -> None:
     """The first of AR is asked to give way to another: without this it would be back at once, for it comes
     first in the order of succession."""
     seat = desk.seat

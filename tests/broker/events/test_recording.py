@@ -244,7 +244,7 @@ async def test_changes_of_the_isr_are_recorded_with_members_and_reasons() -> Non
         assert (left.broker, left.epoch) == (FIRST, 5)
 
 
-async def test_a_member_that_is_late_is_said_to_be_late() -> None:
+async def test_a_late_member_leaves_the_isr_with_that_reason() -> None:
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree, keep_in_sync_ms=10) as leader:
         at_rest(leader, SECOND, THIRD)
@@ -254,7 +254,7 @@ async def test_a_member_that_is_late_is_said_to_be_late() -> None:
         assert (event.left, event.reason) == ((2, 3), "broker 2 is late, broker 3 is late")
 
 
-async def test_what_is_recorded_leaves_with_the_next_write() -> None:
+async def test_recorded_events_leave_the_trail_with_the_next_write() -> None:
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree, keep_in_sync_ms=LONG_MS) as leader:
         leader.recorded.silent = True
@@ -357,7 +357,7 @@ async def test_a_truncation_is_reported_with_its_range() -> None:
         assert event.reason == "the log of broker 1 went another way"
 
 
-async def test_what_an_unclean_election_lost_is_in_the_record_of_the_cut() -> None:
+async def test_the_truncation_event_has_the_records_that_an_unclean_election_lost() -> None:
     """CORRECTNESS T11: the exact range, `lost` records from `first` on."""
     replica = open_replica(TopicConfig(unclean_leader_election_enable=True))
     write(replica, 1, "a", "b", "c", "d")
@@ -383,7 +383,7 @@ async def test_a_truncation_that_is_refused_is_reported_as_failed() -> None:
     assert values(replica) == ["a", "b", "c"]
 
 
-async def test_a_log_that_begins_anew_is_reported() -> None:
+async def test_a_log_that_restarts_is_reported() -> None:
     """CORRECTNESS H7: retention at the leader took it, no election."""
     replica = open_replica()
     write(replica, 1, "a", "b")

@@ -84,7 +84,7 @@ async def test_until_the_watermark_is_known_every_caller_must_wait() -> None:
         assert await second.committed("g") == 5
 
 
-async def test_what_was_answered_is_there_for_the_next_coordinator() -> None:
+async def test_the_next_coordinator_has_everything_that_was_answered() -> None:
     """CORRECTNESS G12, G13: offsets, generation and assignment are in the log before any client receives an
     answer."""
     replica = open_replica(ALONE)
@@ -146,7 +146,7 @@ async def test_a_load_whose_epoch_is_over_is_thrown_away() -> None:
 # --- writing ------------------------------------------------------------------------------------
 
 
-async def test_what_is_wanted_in_one_turn_or_under_way_shares_a_batch() -> None:
+async def test_writes_requested_in_one_turn_or_during_a_batch_share_a_batch() -> None:
     """A thousand commits at once are a few batches, in the order in which they were asked for."""
     async with live() as found:
         await serving(found)

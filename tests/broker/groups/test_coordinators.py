@@ -186,7 +186,7 @@ async def test_the_end_of_a_session_ends_all_of_them(tmp_path: Path) -> None:
             assert isinstance(await refusal(committed(partition, "g")), NotCoordinator)
 
 
-async def test_a_topic_made_anew_has_groups_of_its_own(tmp_path: Path) -> None:
+async def test_a_recreated_topic_has_groups_of_its_own(tmp_path: Path) -> None:
     """KIP-516: what the topic of that name held before is not what this one holds."""
     async with broker(tmp_path) as found:
         found.lead(OFFSETS_TOPIC, 0, 1)

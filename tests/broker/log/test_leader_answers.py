@@ -54,7 +54,7 @@ async def test_the_start_of_the_log_and_records_below_the_leaders_own_watermark_
 
 
 @pytest.mark.parametrize("asked", [LATEST, FUTURE_MS], ids=["latest", "a time that no known record has"])
-async def test_what_depends_on_the_watermark_is_refused_until_it_is_known(
+async def test_requests_that_need_the_watermark_are_refused_until_it_is_known(
     seat: Seat, handlers: Handlers, asked: int
 ) -> None:
     """CORRECTNESS H1: the predecessor may have reported a larger end; no answer is ever a smaller one."""

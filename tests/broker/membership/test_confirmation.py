@@ -65,7 +65,7 @@ async def test_questions_share_the_message_that_they_are_sent_with() -> None:
         assert await later
 
 
-async def test_who_says_nothing_is_waited_for_no_longer_than_a_late_follower() -> None:
+async def test_a_silent_follower_is_awaited_no_longer_than_a_late_one() -> None:
     """CORRECTNESS E1: its network is cut, and its stream is open."""
     async with leading(open_replica(), 5, isr=(1, 2), keep_in_sync_ms=10) as leader:
         link = await following(leader, 2)
@@ -120,7 +120,7 @@ async def test_a_leadership_that_ends_meanwhile_is_not_confirmed() -> None:
 # --- what was said lately ---------------------------------------------------------------------------
 
 
-async def test_what_a_follower_acknowledges_counts_from_when_it_was_sent_in_this_flow() -> None:
+async def test_an_acknowledgement_counts_from_the_time_its_message_was_sent_in_this_flow() -> None:
     """CORRECTNESS E1: the follower counts its promise from when it took the message, which is later."""
     async with leading(open_replica(), 5, isr=(1, 2)) as leader:
         link = leader.link(2)

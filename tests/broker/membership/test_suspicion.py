@@ -79,7 +79,7 @@ async def test_silence_makes_no_suspect_and_ends_no_suspicion() -> None:
         assert LIFE in peers.suspects
 
 
-async def test_who_answers_is_asked_of_each_and_a_refusal_makes_a_suspect() -> None:
+async def test_every_broker_is_probed_and_a_refused_connection_makes_a_suspect() -> None:
     async with suspicious() as (suspicion, peers, ports):
         ports.heard |= {ME: Heard.NOTHING, THIRD: Heard.GONE}
         assert await suspicion.answering([FIRST, ME, THIRD, BrokerId(9)]) == {LIFE}
@@ -108,7 +108,7 @@ async def test_the_hello_of_a_follower_ends_the_suspicion(tmp_path: Path) -> Non
         assert LIFE not in manager.peers.suspects
 
 
-async def test_what_a_leader_sends_is_a_word_too() -> None:
+async def test_a_message_from_a_leader_counts_as_an_answer() -> None:
     async with leading(open_replica(), 5) as leader, following(open_replica(), 5, leader=leader) as follower:
         leader.produce("a")
         await eventually(lambda: follower.answered)

@@ -67,7 +67,7 @@ class Played:
         raise AssertionError("nothing here sleeps")
 
 
-async def test_what_does_not_exist_is_missing_and_what_does_is_read_once() -> None:
+async def test_a_missing_partition_is_reported_and_an_existing_one_is_read_once() -> None:
     played = Played()
     played.make("t", 2)
     assert await played.missing(("t", 0), ("t", 1)) == set()

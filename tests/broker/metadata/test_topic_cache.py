@@ -113,7 +113,7 @@ async def test_concurrent_callers_share_one_reading(tree: Tree) -> None:
     assert tree.isr_reads == [1, 1, 1]
 
 
-async def test_who_reads_for_others_and_is_cancelled_leaves_it_to_them(tree: Tree) -> None:
+async def test_a_cancelled_reader_leaves_the_reading_to_those_that_wait_for_it(tree: Tree) -> None:
     tree.gate.clear()
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(tree.epochs())
@@ -126,7 +126,7 @@ async def test_who_reads_for_others_and_is_cancelled_leaves_it_to_them(tree: Tre
     assert first.cancelled() and second.result() == [1, 1, 1]
 
 
-async def test_what_is_young_is_not_read_again(tree: Tree) -> None:
+async def test_a_recent_reading_is_reused(tree: Tree) -> None:
     assert await tree.epochs() == [1, 1, 1]
     tree.elect(1, 7)
     tree.clock.now += AGE_S * 0.9
@@ -145,7 +145,7 @@ async def test_only_what_is_outdated_is_read_again(tree: Tree) -> None:
     assert tree.isr_reads == [1, 2, 1]
 
 
-async def test_what_becomes_outdated_during_a_reading_is_read_in_it(tree: Tree) -> None:
+async def test_a_topic_outdated_during_a_reading_is_read_again_in_it(tree: Tree) -> None:
     _ = await tree.epochs()
     tree.cache.outdated(TopicPartition("t", 0))
     tree.gate.clear()

@@ -54,7 +54,7 @@ async def test_no_epoch_is_given_twice_even_to_brokers_that_know_lost_epochs() -
     assert all(epoch > known for epoch, known in taken)
 
 
-async def test_who_joins_raises_what_all_others_take() -> None:
+async def test_a_joining_broker_raises_the_epochs_that_all_others_take() -> None:
     """CORRECTNESS E17: a broker may lead a partition whose log knows nothing of the epochs that were lost."""
     _, session = await ensemble(5)
     await raise_epoch(session, LeaderEpoch(5))

@@ -63,7 +63,7 @@ def expecting(leader: Led, offset: int, records: str | bytes, *, acks: int = -1)
 # --- one answer for each request ----------------------------------------------------------------------
 
 
-async def test_what_waits_when_a_leadership_ends_is_of_unknown_outcome() -> None:
+async def test_requests_that_wait_when_a_leadership_ends_have_an_unknown_outcome() -> None:
     """CORRECTNESS H6: it is answered once, and no later position or HW makes it a success."""
     async with leading(open_replica(), 5) as leader:
         leader.produce("a")
@@ -322,7 +322,7 @@ async def test_a_sync_by_another_process_counts_nevertheless() -> None:
         await eventually(lambda: leader.outcomes == [Produced(0, 0)])
 
 
-async def test_what_comes_during_a_sync_and_needs_none_does_not_fall_back() -> None:
+async def test_records_appended_during_a_sync_that_need_none_keep_counting() -> None:
     """CORRECTNESS E3: the end that a sync covered may be behind what counts already when it returns."""
     files = MemoryFiles()
     replica = open_replica(TopicConfig(flush_messages=2), files=files)
@@ -385,7 +385,7 @@ async def test_a_drained_leader_has_committed_all_it_accepted() -> None:
         assert leader.outcomes == [Produced(0, 0)]
 
 
-async def test_what_waits_for_its_sync_is_drained_too() -> None:
+async def test_records_that_wait_for_a_sync_are_drained_too() -> None:
     """CORRECTNESS E1: with acks=1 nothing of it is in the queue, and a handover would lose it."""
     config = TopicConfig(flush_messages=1)
     async with leading(open_replica(config), 5, isr=(1, 2)) as leader, asyncio.TaskGroup() as tasks:

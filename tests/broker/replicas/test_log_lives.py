@@ -166,7 +166,7 @@ async def test_a_folder_that_lost_its_description_is_scanned_and_counts_for_no_e
         assert (counted(manager), present(manager)) == ({2}, {1, 2})
 
 
-async def test_a_folder_of_an_earlier_version_is_believed(tmp_path: Path) -> None:
+async def test_a_folder_of_an_earlier_version_is_accepted(tmp_path: Path) -> None:
     """An earlier version wrote no `log.json` before the first flush, and no version into the description."""
     with life(tmp_path, 1, clean=True) as manager:
         replica = manager.create(NAME, KEY, NEVER)

@@ -56,7 +56,7 @@ def created(manager: ReplicaManager, config: TopicConfig | None = None) -> Repli
     return replica
 
 
-def test_what_is_assigned_is_believed_of_one_session(tmp_path: Path) -> None:
+def test_assignments_are_compared_within_one_session_only(tmp_path: Path) -> None:
     """CORRECTNESS E8: what comes in late is passed over; but another session may be of a ZooKeeper that was
     set back, whose versions are lower."""
     with life(tmp_path, 1) as manager:
@@ -103,7 +103,7 @@ def test_a_watermark_is_never_beyond_the_log(tmp_path: Path) -> None:
         assert found.high_watermark == found.log.log_end_offset == 0
 
 
-def test_what_is_forgotten_while_a_checkpoint_is_written_does_not_harm_it() -> None:
+def test_a_replica_deleted_while_a_checkpoint_is_written_does_not_harm_it() -> None:
     """CORRECTNESS H7: a topic is deleted just as the watermarks go to the disk, in a thread."""
     files = MemoryFiles()
     path = Path("/data/watermarks")
@@ -213,7 +213,7 @@ def test_a_replica_that_is_opened_again_continues_where_it_was(tmp_path: Path) -
         write(replica, 3, "c")
 
 
-def test_who_cannot_delete_a_log_does_not_say_that_it_closed_cleanly(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_deleted_is_not_marked_as_closed_cleanly(tmp_path: Path) -> None:
     """CORRECTNESS E2: it was closed to be removed, so nothing of it was synced."""
     with life(tmp_path, 1) as manager:
         replica = created(manager)

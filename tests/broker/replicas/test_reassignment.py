@@ -222,7 +222,7 @@ async def test_a_request_to_close_whose_reply_is_lost_is_sent_again(applied: boo
         await eventually(lambda: it.assigned == (1, 3))
 
 
-async def test_what_was_decided_for_one_target_is_not_written_for_another() -> None:
+async def test_a_decision_for_one_target_is_not_written_for_another() -> None:
     """CORRECTNESS E16, Q7: a reassignment that was replaced on the way is left alone, and read."""
     async with moving(1, 3) as it:
         second = Reassignment(KEY.topic_id, ids(1, 2), ASSIGNED, request_id="moves")

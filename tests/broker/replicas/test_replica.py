@@ -39,7 +39,7 @@ def test_a_read_takes_the_watermark_once() -> None:
     assert [record.value for record in decode(replica.read_committed(0, 1 << 20))] == [b"a", b"b"]
 
 
-def test_what_a_lossy_leader_lacks_is_cut_and_nothing_else_below_the_watermark() -> None:
+def test_only_records_that_a_lossy_leader_lacks_are_cut_below_the_watermark() -> None:
     """CORRECTNESS T11: only an unclean election since the last record here excuses it; the loss is exact."""
     replica = open_replica()
     write(replica, 5, "a", "b", "c")

@@ -81,7 +81,7 @@ async def test_a_watermark_is_not_taken_before_the_log_was_cut() -> None:
     assert all(high_watermark <= 2 or tail == ["3@2", "3@3"] for high_watermark, tail in seen)
 
 
-async def test_what_is_remembered_of_producers_is_cut_with_the_log() -> None:
+async def test_producer_state_is_truncated_with_the_log() -> None:
     """CORRECTNESS T12: a retry of a batch that was cut is a new write, not a duplicate of nothing."""
     ours, theirs = replica_with((1, 1)), replica_with((1, 1))
     theirs.log.begin_epoch(2)

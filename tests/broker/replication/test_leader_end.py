@@ -95,7 +95,7 @@ async def test_a_diverging_log_learns_where_and_counts_for_nothing() -> None:
         (5, 3, (3, 3)),  # more of an epoch than the leader has
     ],
 )
-async def test_what_cannot_be_placed_is_never_taken_for_the_end_of_the_log(
+async def test_an_unknown_epoch_is_never_taken_for_the_end_of_the_log(
     fetch_offset: int, last_epoch: int, answer: tuple[int, int]
 ) -> None:
     """CORRECTNESS T9: an undefined answer, not the LEO."""

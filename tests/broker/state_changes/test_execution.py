@@ -67,7 +67,7 @@ async def test_a_request_of_an_old_epoch_is_superseded(desk: Desk) -> None:
     assert (end.state, end.reason) == (SUPERSEDED, "epoch 9 is known here, and 8 is over")
 
 
-async def test_what_zookeeper_does_not_assign_is_not_started(desk: Desk) -> None:
+async def test_a_replica_that_zookeeper_does_not_assign_is_not_started(desk: Desk) -> None:
     """CORRECTNESS Q7: the request is a hint."""
     desk.assign(1, 3)
     end = await desk.asked(START)
@@ -139,7 +139,7 @@ async def test_a_close_of_an_epoch_that_is_over_closes_nothing(desk: Desk) -> No
     assert (end.state, end.reason) == (SUPERSEDED, "epoch 6 has begun")
 
 
-async def test_who_leads_does_not_close_and_says_what_was_wrong(desk: Desk) -> None:
+async def test_a_leader_refuses_to_close_with_the_reason(desk: Desk) -> None:
     """DESIGN §4: an illegal transition is visible with its values, and costs the broker nothing."""
     desk.seat.lead(5)
     await desk.moves_away()
@@ -190,7 +190,7 @@ async def test_the_new_incarnation_survives_the_deletion_of_the_old_one(desk: De
     assert not desk.seat.replica.log.directory.exists()
 
 
-async def test_what_is_assigned_again_is_not_deleted(desk: Desk) -> None:
+async def test_a_replica_that_is_assigned_again_is_not_deleted(desk: Desk) -> None:
     """CORRECTNESS Q7: a member of the ISR must not lose its log because of an old request."""
     end = await desk.asked(DELETE)
     assert (end.state, end.reason) == (SUPERSEDED, "the replica is assigned to this broker again")

@@ -92,7 +92,7 @@ def box() -> Box:
 
 @settings(deadline=None)
 @given(data=st.data())
-def test_what_is_kept_survives_a_loss_of_power(data: st.DataObject) -> None:
+def test_kept_events_survive_a_loss_of_power(data: st.DataObject) -> None:
     """CORRECTNESS T11, E7: the truncation comes after `keep`, so the next life records every event that may
     not be recorded, after any loss of unsynced data."""
     box, first = Box(MemoryFiles()), 0

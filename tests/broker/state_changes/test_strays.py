@@ -45,7 +45,7 @@ async def compared(desk: Desk, *, cluster_id: str = CLUSTER) -> list[StateChange
     return [event for event in seat.recorder.events if event.command is ChangeKind.DELETE_STRAY]
 
 
-async def test_what_is_assigned_is_no_stray(desk: Desk) -> None:
+async def test_an_assigned_replica_is_no_stray(desk: Desk) -> None:
     assert await compared(desk) == []
     await desk.moves_away()
     assert await compared(desk) == [], "not before the reassignment is complete"

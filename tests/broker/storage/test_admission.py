@@ -34,7 +34,7 @@ def test_a_plain_batch_that_claims_more_records_than_fit_is_refused(count: int) 
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_compressed_batch_is_believed_up_to_a_ratio(codec: Codec) -> None:
+def test_a_compressed_batch_is_accepted_up_to_a_ratio(codec: Codec) -> None:
     data = encode_values([b""] * 100, 0, codec=codec)
     body = len(data) - HEADER_BYTES
     with pytest.raises(InvalidRecord, match="are believed"):
@@ -52,7 +52,7 @@ def test_the_smallest_records_there_are_pass_in_every_codec(codec: Codec, count:
 # --- compacted topics -----------------------------------------------------------------------------
 
 
-def test_what_decompresses_to_more_than_a_broker_looks_at_is_refused() -> None:
+def test_a_batch_that_decompresses_beyond_the_brokers_bound_is_refused() -> None:
     """6 KB became 64 MiB on the event loop."""
     data = encode_batch([(b"k", bytes(BROKER_DECOMPRESSED_BYTES_MAX), (), 0)], codec=Codec.ZSTD)
     assert len(data) < 10_000

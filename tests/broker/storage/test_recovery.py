@@ -92,7 +92,7 @@ def test_only_segments_from_the_recovery_point_on_are_scanned() -> None:
     assert contents(found) == contents(log)
 
 
-def test_what_was_flushed_survives_a_loss_of_power() -> None:
+def test_flushed_records_survive_a_loss_of_power() -> None:
     """E3: with an fsync before the acknowledgement nothing that was acknowledged is lost."""
     log, files = new_log()
     fill(log, 9)
@@ -104,7 +104,7 @@ def test_what_was_flushed_survives_a_loss_of_power() -> None:
 
 
 @pytest.mark.parametrize("batches", [2, 9])
-def test_what_a_killed_process_left_is_synced_by_the_next_one(batches: int) -> None:
+def test_the_next_process_syncs_what_a_killed_one_left(batches: int) -> None:
     """E3: a flush vouches for all that is there, the files' names too, including what an earlier process
     wrote."""
     log, files = new_log()
@@ -116,7 +116,7 @@ def test_what_a_killed_process_left_is_synced_by_the_next_one(batches: int) -> N
     assert (contents(found), found.corrupt) == (expected, None)
 
 
-def test_what_was_cut_stays_cut_after_a_loss_of_power() -> None:
+def test_truncated_segments_stay_away_after_a_loss_of_power() -> None:
     """T1: segments that come back behind a truncated log would be another leader's records."""
     log, files = new_log()
     fill(log, 12)

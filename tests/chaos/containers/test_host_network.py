@@ -35,7 +35,7 @@ def test_an_unused_table_is_emptied_and_lets_everything_pass() -> None:
     assert emptied(tables(SAVED)["filter"]) == "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\nCOMMIT\n"
 
 
-def test_what_was_before_is_read_back_as_it_was_written_down() -> None:
+def test_saved_network_settings_are_read_back_unchanged() -> None:
     """The next run undoes what one did that was killed."""
     before = HostNetwork({"iptables": tables(SAVED)}, ["eth0", "lo"], {"net/ipv4/ip_forward": "0\n"})
     assert load(dump(before)) == before

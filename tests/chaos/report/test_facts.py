@@ -55,7 +55,7 @@ def test_a_leader_holds_until_another_one_is_seen_and_the_last_until_the_end() -
     assert held == [Held(0, 1000, A, 1), Held(1000, 1200, A, NOBODY), Held(1200, 2500, A, 2)]
 
 
-def test_what_was_seen_is_not_held_for_true_through_a_long_silence() -> None:
+def test_an_observation_is_not_extended_over_a_long_silence() -> None:
     silent = partitions.SILENT_MS
     observed = [seen(0, 1), seen(10_000, 1)]
     held = list(partitions.leaders_of(observed, 10_100))
@@ -68,7 +68,7 @@ def test_members_of_an_isr_leave_and_come_back() -> None:
     assert held == [Held(0, 1400, A, 1), Held(0, 500, A, 2), Held(1300, 1400, A, 2), Held(0, 1400, A, 3)]
 
 
-def test_an_observer_that_is_behind_is_not_believed() -> None:
+def test_an_observer_that_is_behind_is_ignored() -> None:
     observed = [seen(0, 1, epoch=4), seen(10, 2, epoch=5), seen(20, 1, epoch=4), seen(30, NOBODY, epoch=-1)]
     assert [each.at_ms for each in partitions.newest(reversed(observed))[A]] == [0, 10, 30]
 

@@ -149,7 +149,7 @@ def test_every_part_of_a_round_may_be_missing(whole: Path, tmp_path: Path, missi
     assert (tmp_path / "chart.png").stat().st_size
 
 
-def test_a_round_that_broke_off_says_so(tmp_path: Path) -> None:
+def test_an_interrupted_round_is_reported_as_such(tmp_path: Path) -> None:
     write_lines(tmp_path / "findings.jsonl", [])
     write_lines(
         tmp_path / "timeline.jsonl", [{"at_ms": T0, "event": "began"}, {"at_ms": T0 + 5, "event": "healed"}]

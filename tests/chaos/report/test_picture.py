@@ -44,7 +44,7 @@ def red(facts: Facts, folder: Path) -> int:
     return int(((pixels[:, :, 0] > 0.7) & (pixels[:, :, 1] < 0.4) & (pixels[:, :, 2] < 0.4)).sum())
 
 
-def test_what_is_wrong_stands_out(tmp_path: Path) -> None:
+def test_findings_stand_out(tmp_path: Path) -> None:
     calm = told()
     quiet = red(facts_of(calm), tmp_path)
     observed = list(calm.observations)

@@ -107,7 +107,7 @@ def test_an_observation_without_an_answer_has_no_watermark(tmp_path: Path) -> No
     assert read_round(tmp_path).observations == (Observation(T0, "o", *A, -1, 4, (1,)),)
 
 
-def test_what_is_missing_is_empty(tmp_path: Path) -> None:
+def test_missing_files_are_read_as_empty(tmp_path: Path) -> None:
     data = read_round(tmp_path / "nowhere")
     assert data.unread[0].startswith("plan.json: FileNotFoundError")
     assert (data, data.findings) == (RoundData("nowhere", unread=data.unread), None)

@@ -116,7 +116,7 @@ def test_an_expelled_member_does_not_forget_it(error: UnknownMemberId | IllegalG
     assert joins == [f"sync refused: {error.message}", WHY]
 
 
-def test_who_left_in_between_has_nothing_left_to_ask_for() -> None:
+def test_a_member_that_left_meanwhile_asks_for_no_rebalance() -> None:
     one = One()
     one.begin()
     one.core.enforced(WHY, NOW)

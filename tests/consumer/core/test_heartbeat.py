@@ -99,7 +99,7 @@ def test_an_application_is_overdue_after_max_poll_interval() -> None:
     assert sent(made, 21, polled=False).beat == Beat("n", 4), "the interval begins with the start"
 
 
-def test_a_get_call_begins_the_interval_anew() -> None:
+def test_a_get_call_restarts_the_interval() -> None:
     made = beating()
     _ = sent(made, 9.5)
     _ = made.ended(None)

@@ -25,6 +25,6 @@ def test_the_leaders_note_distinguishes_counts() -> None:
 
 
 @pytest.mark.parametrize("found", [b"", b"abc", b"abcde", b"a foreign note"])
-def test_what_another_kind_of_leader_writes_says_nothing(found: bytes) -> None:
+def test_user_data_of_another_kind_of_leader_is_ignored(found: bytes) -> None:
     """Its members do as Kafka's do: what they were given stands until the next rebalance."""
     assert not other_topics(found, ["t"])

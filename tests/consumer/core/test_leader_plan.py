@@ -222,7 +222,7 @@ def test_a_partition_whose_only_subscriber_has_its_share_is_given_to_it_neverthe
     assert assigned(made) == {"a": "t0 t1 u0", "b": "t2"}
 
 
-def test_what_the_assignor_leaves_out_stays_with_its_owner_in_a_mixed_group_or_unread() -> None:
+def test_partitions_that_the_assignor_leaves_out_stay_with_their_owners_in_a_mixed_group() -> None:
     """The assignor's word counts for what is free; what is owned does not move."""
     made = plan({"a": new("t0"), "b": old()}, {"t": 3}, Fixed({"b": "t1"}))
     assert assigned(made) == {"a": "t0", "b": "t1"}

@@ -38,7 +38,7 @@ def test_a_subscription_that_cannot_be_read_gets_nothing_and_is_named() -> None:
     assert Assignment.decode(sync.request.assignments["a"]).assigned == parts("t0")
 
 
-def test_a_group_that_stays_mixed_says_so_naming_the_members() -> None:
+def test_a_group_that_stays_mixed_logs_it_with_the_members() -> None:
     """docs/design.md: in a warning of the leader."""
     one = One()
     one.begin()

@@ -63,7 +63,7 @@ def test_the_leader_watches_the_topics_of_the_whole_group() -> None:
     assert one.sends(one.core.metadata_changed({"u": 3}, NOW))
 
 
-def test_who_does_not_lead_leaves_partition_counts_to_the_leader() -> None:
+def test_a_follower_leaves_partition_counts_to_the_leader() -> None:
     one = One().stable("t0")
     assert one.core.metadata_changed({"t": 77}, NOW) == []
     assert one.core.watched == frozenset()
@@ -79,7 +79,7 @@ def test_a_rebalance_under_way_keeps_everything(what: str) -> None:
     assert one.request(effects).reason == "b joined (caused by b)"
 
 
-def test_a_rebalance_heard_of_in_a_syncs_answer_keeps_everything() -> None:
+def test_a_rebalance_learned_from_a_syncs_answer_keeps_everything() -> None:
     """KIP-429 1.b, and G2: the claim is as old as the assignment that made it."""
     one = One().stable("t0")
     one.join_again()
@@ -131,7 +131,7 @@ def test_only_what_the_error_says_is_reset() -> None:
     assert one.request(one.refuse("heartbeat", UnknownMemberId("who?"))).member == ""
 
 
-def test_what_was_named_is_revoked_before_the_next_join() -> None:
+def test_partitions_named_for_revocation_are_revoked_before_the_next_join() -> None:
     """KIP-429 1.e: the join has the newly formed set, and comes at once."""
     one = One().stable("t0 t1 t2")
     one.join_again()

@@ -77,7 +77,7 @@ def test_a_partition_without_a_position_is_searched_for_by_policy_and_not_fetche
     assert [(w.offset, w.leader_epoch) for w in planned(positions).wanted] == [(42, 5)]
 
 
-def test_what_a_search_finds_is_dropped_after_a_seek_or_a_later_search() -> None:
+def test_a_found_position_is_dropped_after_a_seek_or_a_later_search() -> None:
     positions: Positions[str] = Positions(partition_bytes=100, buffer_bytes=250)
     (first,) = positions.assign([A])
     (second,) = positions.unknown(A, Reset.LATEST)
@@ -117,7 +117,7 @@ def test_one_fetch_a_partition_is_under_way_and_the_next_starts_behind_what_arri
 
 
 @pytest.mark.parametrize("move", ["seek", "unassign", "search"])
-def test_what_was_asked_for_before_the_partition_moved_is_dropped(move: str) -> None:
+def test_answers_to_fetches_from_before_the_partition_moved_are_dropped(move: str) -> None:
     positions = standing_at(7, A)
     plan = planned(positions)
     positions.buffer(A, "batch", 10, 12)
@@ -191,7 +191,7 @@ def test_the_high_watermark_never_goes_back() -> None:
         assert positions[A].high_watermark == known
 
 
-def test_an_offset_out_of_range_is_searched_for_anew_by_policy() -> None:
+def test_an_offset_out_of_range_is_replaced_by_policy() -> None:
     positions = standing_at(7, A)
     error = OffsetOutOfRange("7 is outside 10..20")
     (search,) = answer(positions, planned(positions), error=error)

@@ -92,7 +92,9 @@ def asked_for(one: One) -> list[Effect]:
     "begin",
     [another_subscription, other_counts, heartbeat, commit, sync, needs_rejoin, asked_for],
 )
-def test_what_the_assignor_names_is_released_before_the_join(begin: Callable[[One], list[Effect]]) -> None:
+def test_partitions_that_the_assignor_names_are_released_before_the_join(
+    begin: Callable[[One], list[Effect]],
+) -> None:
     """KIP-429 a, b and e: reported as revoked, absent from the claims, and asked for once."""
     one, own = stable(leads=True)
     effects = [effect for effect in one.feed(begin(one)) if not isinstance(effect, LogLine)]
@@ -146,7 +148,7 @@ def test_nothing_is_released_of_what_is_lost(what: str, error: StrandlineError) 
     assert "release_before_join" not in own.log
 
 
-def test_what_the_leader_revokes_is_released_first_and_then_what_the_assignor_names() -> None:
+def test_the_leaders_revocations_are_released_before_those_of_the_assignor() -> None:
     """KIP-429 e."""
     one, _ = stable()
     join_first(one)
@@ -265,7 +267,7 @@ def test_a_member_that_leaves_during_the_release_does_not_join() -> None:
     assert own.log.count("release_before_join") == 1
 
 
-def test_a_rebalance_that_is_heard_of_during_the_release_is_joined_once() -> None:
+def test_a_rebalance_learned_of_during_the_release_is_joined_once() -> None:
     one, own, revoke = releasing()
     assert one.refuse("heartbeat", RebalanceInProgress("c joined")) == []
     effects = one.core.released(revoke.number, NOW)
@@ -279,7 +281,7 @@ def test_a_subscription_that_changes_during_the_release_is_what_is_joined_for() 
     assert one.said(one.core.released(revoke.number, NOW)).topics == ("t", "v")
 
 
-def test_who_is_overdue_during_the_release_has_lost_everything() -> None:
+def test_a_member_overdue_during_the_release_loses_everything() -> None:
     one, _, revoke = releasing()
     effects = one.core.poll_overdue(NOW)
     assert next(e for e in effects if isinstance(e, Lose)).partitions == parts("t0 t1 t2")

@@ -127,7 +127,7 @@ def test_the_assignor_is_called_before_any_listener() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", Assignment(1, ()).encode()])
-def test_an_assignment_of_nothing_is_heard_of_too(data: bytes) -> None:
+def test_an_empty_assignment_is_reported_to_the_assignor_too(data: bytes) -> None:
     """Also that of a member that the leader forgot."""
     own = OwnAssignor()
     one = One(assignors=[own])
@@ -147,7 +147,7 @@ def test_only_the_assignor_by_which_the_group_goes_hears_of_it() -> None:
     assert len(used.heard) == 1
 
 
-def test_an_answer_that_counts_for_nothing_is_not_heard_of() -> None:
+def test_an_ignored_answer_is_not_reported_to_the_assignor() -> None:
     """CORRECTNESS G4: neither an old one, nor one that takes what it does not revoke."""
     own = OwnAssignor()
     one = One(assignors=[own]).stable("t0 t1")

@@ -102,7 +102,7 @@ async def test_a_committed_offset_is_not_committed_again() -> None:
 @pytest.mark.parametrize(
     "error", [CoordinatorLoading("loading"), NotCoordinator("moved"), RebalanceInProgress("wait")]
 )
-async def test_what_may_yet_succeed_is_tried_again(error: StrandlineError) -> None:
+async def test_retriable_refusals_are_retried(error: StrandlineError) -> None:
     async with Group(error, error) as group:
         group.assign(A)
         await group.commits.commit({A: 3})
@@ -146,7 +146,7 @@ async def test_a_commit_is_sent_in_the_present_generation() -> None:
         assert [request.generation for request in group.sent] == [1, 2]
 
 
-async def test_a_refusal_that_a_join_under_way_may_explain_is_not_the_last_word() -> None:
+async def test_a_refusal_that_a_join_under_way_may_explain_is_not_final() -> None:
     """(G4) the coordinator has answered the join, and the answer is not here yet."""
 
     def joins(_request: OffsetCommit) -> IllegalGeneration:
@@ -246,7 +246,7 @@ async def test_a_commit_that_is_late_never_overtakes_a_younger_one() -> None:
         assert group.reader.positions[A].committed == 8
 
 
-async def test_what_is_committed_of_itself_never_undoes_what_the_application_committed() -> None:
+async def test_an_automatic_commit_never_undoes_one_of_the_application() -> None:
     """Asked for while the application's commit is on its way, it knew less than that one says."""
     async with Group() as group, asyncio.TaskGroup() as tasks:
         group.assign(A)
@@ -336,7 +336,7 @@ async def test_a_listener_commits_nothing_that_the_application_still_works_on() 
 # --- what goes in the meantime --------------------------------------------------------------------
 
 
-async def test_what_stays_is_committed_though_a_partition_goes() -> None:
+async def test_remaining_partitions_are_committed_though_one_is_revoked() -> None:
     """A rebalance takes one of two: the other one is committed in the generation of then, at once, and the
     one that went is an error."""
 
@@ -411,7 +411,7 @@ async def test_a_listener_may_commit_partitions_that_were_lost_and_are_owned_aga
         assert group.offsets() == [{A: 1}]
 
 
-async def test_what_is_given_up_waits_for_a_commit_that_is_under_way() -> None:
+async def test_a_release_waits_for_a_commit_that_is_under_way() -> None:
     """Commits by hand: the partition is not released while the answer is on its way."""
     async with Group(enable_auto_commit=False) as group, asyncio.TaskGroup() as tasks:
         answered = asyncio.Event()

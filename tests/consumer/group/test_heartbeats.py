@@ -152,7 +152,7 @@ async def test_beats_are_paced_though_they_are_refused_at_once(beating: Start) -
     )
 
 
-async def test_a_new_generation_is_beaten_for_at_once_and_the_old_one_no_more(
+async def test_heartbeats_switch_to_a_new_generation_at_once(
     beating: Start,
 ) -> None:
     one = await beating()

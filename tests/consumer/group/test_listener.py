@@ -91,7 +91,7 @@ async def test_a_timeout_of_the_listeners_own_is_its_own_error() -> None:
     assert isinstance(error, TimeoutError) and "did not return" not in str(error)
 
 
-async def test_what_waits_for_the_listener_is_refused_within_it() -> None:
+async def test_calls_that_wait_for_the_listener_are_refused_within_it() -> None:
     """In a task that the listener waits for, too; but not in one that outlives the call, nor elsewhere."""
     returned = asyncio.Event()
 

@@ -46,7 +46,7 @@ class Idle(Group):
         self.sent.clear()
 
 
-async def test_what_the_group_has_from_this_consumer_is_committed_again_as_it_is() -> None:
+async def test_offsets_that_this_consumer_committed_are_committed_again_unchanged() -> None:
     async with Idle() as idle:
         await idle.commit(a=3, b=5)
         idle.stored[A] = CommittedOffset(3, 7, "metadata")
@@ -56,7 +56,7 @@ async def test_what_the_group_has_from_this_consumer_is_committed_again_as_it_is
         assert (sent.member, sent.generation) == ("", -1)
 
 
-async def test_what_another_client_has_set_or_removed_since_stays_so() -> None:
+async def test_offsets_that_another_client_changed_since_are_not_refreshed() -> None:
     """(G15) `group reset-offsets`, another reader of the partition, or the end of the topic."""
     async with Idle() as idle:
         await idle.commit(a=3, b=5)
@@ -66,7 +66,7 @@ async def test_what_another_client_has_set_or_removed_since_stays_so() -> None:
         assert idle.sent == []
 
 
-async def test_what_was_never_committed_is_not() -> None:
+async def test_partitions_without_a_commit_are_not_refreshed() -> None:
     async with Idle() as idle:
         idle.assign(A)
         await idle.refresh.once()

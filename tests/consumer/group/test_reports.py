@@ -65,7 +65,7 @@ async def test_task_reports_follow_partition_reports() -> None:
     assert stage.taken == [tasks(1), TOOK, tasks(2)]
 
 
-async def test_what_is_said_in_a_row_is_one_report_up_to_its_bound() -> None:
+async def test_consecutive_changes_share_a_report_up_to_its_bound() -> None:
     stage = Coordinator()
     for number in range(2 * TASK_CHANGES_SENT_MAX + 1):
         stage.reports.put_tasks(tasks(number))

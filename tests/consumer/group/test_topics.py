@@ -8,7 +8,7 @@ from strandline.consumer.group.topics import GONE_AFTER_S, Topics
 from tests.consumer.brokers import Parts
 
 
-async def test_a_topic_that_seems_gone_or_smaller_is_believed_to_be_after_a_while() -> None:
+async def test_a_topic_that_seems_gone_or_smaller_counts_as_such_after_a_while() -> None:
     async with Parts() as parts:
         topics = Topics(parts.cluster, parts.clock)
         parts.brokers.topics = {"a": 4, "b": 2}

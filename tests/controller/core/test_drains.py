@@ -101,7 +101,7 @@ def test_a_drain_of_a_dead_broker_names_what_cannot_move() -> None:
     assert list(stays.progress[BrokerId(1)].problems) == [f"t-0 cannot be led by another: {why}"]
 
 
-def test_a_move_that_waits_for_a_dead_target_says_so() -> None:
+def test_a_move_that_waits_for_a_dead_target_reports_it() -> None:
     shown = survey(partition(0, [1, 2], to=[3, 2]), live=(1, 2), dead=(3,), drains={1: has_nothing(1)})
     (problem,) = plan(shown).progress[BrokerId(1)].problems
     assert problem == "t-0 moves to 3,2, but waits for broker 3, which is not alive"
@@ -157,7 +157,7 @@ def test_racks_are_kept_apart_before_loads_are_kept_even() -> None:
     assert targets(found) == [(0, (4, 2))]
 
 
-def test_what_moves_already_is_left_to_move() -> None:
+def test_partitions_that_move_already_are_left_alone() -> None:
     found = plan(
         survey(
             partition(0, [1, 2], to=[3, 2]),

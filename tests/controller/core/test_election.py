@@ -55,7 +55,7 @@ def test_it_is_asked_for_where_another_one_leads() -> None:
         (partition(2, (2, 20), (1, 10)), live(), (), PreferredLeaderNotAvailable, "not alive; nobody leads"),
     ],
 )
-def test_what_stands_against_it_is_said(
+def test_a_refusal_has_its_reason(
     now: Placed, brokers: Brokers, drained: tuple[int, ...], error: type[StrandlineError], says: str
 ) -> None:
     """CORRECTNESS I6, I7: another life of the broker is not the one that is in sync."""

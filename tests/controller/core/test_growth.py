@@ -62,7 +62,7 @@ def test_new_partitions_continue_where_the_others_ended() -> None:
     assert {len(assigned) for assigned in second} == {2}
 
 
-def test_as_many_as_there_are_is_nothing_to_do() -> None:
+def test_growth_to_the_present_size_does_nothing() -> None:
     assert grow(3) == ()
 
 
@@ -88,7 +88,7 @@ def test_assignments_are_taken_as_they_are_given() -> None:
         (lambda: grow(4, assignments=[(1, 9)]), InvalidReplicaAssignment, "partition 3: replicas [1, 9]"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_value(
+def test_an_impossible_request_is_refused_with_the_value(
     call: object, error: type[StrandlineError], says: str
 ) -> None:
     assert callable(call)

@@ -182,7 +182,7 @@ def test_nothing_is_taken_back_where_nothing_is_under_way() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_value(
+def test_an_impossible_request_is_refused_with_the_value(
     replicas: tuple[int, ...], on: MoveContext, error: type[StrandlineError], says: str
 ) -> None:
     """CORRECTNESS I11: a bound on in-sync replicas that no write could ever meet, among others."""

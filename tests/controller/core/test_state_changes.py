@@ -46,7 +46,7 @@ def test_the_record_is_returned_as_it_is_in_the_log() -> None:
         event_value(EVENT).replace(b'"epoch":10', b'"epoch":1e999'),
     ],
 )
-def test_what_is_no_state_change_is_passed_over_and_said(value: bytes | None) -> None:
+def test_records_that_are_no_state_changes_are_skipped_and_reported(value: bytes | None) -> None:
     selection = EventSelection(StateChangesQuery())
     (told,) = selection.answers([record(7, value), record(8, EVENT)], (9,))
     assert told.events == [event_value(EVENT)]
@@ -106,6 +106,6 @@ def test_filters(query: dict[str, Any], wanted: bool) -> None:
         ({"brokers": (1,) * 10_001}, "10001"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_value(query: dict[str, Any], says: str) -> None:
+def test_a_nonsensical_query_is_refused_with_its_value(query: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidRequest, match=says):
         check(StateChangesQuery(**query))

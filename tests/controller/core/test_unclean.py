@@ -93,7 +93,7 @@ def test_a_replica_that_may_lead_without_a_loss_is_waited_for() -> None:
         (partition(epoch=NO_EPOCH), (1, 2), ElectionNotNeeded, "was never led"),
     ],
 )
-def test_what_stands_against_it_is_said(
+def test_a_refusal_has_its_reason(
     now: Placed, alive: tuple[int, ...], error: type[StrandlineError], says: str
 ) -> None:
     with pytest.raises(error, match=says) as caught:

@@ -105,7 +105,7 @@ async def test_without_names_only_partitions_with_another_leader_are_reported(
         assert await controller.admin.elect_preferred([]) == []
 
 
-async def test_what_cannot_or_need_not_be_is_said_of_each_partition_at_once(
+async def test_each_partition_that_cannot_or_need_not_change_is_reported_at_once(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     session = await open_session()

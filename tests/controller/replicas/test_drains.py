@@ -228,7 +228,7 @@ async def test_a_drain_that_gets_another_throttle_remembers_the_earlier_ones(
         (2, {}, "broker 2 is not alive"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused_by_value(
+async def test_an_invalid_drain_is_refused_with_its_value(
     zookeeper: str, open_session: SessionFactory, broker: int, asked: dict[str, Any], said: str
 ) -> None:
     session = await open_session()

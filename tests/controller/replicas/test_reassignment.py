@@ -131,7 +131,9 @@ async def test_each_partition_has_an_outcome_of_its_own(zookeeper: str, open_ses
         assert isinstance(outcome.error, InvalidReplicaAssignment)
 
 
-async def test_what_needs_nothing_writes_nothing(zookeeper: str, open_session: SessionFactory) -> None:
+async def test_a_reassignment_without_a_change_writes_nothing(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
     session = await open_session()
     await register(session, [1, 2, 3])
     async with running(zookeeper) as controller:

@@ -105,7 +105,7 @@ async def test_a_refusal_after_a_lost_answer_is_still_a_refusal(open_session: Se
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
-async def test_what_must_not_be_there_twice_is_tried_once(applied: bool) -> None:
+async def test_a_write_that_must_not_happen_twice_is_tried_once(applied: bool) -> None:
     """CORRECTNESS Q2, E9: a copy of a request would have an end of its own."""
     tree = ZnodeTree()
     session = tree.open_session()

@@ -87,7 +87,7 @@ async def left(session: Coordination, broker: int = GONE) -> list[str]:
     return [change.request_id for change in await requests(session, broker)]
 
 
-async def test_what_later_requests_supersede_ends_is_recorded_and_leaves_the_queue(
+async def test_superseded_requests_end_are_recorded_and_leave_the_queue(
     make_cluster: ClusterFactory,
 ) -> None:
     """Q4: a queue of a broker that is gone for long is bounded by what is still to be done."""

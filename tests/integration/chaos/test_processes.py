@@ -47,7 +47,9 @@ async def world(cluster: LocalCluster) -> AsyncIterator[World]:
 
 
 @pytest.mark.parametrize("member", [BROKER, CONTROLLER, ZOOKEEPER], ids=str)
-async def test_who_is_killed_or_terminated_is_dead_until_it_is_started(world: World, member: Member) -> None:
+async def test_a_killed_or_terminated_member_is_dead_until_it_is_started(
+    world: World, member: Member
+) -> None:
     for end in (world.kill, world.terminate):
         await end(member)
         assert not await world.alive(member)
@@ -59,7 +61,7 @@ async def test_who_is_killed_or_terminated_is_dead_until_it_is_started(world: Wo
 
 
 @pytest.mark.parametrize("member", [BROKER, CONTROLLER, ZOOKEEPER], ids=str)
-async def test_who_is_paused_is_alive_and_stands_still(
+async def test_a_paused_member_is_alive_and_stands_still(
     world: World, cluster: LocalCluster, member: Member
 ) -> None:
     (pid,) = (each.pid for each in cluster.members() if (each.kind, each.id) == (member.role, member.number))
@@ -81,7 +83,7 @@ async def test_a_broker_that_is_paused_can_be_killed(world: World) -> None:
     assert not await world.alive(BROKER)
 
 
-async def test_with_a_full_disk_a_replica_fails_and_a_restart_on_a_free_one_mends_it(
+async def test_a_replica_on_a_full_disk_fails_and_recovers_by_a_restart_with_room(
     world: World, cluster: LocalCluster
 ) -> None:
     """CORRECTNESS E14: EFBIG stands for ENOSPC. The broker itself lives on."""
@@ -103,7 +105,7 @@ async def test_with_a_full_disk_a_replica_fails_and_a_restart_on_a_free_one_mend
         assert sorted(topic.partitions[0].isr) == [1, 2]
 
 
-async def test_what_a_broker_has_on_disk_is_found(world: World) -> None:
+async def test_a_brokers_logs_on_disk_are_found(world: World) -> None:
     async with Admin(world.bootstrap) as admin:
         await admin.create_topic("on-disk", 1, 2)
     folder = await world.log_of(BROKER)
@@ -145,7 +147,7 @@ async def test_a_world_that_cannot_be_made_says_why(tmp_path: Path) -> None:
             pass
 
 
-async def test_what_is_not_well_is_named(world: World) -> None:
+async def test_unhealthy_members_are_named(world: World) -> None:
     async with Admin(world.bootstrap) as admin:
         await world.kill(BROKER)
         assert await settling.settled(world, admin) == "broker 1 is dead"

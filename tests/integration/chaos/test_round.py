@@ -90,7 +90,7 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
     assert lines(out / "group-events.jsonl")
 
 
-async def test_who_interrupts_a_round_finds_nothing_left_of_it(tmp_path: Path) -> None:
+async def test_an_interrupted_round_leaves_nothing_behind(tmp_path: Path) -> None:
     """Ctrl-C in the midst of it: all clients and members are gone."""
     chaos = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "strandline", "chaos", "--seconds", "60", "--seed", "4"),

@@ -138,7 +138,7 @@ async def test_short_outages_are_not_noticed_by_clients(harness: Harness) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-async def test_a_broker_that_starts_without_zookeeper_says_so_and_waits(harness: Harness) -> None:
+async def test_a_broker_that_starts_without_zookeeper_logs_it_and_waits(harness: Harness) -> None:
     """It is not killed by what will pass, and it serves once ZooKeeper does (DESIGN §9)."""
     topic = await harness.create_topic([(3, 1, 2)])
     await harness.cluster.kill_broker(3)

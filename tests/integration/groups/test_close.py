@@ -301,7 +301,7 @@ async def test_a_commit_of_lost_records_raises(cluster: LocalCluster) -> None:
         assert await offsets(cluster, group) == {TopicPartition(topic, 0): 1}
 
 
-async def test_a_commit_of_a_fenced_member_says_so(cluster: LocalCluster) -> None:
+async def test_a_commit_of_a_fenced_member_is_refused_as_fenced(cluster: LocalCluster) -> None:
     """KIP-345: another process has its place, and what was handed out here is not committed (G1)."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 1)

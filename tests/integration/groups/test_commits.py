@@ -40,7 +40,7 @@ COMMIT_S_MAX = 10.0
 # --- what is committed ----------------------------------------------------------------------------
 
 
-async def test_what_is_in_hand_is_not_committed(cluster: LocalCluster) -> None:
+async def test_records_being_processed_are_not_committed(cluster: LocalCluster) -> None:
     """At least once: records whose handling failed are read again, those before them are not."""
     topic = await new_topic(cluster, 1)
     name = TopicPartition(topic, 0)
@@ -364,7 +364,7 @@ async def test_a_close_in_the_middle_of_a_drain_does_not_wait_for_it(cluster: Lo
         ({"group_id": "g", "client_id": "c\n"}, InvalidRequest),
     ],
 )
-async def test_what_the_group_refuses_for_good_is_raised_by_get_calls(
+async def test_fatal_refusals_of_the_group_are_raised_by_get_calls(
     cluster: LocalCluster, settings: dict[str, str | int], error: type[Exception]
 ) -> None:
     """Never a consumer that stops silently."""

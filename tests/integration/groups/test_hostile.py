@@ -187,9 +187,7 @@ async def send(channel: grpc.aio.Channel, rpc: str, data: bytes, timeout_s: floa
     assert response.error.code != ErrorCode.UNKNOWN_SERVER_ERROR, (rpc, data[:100], response.error)
 
 
-async def test_nothing_that_a_stranger_sends_harms_a_coordinator(
-    cluster: LocalCluster, member: Member
-) -> None:
+async def test_no_request_of_an_outsider_harms_a_coordinator(cluster: LocalCluster, member: Member) -> None:
     """Bounded in memory, in time, and in what it does to others."""
     (pid,) = [m.pid for m in cluster.members() if m.kind == "broker"]
     assert pid is not None

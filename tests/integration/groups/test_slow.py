@@ -111,7 +111,7 @@ async def test_a_listener_may_take_longer_than_a_session(cluster: LocalCluster) 
 
 
 @pytest.mark.parametrize("threads", ["several", "one"])
-async def test_who_never_asks_for_records_leaves_and_comes_back(
+async def test_a_consumer_that_never_asks_for_records_leaves_and_comes_back(
     cluster: LocalCluster, caplog: pytest.LogCaptureFixture, threads: str
 ) -> None:
     """max_poll_interval_ms: others take over, the log names the setting, the next get call joins again. So it
@@ -197,7 +197,7 @@ async def test_more_time_can_be_asked_for(cluster: LocalCluster) -> None:
         assert heard.kinds() == ["assigned"]
 
 
-async def test_who_waits_for_records_is_not_slow(cluster: LocalCluster) -> None:
+async def test_a_consumer_that_waits_for_records_is_not_slow(cluster: LocalCluster) -> None:
     """A get call that waits, however long, is no reason to leave: there is nothing to be handed out."""
     topic = await new_topic(cluster, 1)
     settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 500}

@@ -96,7 +96,7 @@ async def test_task_reports_come_after_their_partitions_and_before_the_member_le
     }  # fmt: skip
 
 
-async def test_much_that_is_said_arrives_whole_and_in_order_and_each_with_its_generation(
+async def test_many_reports_arrive_completely_in_order_and_with_their_generations(
     members: Members,
 ) -> None:
     """In as many reports as it takes; that of before a rebalance is of the generation of before."""

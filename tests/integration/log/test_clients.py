@@ -142,7 +142,7 @@ async def test_an_encoded_batch_goes_as_it_is_but_for_its_producer(cluster: Loca
             )
 
 
-async def test_what_is_too_large_is_refused_with_size_and_limit(cluster: LocalCluster) -> None:
+async def test_oversized_records_are_refused_with_size_and_limit(cluster: LocalCluster) -> None:
     topic = await new_topic(cluster)
     small = await new_topic(cluster, max_message_bytes="2048")
     async with Producer(cluster.bootstrap) as producer:
@@ -223,7 +223,7 @@ async def test_linger_waits_for_company_and_flush_does_not(cluster: LocalCluster
         assert [delivery.result().offset for delivery in sent] == list(range(10))
 
 
-async def test_a_stopped_or_unstarted_client_says_so(cluster: LocalCluster) -> None:
+async def test_a_stopped_or_unstarted_client_names_its_state(cluster: LocalCluster) -> None:
     topic = await new_topic(cluster)
     producer = Producer(cluster.bootstrap)
     with pytest.raises(InvalidRequest, match="not started"):
@@ -415,7 +415,7 @@ async def test_one_bad_topic_does_not_spoil_the_others(cluster: LocalCluster) ->
 
 
 @pytest.mark.slow
-async def test_without_a_controller_admin_says_so_and_records_flow(make_cluster: ClusterFactory) -> None:
+async def test_without_a_controller_admin_calls_fail_and_records_flow(make_cluster: ClusterFactory) -> None:
     """DESIGN §2: the cluster serves while no controller runs."""
     cluster = await make_cluster(brokers=3)
     topic = await new_topic(cluster)

@@ -222,7 +222,7 @@ async def test_a_refused_batch_does_not_block_the_others(harness: Harness) -> No
     assert await values_of(topic) == ["0", "1", "3", "4", "5"]
 
 
-async def test_what_cannot_be_sent_is_refused_at_the_call(harness: Harness) -> None:
+async def test_an_invalid_expected_offset_is_refused_at_the_call(harness: Harness) -> None:
     topic = await harness.create_topic([(1, 2, 3)])
     bootstrap = harness.cluster.bootstrap
     async with Producer(bootstrap) as producer, Producer(bootstrap, acks=0) as deaf:

@@ -148,7 +148,7 @@ async def test_a_client_of_the_wrong_broker_gets_an_address_that_it_can_use(
         assert pointed(error.leader) == wanted
 
 
-async def test_who_asks_the_other_controller_is_pointed_to_an_address_that_he_can_use(
+async def test_the_inactive_controller_names_an_address_that_the_caller_can_reach(
     listeners: Listeners,
 ) -> None:
     standby = 3 - listeners.controller.id

@@ -164,7 +164,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.glob("topic=*/date=*/*.parquet"))
 
 
-async def test_what_is_broken_in_an_archive_is_named_and_one_that_is_not_whole_is_left_alone(
+async def test_a_damaged_archive_is_named_and_an_incomplete_one_is_left_alone(
     harness: Harness, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Without its list of files all of them look like what a batch left that was cut off, which the next run

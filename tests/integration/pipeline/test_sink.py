@@ -120,7 +120,7 @@ async def test_rows_arrive_with_all_that_they_have_where_they_say(world: World) 
     assert copied == [(r.partition, r.timestamp_ms, r.key, r.value, r.headers) for r in await world.rows(one)]
 
 
-async def test_what_cannot_be_written_is_refused_with_what_to_change_before_anything_is(world: World) -> None:
+async def test_unwritable_rows_are_refused_with_a_remedy_before_anything_is_written(world: World) -> None:
     """(CORRECTNESS P4) By the driver, then by its tasks. Tests without Spark have every case."""
     topic, compacted = await world.topic(2), await world.topic(1, config={"cleanup.policy": "compact"})
     spark = world.spark

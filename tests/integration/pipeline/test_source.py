@@ -179,7 +179,7 @@ async def test_reading_begins_and_ends_at_offsets_or_times(world: World) -> None
         ({"subscribe": "x", "bootstrap": "127.0.0.1:1"}, "BrokerNotAvailable: no broker answered"),
     ],
 )
-async def test_what_is_wrong_is_said_through_all_that_spark_wraps_around_it(
+async def test_errors_stay_readable_through_what_spark_wraps_around_them(
     world: World, options: dict[str, str], said: str
 ) -> None:
     with pytest.raises(PySparkException) as failed:
@@ -188,7 +188,7 @@ async def test_what_is_wrong_is_said_through_all_that_spark_wraps_around_it(
 
 
 @pytest.mark.slow
-async def test_what_retention_took_is_an_error_that_says_what_or_is_left_out(world: World, name: str) -> None:
+async def test_records_deleted_by_retention_are_an_error_or_left_out(world: World, name: str) -> None:
     """(CORRECTNESS P3)"""
     topic = await world.topic(config=SMALL)
     await world.fill(topic, numbered(200, size=200), batch_bytes=KIB)

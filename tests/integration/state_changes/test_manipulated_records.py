@@ -186,7 +186,7 @@ def test_a_doctored_story_is_refused_by_the_check_that_is_about_it(
     assert faults(story)
 
 
-def test_what_waits_in_a_queue_is_named() -> None:
+def test_waiting_requests_are_named() -> None:
     story = sound()
     story.waiting["asked"] = "in the queue of broker 2"
     assert faults(story) == ["asked waits still, in the queue of broker 2"]

@@ -49,7 +49,7 @@ DYING = {
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("point", DYING)
-async def test_what_a_leader_did_last_is_recorded_by_the_next_one(harness: Harness, point: str) -> None:
+async def test_the_next_leader_records_the_last_events_of_a_dead_one(harness: Harness, point: str) -> None:
     """CORRECTNESS E7: the process that dies there has written it and recorded nothing; each epoch that there
     ever was has its election, and each event of a trail its record."""
     topic = await harness.create_topic([(1, 2, 3)])
@@ -64,7 +64,7 @@ async def test_what_a_leader_did_last_is_recorded_by_the_next_one(harness: Harne
 
 
 @pytest.mark.timeout(120)
-async def test_what_happened_before_all_died_at_once_is_recorded_when_they_are_back(own: Harness) -> None:
+async def test_events_from_before_all_brokers_died_are_recorded_when_they_return(own: Harness) -> None:
     """CORRECTNESS E7, Q5: no process remembers anything; the znodes do."""
     topic = await own.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
     async with witness(own, topic.partitions) as seen:
@@ -79,7 +79,7 @@ async def test_what_happened_before_all_died_at_once_is_recorded_when_they_are_b
 
 
 @pytest.mark.timeout(120)
-async def test_what_happens_while_the_topic_takes_nothing_is_recorded_later(own: Harness) -> None:
+async def test_events_are_recorded_later_if_the_topic_takes_nothing_now(own: Harness) -> None:
     """CORRECTNESS E7: one broker is left and no controller, so `__state_changes` is short of min in-sync
     replicas; what that broker did is recorded by others, for it dies without having recorded it."""
     topic = await own.create_topic([(1, 2, 3), (2, 3, 1)])

@@ -82,7 +82,7 @@ async def test_a_request_ends_once_even_if_its_broker_dies_at_any_step(harness: 
 
 
 @pytest.mark.timeout(120)
-async def test_a_topic_deleted_and_made_anew_while_a_broker_was_away(harness: Harness) -> None:
+async def test_a_topic_deleted_and_recreated_while_a_broker_was_away(harness: Harness) -> None:
     """CORRECTNESS Q1: when it returns its old data goes, and the new topic of the name is unharmed."""
     old = await harness.create_topic([(1, 2, 3)])
     async with workload(old, producers=1) as load:

@@ -245,7 +245,7 @@ async def test_a_step_that_was_written_twice_is_returned_once(
     assert parsed(answer) == [first, other]
 
 
-async def test_what_is_no_state_change_is_passed_over(
+async def test_records_that_are_no_state_changes_are_skipped(
     cluster: LocalCluster,
     made_up: MadeUpEvents,
 ) -> None:
@@ -333,7 +333,7 @@ async def test_a_process_that_knows_the_offsets_continues_there(
         ({"brokers": tuple(range(10_001))}, "10001 brokers"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_with_its_value(
+async def test_a_nonsensical_query_is_refused_with_its_value(
     cluster: LocalCluster, made_up: MadeUpEvents, query: dict[str, Any], says: str
 ) -> None:
     async with asked(cluster, await active_controller(cluster)) as ask:

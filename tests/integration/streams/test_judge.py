@@ -93,7 +93,7 @@ def _came_out_and_was_not(history: History) -> None:
         (_came_out_and_was_not, "output: of b'x'"),
     ],
 )
-def test_what_is_wrong_is_named(doctor: Callable[[History], None], said: str) -> None:
+def test_every_fault_is_named(doctor: Callable[[History], None], said: str) -> None:
     history = sound()
     doctor(history)
     assert any(said in fault for fault in faults(history, LINES, REPARTITION))

@@ -34,7 +34,7 @@ def corrupted(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [wiped, corrupted], ids=["wiped", "corrupted"])
-async def test_a_store_that_is_lost_is_made_anew_from_the_changelog(
+async def test_a_lost_store_is_restored_from_the_changelog(
     cluster: LocalCluster, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     """(CORRECTNESS S6) the disk is a cache: with any content, every line is counted once."""

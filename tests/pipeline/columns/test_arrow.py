@@ -160,7 +160,7 @@ def test_damaged_records_are_corrupt_exactly_where_columns_finds_them_so(
 
 
 @pytest.mark.parametrize("codec", list(Codec)[1:])
-def test_what_does_not_decompress_is_corrupt(codec: Codec) -> None:
+def test_an_undecompressible_batch_is_corrupt(codec: Codec) -> None:
     batch = encode_values([b"%09d" % at for at in range(100)], 7, codec=codec)
     assert_same(fetched(batch[:-9] + bytes(9)))
     with pytest.raises(CorruptMessage):

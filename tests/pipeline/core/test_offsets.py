@@ -46,7 +46,7 @@ def test_offsets_are_read_as_kafka_writes_them() -> None:
         ('{"orders": {"0": 9223372036854775808}}', "has 9223372036854775808"),
     ],
 )
-def test_what_is_no_offset_is_refused_with_the_option_and_the_place(text: str, said: str) -> None:
+def test_an_invalid_offset_is_refused_with_the_option_and_the_place(text: str, said: str) -> None:
     with pytest.raises(InvalidOption) as refused:
         parse("startingOffsets", text, least=EARLIEST)
     assert refused.value.message.startswith("startingOffsets")
@@ -61,7 +61,7 @@ def test_assigned_partitions_are_numbers_by_topic() -> None:
 @pytest.mark.parametrize(
     "text", ['{"a": {"0": 1}}', '{"a": [-1]}', '{"a": [true]}', '{"a": ["0"]}', '{"a": []}']
 )
-def test_what_is_no_partition_is_refused(text: str) -> None:
+def test_an_invalid_partition_is_refused(text: str) -> None:
     with pytest.raises(InvalidOption, match=r"^assign"):
         parse_partitions("assign", text)
 

@@ -54,7 +54,7 @@ def test_partitions_can_be_assigned() -> None:
     assert options.selection.partitions == (TopicPartition("orders", 0), TopicPartition("orders", 1))
 
 
-def test_a_pattern_is_of_whole_names_and_means_the_systems_topics_only_if_it_says_so() -> None:
+def test_a_pattern_matches_whole_names_and_internal_topics_only_explicitly() -> None:
     names = ["orders", "orders-eu", "old.orders", "__state_changes"]
     assert Selection(pattern="orders.*").matching(names) == ["orders", "orders-eu"]
     assert Selection(pattern=".*").matching(names) == ["old.orders", "orders", "orders-eu"]
@@ -112,7 +112,7 @@ def test_how_long_a_trigger_may_be_put_off_has_a_unit() -> None:
         ({"colour": "red"}, "known are assign, bootstrap"),
     ],
 )
-def test_what_is_wrong_is_named_with_what_to_change(given: dict[str, str], said: str) -> None:
+def test_an_invalid_option_is_named_with_a_remedy(given: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidOption) as refused:
         options_of(given, stream=False)
     assert said in refused.value.message
@@ -128,11 +128,11 @@ def test_what_is_wrong_is_named_with_what_to_change(given: dict[str, str], said:
         ({"maxTriggerDelay": "1 week"}, "give a number with one of ms, s, m"),
     ],
 )
-def test_what_is_wrong_for_a_stream_is_named_too(given: dict[str, str], said: str) -> None:
+def test_an_option_that_is_invalid_for_a_stream_is_named_too(given: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidOption) as refused:
         options_of(given, stream=True)
     assert said in refused.value.message
 
 
-def test_what_spark_adds_is_no_mistake() -> None:
+def test_options_that_spark_adds_are_accepted() -> None:
     batch(path="anywhere")

@@ -58,7 +58,7 @@ def test_the_first_batch_names_its_begin_and_is_read_from_there_even_if_more_com
     assert read(end, second) == [(0, 9, 11)]
 
 
-def test_nothing_new_is_the_same_place_though_the_first_batch_said_where_it_began() -> None:
+def test_an_unchanged_end_is_the_same_offset_though_the_first_batch_had_a_begin() -> None:
     end = advance(at({A0: 3}), at({A0: 9}), {}, most=None, first=True)
     assert same_place(end, advance(end, at({A0: 9}), {}, most=5, first=False))
     assert not same_place(end, at({A0: 9, A1: 0}))
@@ -70,7 +70,7 @@ def test_a_limit_counts_a_topic_that_was_created_again_from_its_begin() -> None:
     assert advance(at({A0: 8}), again, {}, most=4, first=False).offsets == {A0: 4}
 
 
-def test_a_limit_does_not_count_what_the_logs_have_no_more() -> None:
+def test_a_limit_does_not_count_deleted_records() -> None:
     """Else there would be batches without a record until the start of the log is reached."""
     end = advance(at({A0: 8}), at({A0: 1_000, A1: 50}), {A0: 900, A1: 40}, most=22, first=False)
     assert end.offsets == {A0: 919, A1: 43}
@@ -86,13 +86,13 @@ def test_a_log_that_ends_before_what_was_read_is_noticed_unless_it_is_another_to
 # --- availableNow -------------------------------------------------------------------------------
 
 
-def test_what_comes_after_the_target_is_not_there_yet() -> None:
+def test_records_after_the_target_are_not_read_yet() -> None:
     target = at({A0: 5, B0: 2})
     found = until(target, at({A0: 1}), at({A0: 9, A1: 4, B0: 2, TopicPartition("c", 0): 3}))
     assert found.offsets == {A0: 5, B0: 2}
 
 
-def test_a_topic_that_was_created_again_after_the_target_has_none_of_it() -> None:
+def test_a_topic_recreated_after_the_target_has_no_records_of_it() -> None:
     assert until(at({A0: 5}), at({A0: 1}), at({A0: 9}, {"a": "second"})).offsets == {}
 
 

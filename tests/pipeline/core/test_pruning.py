@@ -50,7 +50,7 @@ def holds(condition: Condition, row: tuple[str, int, int]) -> bool:
 
 
 @given(conditions)
-def test_no_row_that_is_wanted_is_pruned(asked: list[Condition]) -> None:
+def test_no_matching_row_is_pruned(asked: list[Condition]) -> None:
     left = {
         (one.topic, one.partition, offset)
         for one in pruned(ranges, pruning(asked))
@@ -70,7 +70,7 @@ def test_of_conditions_with_one_value_nothing_else_is_left(asked: list[Condition
     assert left == [row for row in rows if all(holds(condition, row) for condition in asked)]
 
 
-def test_what_is_not_understood_prunes_nothing() -> None:
+def test_an_unknown_condition_prunes_nothing() -> None:
     asked = [
         Condition("partition", "=", (1, None)),
         Condition("topic", "<", ("b",)),

@@ -123,7 +123,7 @@ def test_rows_claim_what_is_found_one_by_one_and_the_rest_stays_in_order() -> No
     assert (progress.first_offset, progress.last_offset, progress.unmatched) == (4, 6, 0)
 
 
-def test_what_this_attempt_wrote_itself_is_claimed_by_none_of_its_other_rows() -> None:
+def test_a_row_written_by_this_attempt_matches_none_of_its_other_rows() -> None:
     progress = Progress(timed=False, compacts=False)
     a = row(b"k", b"a")
     progress.appended(2, 1)
@@ -145,7 +145,7 @@ def test_in_a_compacted_topic_a_row_that_a_later_one_replaced_counts_as_written(
     assert whole.missing([k1, k2]) == [k1]
 
 
-def test_nothing_found_of_what_a_broker_knows_is_told() -> None:
+def test_an_identity_that_the_broker_knows_without_batches_in_the_log_is_reported() -> None:
     progress = Progress(timed=False, compacts=False)
     assert not progress.found([], 5, forgotten=False)
     assert progress.found([], 5, forgotten=True)

@@ -13,7 +13,7 @@ NO_TOPIC = sink_options(LEAST)
 TO_ORDERS = sink_options({**LEAST, "topic": "orders"})
 
 
-def test_what_is_not_said_has_its_default() -> None:
+def test_omitted_options_have_their_defaults() -> None:
     assert SinkOptions("127.0.0.1:9092", "orders", Codec.NONE, 512 * 1024, 120_000, 10_000) == TO_ORDERS
 
 

@@ -77,7 +77,7 @@ def test_a_digest_is_of_what_is_there_however_often_and_in_any_order(spark: Spar
     assert told(*offsets(1, 2, 2)) != told(*offsets(1, 1, 2))
 
 
-def test_what_is_missing_too_much_or_changed_is_named(spark: SparkSession) -> None:
+def test_missing_extra_and_changed_records_are_named(spark: SparkSession) -> None:
     kept = archive_check.hashed(rows(spark, *offsets(1, 2, 2, 4), *offsets(3, value=b"other"), *offsets(9)))
     topic = archive_check.hashed(rows(spark, *offsets(1, 2, 3, 4, 5), *offsets(0, partition=1)))
     found = rows_of(archive_check.differences(kept, topic), "partition", "offset", "kind")
@@ -114,7 +114,7 @@ def compared(
     return archive_check.compared(sides[0], sides[1], archive_check.Logs(**facts), {0: 6, 1: 0})
 
 
-def test_what_retention_took_is_said_and_no_fault(spark: SparkSession) -> None:
+def test_records_deleted_by_retention_are_reported_and_no_fault(spark: SparkSession) -> None:
     check = compared(spark, offsets(0, 1, 2, 3, 4, 5, 8), offsets(3, 4, 5))
     assert check.sound
     assert [(each.partition, each.start, each.end, each.before) for each in check.partitions] == [
@@ -131,7 +131,7 @@ def test_a_double_is_found_also_of_what_retention_took(spark: SparkSession) -> N
 
 
 @pytest.mark.parametrize("compacted", [True, False])
-def test_what_a_compacted_topic_has_no_more_is_no_fault(spark: SparkSession, compacted: bool) -> None:
+def test_records_that_compaction_removed_are_no_fault(spark: SparkSession, compacted: bool) -> None:
     check = compared(spark, offsets(3, 4, 5), offsets(3, 5), compacted=compacted)
     extra = archive_check.Difference("extra", 0, 4)
     assert check.differences == (() if compacted else (extra,))

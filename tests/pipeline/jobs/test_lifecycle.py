@@ -106,7 +106,7 @@ def test_the_backlog_is_a_step_for_each_time_at_which_it_changed(spark: SparkSes
     ]
 
 
-def test_what_is_thinned_keeps_its_peak_and_its_end(spark: SparkSession) -> None:
+def test_a_thinned_series_keeps_its_peak_and_its_end(spark: SparkSession) -> None:
     steps = [one for n in range(200) for one in life(f"r{n}", n * 10, n * 10, 5_000 + n * 3)]
     backlog = lifecycle.backlog(requests_of(spark, *steps)).persist()
     thin = lifecycle.thinned(backlog, 10)

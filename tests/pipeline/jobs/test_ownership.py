@@ -184,7 +184,7 @@ def test_a_member_that_left_owns_nothing_even_without_a_report(story: Story) -> 
     ]
 
 
-def test_what_began_before_the_log_does_is_shown_and_counts_for_nothing(story: Story) -> None:
+def test_a_period_that_began_before_the_log_is_shown_and_not_counted(story: Story) -> None:
     story.owns("assigned", "m2", 4, 10, 1)
     story.owns("revoked", "m1", 4, 30, 0, 1)
     story.owns("revoked", "m2", 4, 40, 1)

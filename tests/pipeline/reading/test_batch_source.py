@@ -57,7 +57,7 @@ def test_a_moment_is_the_same_in_any_time_zone() -> None:
     assert pushed(EqualTo(("timestamp",), before)).times_us == Interval(-1, -1, frozenset({-1}))
 
 
-def test_what_says_nothing_of_where_a_record_lies_is_spark_s_alone() -> None:
+def test_a_condition_that_does_not_locate_records_is_left_to_spark() -> None:
     assert (
         pushed(
             EqualTo(("value",), b"x"),

@@ -73,7 +73,7 @@ async def test_a_pattern_is_what_matches_now_and_may_be_nothing(world: LogWorld,
     assert (await facts.snapshot(Selection(pattern=".*"))).ids == {"t": "first", "other": "first"}
 
 
-async def test_a_topic_that_is_missing_is_looked_for_again_before_that_is_said(
+async def test_a_missing_topic_is_looked_up_again_before_it_is_reported(
     world: LogWorld, facts: ClusterFacts
 ) -> None:
     found = await facts.snapshot(TOPIC)

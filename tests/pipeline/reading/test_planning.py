@@ -94,7 +94,7 @@ def test_topics_that_are_missing_are_named() -> None:
         check_existing(["b", "a"])
 
 
-def test_what_became_of_another_topic_is_not_held_against_a_range() -> None:
+def test_bounds_of_a_recreated_topic_do_not_fail_a_range() -> None:
     """Its bounds say nothing; the task that reads the range finds out what happened to the topic."""
     again = Snapshot({"t": "second"}, {T0: Bounds(50, 60)}, [])
     wanted = [OffsetRange("t", 0, 5, 9, "first")]

@@ -60,7 +60,7 @@ async def test_a_range_is_its_offsets_wherever_batches_begin_and_end(
         assert await read(reader, part(start, end)) == list(range(start, end))
 
 
-async def test_what_compaction_left_out_is_no_loss_at_the_begin_nor_in_the_middle_nor_at_the_end(
+async def test_compacted_records_are_no_loss_at_the_begin_in_the_middle_or_at_the_end(
     world: LogWorld, reader: RangeReader
 ) -> None:
     (log,) = world.create("t")
@@ -100,7 +100,7 @@ async def test_changes_of_leaders_and_dead_brokers_cost_no_record(
     assert [*found, *await rest(reader, wanted)] == list(range(1_100))
 
 
-async def test_what_a_new_leader_hides_for_a_moment_is_waited_for(
+async def test_records_that_a_new_leader_hides_for_a_moment_are_awaited(
     world: LogWorld, reader: RangeReader
 ) -> None:
     (log,) = world.create("t")
@@ -237,9 +237,7 @@ async def test_no_answer_is_a_stall(world: LogWorld, reader: RangeReader) -> Non
         await read(reader, part(0, 9), timeout_s=SOON_S, fail=False)
 
 
-async def test_a_batch_that_cannot_be_understood_is_said_to_be_so(
-    world: LogWorld, reader: RangeReader
-) -> None:
+async def test_an_unreadable_batch_is_reported_as_such(world: LogWorld, reader: RangeReader) -> None:
     (log,) = world.create("t")
     log.write(10)
     log.batches[0] = with_codec(log.batches[0], 7)

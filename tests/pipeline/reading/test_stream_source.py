@@ -217,7 +217,7 @@ def test_a_topic_that_is_gone_is_an_error_or_left_out(
     assert stream.batch() == [(0, 1, 3)]
 
 
-def test_a_topic_that_was_created_again_is_an_error_or_begun_anew(
+def test_a_recreated_topic_is_an_error_or_is_read_from_its_begin(
     world: LogWorld, started: list[Query]
 ) -> None:
     world.create("t")[0].write(5)
@@ -249,7 +249,9 @@ def test_a_log_that_was_truncated_is_an_error_or_read_from_its_end(
     assert stream.batch() == [(0, 5, 7)]
 
 
-def test_what_retention_took_is_an_error_or_left_out(world: LogWorld, started: list[Query]) -> None:
+def test_records_deleted_by_retention_fail_the_query_or_are_left_out(
+    world: LogWorld, started: list[Query]
+) -> None:
     (log,) = world.create("t")
     stream = query(world, started, startingOffsets="earliest")
     stream.reader.initialOffset()
@@ -263,7 +265,7 @@ def test_what_retention_took_is_an_error_or_left_out(world: LogWorld, started: l
     assert stream.batch() == [(0, 20, 30)]
 
 
-def test_a_topic_that_never_was_is_said_to_be_missing(world: LogWorld, started: list[Query]) -> None:
+def test_a_topic_that_never_existed_is_reported_as_missing(world: LogWorld, started: list[Query]) -> None:
     with pytest.raises(UnknownTopicOrPartition, match="there is no topic 't': create it first"):
         query(world, started).batch()
 

@@ -29,7 +29,7 @@ def test_a_container_that_has_less_than_the_machine_counts(tmp_path: Path) -> No
     assert machine_bytes([none, some]) == 3 * MIB
 
 
-def test_what_a_user_said_elsewhere_stands(tmp_path: Path) -> None:
+def test_a_setting_made_elsewhere_is_kept(tmp_path: Path) -> None:
     defaults = tmp_path / "conf" / "spark-defaults.conf"
     defaults.parent.mkdir()
     home = {"SPARK_HOME": str(tmp_path)}

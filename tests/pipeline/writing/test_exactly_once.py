@@ -196,7 +196,7 @@ def test_a_deleted_batch_of_which_a_broker_says_that_it_is_there_counts_as_writt
     assert counted(world.records()) == counted(rows_of([1], 0))
 
 
-def test_what_lies_behind_deleted_records_is_found_and_the_rest_follows_it() -> None:
+def test_rows_behind_deleted_records_are_found_and_the_rest_follows() -> None:
     world = World()
     first = Attempt(world, [rows_of([0, 1, 2, 3], 1_000)], bytes_max=110)
     while len(world.batches) < 3:

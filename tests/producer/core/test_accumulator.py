@@ -211,7 +211,7 @@ def test_a_forgotten_producer_whose_batch_may_be_in_the_log_does_not_write_it_ag
     assert of_kind(effects, Renew)
 
 
-def test_what_was_never_sent_expires_as_retriable() -> None:
+def test_an_unsent_batch_expires_as_retriable() -> None:
     bench = Bench(delivery_timeout_ms=1000)
     bench.add("a")
     assert bench.core.expire(0.999) == []
@@ -219,7 +219,7 @@ def test_what_was_never_sent_expires_as_retriable() -> None:
     assert bench.queue.empty
 
 
-def test_what_was_refused_expires_with_what_it_was_refused_for() -> None:
+def test_a_refused_batch_expires_with_its_refusal() -> None:
     bench = Bench(delivery_timeout_ms=1000)
     bench.add("a")
     (a,) = bench.core.take(LEADER, CONNECTION)
@@ -229,7 +229,7 @@ def test_what_was_refused_expires_with_what_it_was_refused_for() -> None:
     assert of_kind(effects, Renew), "its sequence is used up"
 
 
-def test_what_is_in_flight_expires_as_unknown_and_its_late_answer_changes_nothing() -> None:
+def test_a_batch_in_flight_expires_as_unknown_and_its_late_answer_changes_nothing() -> None:
     bench = Bench(delivery_timeout_ms=1000)
     bench.add("a")
     bench.add("b", now=0.5)
@@ -414,7 +414,7 @@ def test_another_producer_id_skips_no_gap() -> None:
     assert split(a.seal())[0].producer_id == 8 and a.sequence == 0
 
 
-def test_whose_time_is_up_leaves_a_gap_too() -> None:
+def test_an_expired_batch_leaves_a_gap_too() -> None:
     bench = Bench(gapless=True, delivery_timeout_ms=1000)
     bench.add("a")
     (a,) = bench.core.take(LEADER, CONNECTION)

@@ -31,7 +31,7 @@ def said(**facts: object) -> bytes:
 
 
 @given(random=st.randoms(use_true_random=False))
-def test_what_is_written_is_read(random: Random) -> None:
+def test_written_events_are_read_back(random: Random) -> None:
     story = sound(random, "t", 20)
     harm(random, story)
     for history in story.histories:
@@ -45,7 +45,7 @@ def test_bytes_that_are_no_text_come_back() -> None:
     assert parse(none) == Received(3, "t", 0, 4, None)
 
 
-def test_what_was_given_up_and_what_was_taken_are_both_known() -> None:
+def test_revoked_and_lost_partitions_are_both_known() -> None:
     for name in ("revoked", "lost"):
         raw = said(event=name, partitions=[1, 2], member="m", generation=4, at_ms=9)
         assert parse(raw) == Unassigned(3, "t", (1, 2), in_order=name == "revoked")
@@ -80,7 +80,7 @@ def test_last_words_are_known(name: str) -> None:
         (said(event="summary", topic=5), "topic is 5"),
     ],
 )
-def test_what_cannot_be_read_says_why(raw: bytes, why: str) -> None:
+def test_an_unreadable_line_is_refused_with_the_reason(raw: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse(raw)
 
@@ -107,7 +107,7 @@ def test_two_runs_in_one_file_are_refused(tmp_path: Path) -> None:
         read(path)
 
 
-def test_an_empty_file_is_a_client_that_said_nothing(tmp_path: Path) -> None:
+def test_an_empty_file_is_a_client_without_events(tmp_path: Path) -> None:
     path = tmp_path / "empty.jsonl"
     path.touch()
     assert read(path).events == []

@@ -48,17 +48,19 @@ def test_two_holders_until_the_end_are_two_owners_even_without_a_release() -> No
     assert "until 1000 (its last word)" in found.detail
 
 
-def test_who_died_holds_nothing_from_its_last_word_on() -> None:
+def test_a_dead_member_holds_nothing_after_its_last_event() -> None:
     assert findings([history("a", ("assigned", 10, 1), last_ms=80), NEXT], []) == []
 
 
-def test_who_was_expelled_believes_for_a_while() -> None:
+def test_an_expelled_member_claims_ownership_for_a_while() -> None:
     hung = history("a", ("assigned", 10, 1), ("lost", 200, 1))
     assert findings([hung, NEXT], []) == []
 
 
 @pytest.mark.parametrize("event", ["member_left", "lost"])
-def test_who_was_expelled_and_closed_before_it_knew_is_excused_by_its_coordinator(event: str) -> None:
+def test_an_expelled_member_that_closed_before_it_knew_is_excused_by_the_coordinators_event(
+    event: str,
+) -> None:
     closed = history("a", ("assigned", 10, 1), ("revoked", 200, 1))
     assert findings([closed, NEXT], [coordinator(event, 85, "a-id")]) == []
     for late_or_other in (coordinator(event, 91, "a-id"), coordinator(event, 85, "b-id")):

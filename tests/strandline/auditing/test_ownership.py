@@ -72,7 +72,7 @@ def test_a_clock_that_is_wrong_makes_no_second_holder() -> None:
         assert 5 <= (first[1] or 0) <= 7 and (first[2] or 0) <= 99
 
 
-def test_who_left_holds_nothing_and_what_began_before_the_topic_does_counts_for_nothing() -> None:
+def test_a_departed_member_holds_nothing_and_periods_from_before_the_topic_are_not_counted() -> None:
     story = Story()
     story.add("revoked", 4, 30, "before")
     story.add("assigned", 4, 31, "a")

@@ -216,7 +216,7 @@ def test_no_run_of_a_sound_log_has_a_finding(random: Random, steps: int) -> None
     assert judged(sound(random, TOPIC, steps, partitions=3, producers=3, members=3)) == []
 
 
-def test_what_was_sent_without_an_answer_may_be_there_or_not() -> None:
+def test_an_unanswered_record_may_be_in_the_log_or_not() -> None:
     story = base()
     story.histories[0].events += [Sent(20, TOPIC, 8, b"v8"), Sent(21, TOPIC, 9, b"v9")]
     story.histories[0].events.append(Failed(22, TOPIC, 9, Outcome.UNKNOWN))

@@ -19,7 +19,7 @@ def test_the_longest_time_from_acknowledgement_to_reading_is_reported_with_reade
     assert longest(acked, readings) == [Staleness("orders", 0, 1, "slow", 70.5)]
 
 
-def test_what_was_read_before_its_acknowledgement_or_before_the_reader_came_took_no_time() -> None:
+def test_a_record_read_before_its_acknowledgement_has_no_delay() -> None:
     acked = {LANE: {0: 100.0, 1: 110.0}}
     readings = [Reading("early", *LANE, 0, 99.0, 50.0), Reading("late", *LANE, 1, 510.0, 509.0)]
     assert longest(acked, readings) == [Staleness("orders", 0, 1, "late", 1.0)]

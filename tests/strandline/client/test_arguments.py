@@ -15,13 +15,13 @@ A = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize("given", [3, None, b"g", "\ud800", ["g"]])
-def test_what_is_no_text(given: object) -> None:
+def test_an_invalid_text_is_refused(given: object) -> None:
     with pytest.raises(InvalidRequest, match=r"group = .*: give "):
         arguments.text("group", given)
 
 
 @pytest.mark.parametrize("given", [-1, 2**63, True, 3.5, 3.0, "3", None, float("nan"), 10**400])
-def test_what_is_no_offset(given: object) -> None:
+def test_an_invalid_offset_is_refused(given: object) -> None:
     with pytest.raises(
         InvalidRequest, match=r"offset of t-0 = .*: give a whole number from 0 to 92233720368"
     ):
@@ -35,7 +35,7 @@ def test_what_is_no_offset(given: object) -> None:
         ((3, 1), r"topic of partition 1 = 3: give "),
     ],
 )
-def test_what_is_no_partition_is_said_in_words(given: object, said: str) -> None:
+def test_an_invalid_partition_is_described_in_words(given: object, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         arguments.partition(given)
 
@@ -58,7 +58,7 @@ NO_PARTITIONS: list[Any] = [
 
 
 @pytest.mark.parametrize("given", NO_PARTITIONS)
-def test_what_is_no_partition(given: object) -> None:
+def test_an_invalid_partition_is_refused(given: object) -> None:
     with pytest.raises(InvalidRequest, match="partition "):
         arguments.partition(given)
 
@@ -82,6 +82,6 @@ def test_a_pair_names_a_partition() -> None:
         (arguments.offsets, {A: None}),
     ],
 )
-def test_what_are_no_partitions_or_offsets(check: Callable[[Any], object], given: object) -> None:
+def test_invalid_partitions_or_offsets_are_refused(check: Callable[[Any], object], given: object) -> None:
     with pytest.raises(InvalidRequest, match=": give "):
         check(given)

@@ -148,7 +148,7 @@ async def test_a_stream_is_opened_when_there_is_work_and_stays_open() -> None:
     assert wire.closed
 
 
-async def test_what_was_in_flight_on_a_broken_stream_goes_out_on_the_next() -> None:
+async def test_requests_in_flight_on_a_broken_stream_go_out_on_the_next() -> None:
     async with World() as world:
         world.numbers.put(1)
         await eventually(lambda: world.numbers.answered == [1])
@@ -217,7 +217,7 @@ async def test_a_call_without_an_answer_has_an_unknown_outcome_and_ends_its_stre
     assert len(brokers.wires) == 2
 
 
-async def test_what_breaks_a_stream_is_raised_by_its_call() -> None:
+async def test_the_error_that_breaks_a_stream_is_raised_by_its_call() -> None:
     brokers, stream = await calls()
     assert await stream.call(1, 1, lambda answer: found(1, answer)) == "got 1"
     brokers.wires[0].answers.put_nowait(BrokerNotAvailable("gone"))

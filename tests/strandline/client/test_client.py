@@ -63,7 +63,7 @@ async def test_a_client_starts_once() -> None:
             await client.start()
 
 
-async def test_a_client_that_fails_says_so_and_its_transport_is_closed_all_the_same(
+async def test_a_failing_client_logs_its_error_and_closes_its_transport(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     network = Watched()

@@ -77,7 +77,7 @@ async def test_an_advertised_address_that_cannot_be_reached_is_named_with_its_br
             await cluster.open(1, None)  # type: ignore[arg-type]  # it is not got to
 
 
-async def test_a_broker_of_another_cluster_is_not_believed() -> None:
+async def test_a_broker_of_another_cluster_is_refused() -> None:
     network = Network()
     network.brokers[BROKER_1] = answering(metadata((1, 5)))
     async with view(network) as cluster:
@@ -133,7 +133,7 @@ async def test_a_topic_that_is_known_as_smaller_is_requested_again() -> None:
 # --- leaders ------------------------------------------------------------------------------------
 
 
-async def test_a_leader_of_an_older_epoch_is_never_believed_again() -> None:
+async def test_a_leader_of_an_older_epoch_is_never_used_again() -> None:
     network = Network()
     network.brokers[BROKER_1] = answering(metadata((1, 5)))
     async with view(network) as cluster:

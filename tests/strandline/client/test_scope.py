@@ -43,7 +43,7 @@ async def test_a_caller_outside_of_the_tasks_of_a_stopped_client_gets_an_error()
         scope.spawn(work(), "late")
 
 
-async def test_what_made_a_client_fail_is_there_to_be_looked_at() -> None:
+async def test_the_error_that_failed_a_client_can_be_read() -> None:
     """Not that it was not started yet, or was stopped."""
     failed = asyncio.Event()
     scope = Scope("client", lambda _: failed.set())

@@ -251,7 +251,7 @@ async def test_of_two_that_make_a_cluster_in_one_folder_the_later_is_refused(tmp
     assert await LocalCluster.open(home).stop(clean=False) == 1
 
 
-async def test_what_another_process_started_meanwhile_is_stopped_too(tmp_path: Path) -> None:
+async def test_members_that_another_process_started_meanwhile_are_stopped_too(tmp_path: Path) -> None:
     """`strandline down` may have read the folder while `strandline up` was under way."""
     home = tmp_path / "home"
     async with LocalCluster(0, controllers=0, directory=home, detached=True) as cluster:
@@ -262,7 +262,7 @@ async def test_what_another_process_started_meanwhile_is_stopped_too(tmp_path: P
     assert not LocalCluster.open(home).members()[0].alive
 
 
-async def test_what_ran_before_a_start_that_failed_runs_on(tmp_path: Path) -> None:
+async def test_a_failed_start_leaves_members_that_ran_before_running(tmp_path: Path) -> None:
     """`strandline up` on a folder whose cluster is half down must not take down the other half."""
     home = tmp_path / "home"
     async with LocalCluster(2, controllers=0, directory=home, detached=True) as cluster:
@@ -310,7 +310,7 @@ def test_with_a_base_port_ports_are_known_beforehand(tmp_path: Path) -> None:
     assert cluster.bootstrap == "127.0.0.1:20000,127.0.0.1:20001"
 
 
-def test_an_unknown_member_is_said(tmp_path: Path) -> None:
+def test_an_unknown_member_is_reported(tmp_path: Path) -> None:
     cluster = LocalCluster(2, directory=tmp_path / "home")
     with pytest.raises(SettingsError, match="there is no broker 3; there are: 1, 2"):
         cluster.log_path(3)

@@ -20,7 +20,7 @@ def some_cluster() -> ClusterFile:
     )
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_written_layouts_are_read_back(tmp_path: Path) -> None:
     layout = Layout(tmp_path / "home")
     before = layout.holds_cluster
     layout.write(some_cluster())
@@ -31,7 +31,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert [path.name for path in layout.directory.iterdir()] == ["cluster.json"]
 
 
-def test_a_folder_without_a_cluster_is_said(tmp_path: Path) -> None:
+def test_a_folder_without_a_cluster_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"there is no cluster in .*strandline up"):
         Layout(tmp_path).read()
 
@@ -47,7 +47,7 @@ def test_a_file_that_is_not_ours_is_not_guessed_at(tmp_path: Path) -> None:
         assert "\n" not in str(raised.value)
 
 
-def test_a_file_in_the_folders_place_is_said(tmp_path: Path) -> None:
+def test_a_file_in_the_folders_place_is_reported(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.write_text("")
     with pytest.raises(SettingsError, match="home is not a folder"):

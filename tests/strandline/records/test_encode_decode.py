@@ -82,7 +82,9 @@ def test_we_read_what_kafkas_client_writes(codec: Codec) -> None:
 
 @settings(deadline=None)
 @given(st.lists(record, min_size=1, max_size=20), st.sampled_from(CODECS), st.integers(0, 2**40))
-def test_what_goes_in_comes_out(records: list[RecordFields], codec: Codec, base_offset: int) -> None:
+def test_records_survive_encoding_and_decoding(
+    records: list[RecordFields], codec: Codec, base_offset: int
+) -> None:
     data = encode_batch(records, codec=codec, base_offset=base_offset)
     assert fields(data) == records
     assert [r.offset for r in decode(data)] == list(range(base_offset, base_offset + len(records)))

@@ -35,7 +35,7 @@ kept = st.lists(st.tuples(record, st.booleans()), min_size=1, max_size=200).filt
 
 @settings(deadline=None)
 @given(kept, st.sampled_from(tuple(Codec)), st.none() | st.integers(0, 2**45))
-def test_what_stays_is_what_it_was(
+def test_kept_records_are_unchanged(
     pairs: list[tuple[RecordFields, bool]], codec: Codec, horizon: int | None
 ) -> None:
     """DESIGN §5, KIP-534: offsets, times, keys, values and headers, here and for Kafka's client; a delete

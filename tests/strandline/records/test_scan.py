@@ -22,7 +22,7 @@ codecs = st.sampled_from(list(Codec))
 
 
 @given(records, codecs)
-def test_what_is_seen_is_what_is_decoded(fields: list[RecordFields], codec: Codec) -> None:
+def test_a_scan_sees_the_same_records_as_decoding(fields: list[RecordFields], codec: Codec) -> None:
     data = encode_batch(fields, codec=codec, base_offset=1_000)
     header = BatchHeader.parse(data)
     decoded = decode_batch(data, header)

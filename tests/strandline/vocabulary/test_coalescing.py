@@ -41,7 +41,7 @@ def test_a_deletion_supersedes_all_before_it_and_nothing_behind_it() -> None:
     }
 
 
-def test_the_last_word_of_the_highest_epoch_stays() -> None:
+def test_the_last_report_of_the_highest_epoch_stays() -> None:
     """CORRECTNESS Q6, E6: a late request of an old leader supersedes nothing of the new one's."""
     assert ids((START, 5, 1), (CLOSE, 5, 1), (START, 6, 2), (CLOSE, 5, 1)) == {"0", "1"}
     assert ids((START, 6, 2), (CLOSE, 6, 2), (START, 6, 2)) == {"0", "1"}

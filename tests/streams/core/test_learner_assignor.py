@@ -134,7 +134,7 @@ def test_a_task_stays_with_its_owner_though_the_leader_does_not_know_its_topic()
     assert "users-1" in words(assigned)["b"]
 
 
-def test_who_lost_everything_claims_nothing_though_it_has_not_heard_of_it() -> None:
+def test_a_member_that_lost_everything_claims_nothing_before_it_knows() -> None:
     process = Process()
     process.hears(b"", "orders-1")
     assert MemberData.decode(process.says("orders-1").user_data).assigned == tasks("counts-1")
@@ -228,7 +228,7 @@ def test_a_directory_that_cannot_be_read_hides_nothing_else() -> None:
     assert process.assignor.owners == {}
 
 
-def test_what_was_given_up_is_started_anew_after_a_generation_that_it_did_not_hear_of() -> None:
+def test_a_suspended_task_is_restarted_after_an_unseen_generation() -> None:
     """CORRECTNESS S2."""
     learned = AssignmentData(learned={TaskId("sums", 0): False}).encode()
     for generation, resumed in ((8, True), (9, False)):

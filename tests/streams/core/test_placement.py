@@ -59,7 +59,7 @@ def test_a_task_without_an_owner_goes_to_its_learner_ready_or_not() -> None:
     assert assigned(shares) == {"S1": ("T2",), "S2": ("T1",)}
 
 
-def test_who_leaves_gets_nothing_new_and_learns_nothing_more() -> None:
+def test_a_leaving_member_gets_no_new_tasks_and_learns_none() -> None:
     shares = place(TASKS[:3], {"S1": runs("T1", leaving=True, T2=True), "S2": Claim()})
     assert assigned(shares) == {"S1": ("T1",), "S2": ("T2", "T3")}
     assert learning(shares) == {"S2": ("T1",)}
@@ -81,7 +81,7 @@ def test_two_that_learn_the_same_are_one_the_readier() -> None:
     assert assigned(shares) == {"S1": (), "S2": ("T1",)}
 
 
-def test_who_has_much_only_by_learning_gives_nothing_yet() -> None:
+def test_a_learner_of_many_tasks_gives_none_up_yet() -> None:
     learner: Claim[str] = Claim(learning={"T1": False, "T2": False, "T3": False})
     members = {"S1": runs("T1", "T2", "T3"), "S2": learner, "S3": Claim()}
     assert learning(place(TASKS[:3], members)) == {"S2": ("T1", "T2", "T3")}
@@ -111,13 +111,13 @@ def test_with_too_few_members_there_are_fewer_standbys() -> None:
     assert standbys(two) == {"S2": ("T1",)}
 
 
-def test_who_leaves_keeps_no_standby() -> None:
+def test_a_leaving_member_keeps_no_standby() -> None:
     leaving = Claim(standbys={"T1": True}, leaving=True)
     shares = place(["T1"], {"S1": runs("T1"), "S2": leaving, "S3": Claim()}, num_standbys=1)
     assert standbys(shares) == {"S3": ("T1",)}
 
 
-def test_what_has_no_state_has_no_standby() -> None:
+def test_stateless_tasks_have_no_standby() -> None:
     shares = place(["T1", "T2"], {"S1": Claim(), "S2": Claim()}, num_standbys=1, stateless={"T1"})
     assert standbys(shares) == {"S1": ("T2",)}
 
@@ -129,7 +129,7 @@ def test_standbys_under_way_stay_where_they_are_and_the_readiest_if_they_are_too
     assert standbys(place(["T1"], members, num_standbys=0)) == {}
 
 
-def test_who_handed_a_task_over_stays_as_its_standby_rather_than_one_that_has_to_begin() -> None:
+def test_the_former_owner_becomes_the_standby_rather_than_a_new_learner() -> None:
     members = {"S1": gave_up("T1", keeps=("T2",)), "S2": Claim(learning={"T1": True}), "S3": runs("T3")}
     kept = standbys(place(TASKS[:3], members, num_standbys=1))
     assert [name for name, tasks in kept.items() if "T1" in tasks] == ["S1"]
@@ -206,7 +206,7 @@ def test_standbys_unbalance_nothing() -> None:
     assert loads == {"S2": 1, "S3": 1}
 
 
-def test_a_learned_task_counts_as_ready_if_its_learner_said_so_as_a_standby() -> None:
+def test_a_learned_task_counts_as_ready_if_its_learner_reported_so_as_a_standby() -> None:
     """CORRECTNESS S5."""
     members = {"S1": runs("T1", "T2"), "S2": stands_by("T2")}
     assert learned_tasks(place(TASKS[:2], members, num_standbys=1), members) == {"T2": True}

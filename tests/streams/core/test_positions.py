@@ -27,7 +27,7 @@ POSITIONS = st.builds(Positions, st.dictionaries(PARTITIONS, OFFSETS, max_size=5
 
 
 @given(POSITIONS)
-def test_what_is_encoded_is_decoded(positions: Positions) -> None:
+def test_positions_survive_encoding_and_decoding(positions: Positions) -> None:
     assert Positions.decode(positions.encode()) == positions
 
 

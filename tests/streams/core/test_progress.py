@@ -63,7 +63,7 @@ def test_an_estimate_is_finite_and_none_only_where_it_would_be_infinite(left: in
         assert seconds * per_s == pytest.approx(left)
 
 
-def test_what_stands_still_has_no_estimate() -> None:
+def test_no_progress_has_no_estimate() -> None:
     assert remaining_s(1, 0.0) is None
     assert remaining_s(1_000, 5e-324) is None
     assert remaining_s(1_000, 250.0) == 4.0

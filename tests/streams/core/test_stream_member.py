@@ -28,19 +28,19 @@ def group_of_two(num_standbys: int = 0) -> StreamGroup:
     return group
 
 
-def test_what_others_learn_is_given_up_once_however_often_a_join_fails() -> None:
+def test_a_task_learned_by_another_member_is_given_up_once_however_often_a_join_fails() -> None:
     member = running("T1", "T2", learned=("T1",))
     assert member.giving_up() == ("T1",) == member.giving_up()
     assert member.claim() == Claim(frozenset({"T2"}), frozenset({"T1"}))
 
 
-def test_what_comes_back_is_resumed_if_no_generation_went_by_unheard() -> None:
+def test_a_returned_task_is_resumed_if_no_generation_was_missed() -> None:
     member = running("T1", learned=("T1",))
     member.giving_up()
     assert member.receive(Share(("T1",)), {}).resumed == ("T1",)
 
 
-def test_what_another_one_may_have_run_meanwhile_is_started_and_not_resumed() -> None:
+def test_a_task_that_another_member_may_have_run_is_restarted_and_not_resumed() -> None:
     """CORRECTNESS S2: its state here is not the last one."""
     group = group_of_two()
     group.rebalance(deaf=["S1"])
@@ -58,7 +58,7 @@ def test_a_standby_is_promoted_with_its_store_as_it_is() -> None:
     assert member.receive(Share(("T1",)), {}) == Received(("T1",), (), (), (), (), (), asks=False, over=False)
 
 
-def test_a_standby_that_is_ready_asks_for_nothing_and_says_so() -> None:
+def test_a_ready_standby_reports_it_and_asks_for_no_rebalance() -> None:
     member: StreamMember[str] = StreamMember()
     member.receive(Share(standbys=("T1",)), {})
     assert not member.caught_up("T1")
@@ -89,7 +89,7 @@ def test_a_standby_that_is_ready_after_it_joined_and_becomes_the_learner_asks_it
     assert not standby.receive(Share(learning=("T1",)), {"T1": False}).asks, "once"
 
 
-def test_who_handed_a_task_over_may_stay_its_standby_and_is_ready() -> None:
+def test_the_former_owner_may_stay_as_standby_and_is_ready() -> None:
     group = group_of_two(num_standbys=1)
     group.rebalance()
     assert group.members["S1"].standbys == {"T1": True}
@@ -113,7 +113,7 @@ def test_a_task_that_is_taken_while_it_runs_is_stopped_before_anything_begins() 
     assert member.claim() == Claim(frozenset({"T2"}))
 
 
-def test_what_was_given_up_is_not_taken() -> None:
+def test_a_task_that_was_given_up_is_not_taken() -> None:
     member = running("T1", "T2", learned=("T1",))
     member.giving_up()
     member.taken(["T1"])
@@ -122,7 +122,7 @@ def test_what_was_given_up_is_not_taken() -> None:
     assert not member.assigned
 
 
-def test_who_is_expelled_runs_nothing_and_gave_nothing_up_and_learns_on() -> None:
+def test_an_expelled_member_runs_nothing_gives_nothing_up_and_keeps_learning() -> None:
     member = running("T1", "T2", learned=("T1",))
     member.receive(Share(("T1", "T2"), learning=("T3",), standbys=("T4",)), {"T1": False, "T3": False})
     member.caught_up("T3")
@@ -132,7 +132,7 @@ def test_who_is_expelled_runs_nothing_and_gave_nothing_up_and_learns_on() -> Non
     assert member.receive(Share(("T1",)), {}).started == ("T1",)
 
 
-def test_who_leaves_is_done_when_nothing_is_left() -> None:
+def test_a_leaving_member_is_done_when_it_has_no_task_left() -> None:
     member = running("T1", learned=("T1",))
     assert member.leave() and not member.leave()
     assert not member.receive(Share(("T1",)), {"T1": False}).over

@@ -52,7 +52,7 @@ EXAMPLES: tuple[Said, ...] = (MEMBER, ASSIGNMENT, DIRECTORY)
 
 
 @given(said)
-def test_what_is_said_is_what_is_read(what: Said) -> None:
+def test_messages_survive_encoding_and_decoding(what: Said) -> None:
     assert type(what).decode(what.encode()) == what
 
 
@@ -167,5 +167,5 @@ def test_each_wrong_thing_is_named(kind: type[Said], data: bytes, why: str) -> N
         kind.decode(data)
 
 
-def test_nothing_said_is_next_to_nothing_sent() -> None:
+def test_an_empty_message_is_a_few_bytes() -> None:
     assert len(MemberData().encode()) < 40 and len(AssignmentData().encode()) < 30

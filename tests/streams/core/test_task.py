@@ -23,7 +23,7 @@ def test_a_subtopology_may_have_hyphens() -> None:
 @pytest.mark.parametrize(
     "text", ["", "counts", "counts-", "-3", "counts-x", "counts-03", "counts-+3", "counts-³"]
 )
-def test_what_names_no_task_is_refused(text: str) -> None:
+def test_an_invalid_task_name_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="names no task"):
         TaskId.parse(text)
 

@@ -54,7 +54,7 @@ async def test_it_is_the_topics_id_and_the_partition() -> None:
     assert await Broker().identities().find(NAME) == "first-3"
 
 
-async def test_what_does_not_exist_has_none() -> None:
+async def test_a_missing_topic_has_no_identity() -> None:
     broker = Broker()
     identities = broker.identities()
     with pytest.raises(UnknownTopicOrPartition):
@@ -82,7 +82,7 @@ async def test_concurrent_callers_share_one_question_about_a_moment_after_their_
     assert await identities.find(NAME) == "third-3"
 
 
-async def test_who_asks_in_vain_or_is_cancelled_leaves_nothing_behind() -> None:
+async def test_a_failed_or_cancelled_lookup_leaves_nothing_behind() -> None:
     broker = Broker()
     identities = broker.identities()
     broker.fails = 1

@@ -154,7 +154,7 @@ async def test_a_slice_is_bounded_in_bytes() -> None:
     assert [checkpoint for _, checkpoint in table.writes] == [4, 8, 10, 11]
 
 
-async def test_what_the_store_has_already_is_not_applied_again() -> None:
+async def test_records_in_the_store_are_not_applied_again() -> None:
     log, table = Log(), Table()
     log.append(numbered(4))
     log.append(numbered(4, first=4))
@@ -253,7 +253,7 @@ async def test_a_truncated_end_is_not_waited_for() -> None:
     assert await restoration.complete() == 8
 
 
-async def test_a_log_that_has_lost_what_the_store_has_is_restored_anew() -> None:
+async def test_a_store_ahead_of_its_changelog_is_restored_from_the_start() -> None:
     log, table = Log(), Table()
     log.append(numbered(8))
     restoration = await placed(log, table)

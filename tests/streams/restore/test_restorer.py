@@ -109,7 +109,7 @@ async def test_a_restoration_continues_from_the_checkpoint(
     assert min(transport.fetched[changelog.name]) == 3_000
 
 
-async def test_what_is_ended_before_it_is_placed_is_never_read(
+async def test_a_restoration_ended_before_it_has_a_position_is_never_read(
     cluster: LocalCluster, open_store: OpenStore
 ) -> None:
     """Nothing of it lies in the buffer in the way of others, and nothing looks into its closed store."""
@@ -181,7 +181,7 @@ async def test_a_learner_keeps_up_with_the_writer_until_it_takes_over(
     assert contents(store) == changelog.table
 
 
-async def test_what_is_ended_and_begun_again_in_between_applies_each_record_once(
+async def test_a_restarted_restoration_applies_each_record_once(
     cluster: LocalCluster, restorer: Restorer, open_store: OpenStore
 ) -> None:
     """Fetches of the earlier one are under way, or buffered, or half applied."""

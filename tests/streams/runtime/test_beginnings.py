@@ -9,7 +9,7 @@ from tests.streams.runtime.applications import COUNTS, SETTLE_S, Application, wo
 from tests.waiting import eventually
 
 
-async def test_a_task_whose_changelog_is_gone_counts_anew_what_the_group_has_read(
+async def test_a_task_whose_changelog_is_gone_counts_again_what_the_group_has_read(
     application: Application,
 ) -> None:
     """(CORRECTNESS S3) the group's offsets say more than the state, which is empty."""

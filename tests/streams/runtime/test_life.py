@@ -211,7 +211,7 @@ async def test_a_copy_that_is_kept_up_to_date_ends_without_a_failure(application
     await first.wait()
 
 
-async def test_who_is_cancelled_while_it_leaves_stops_at_once(application: Application) -> None:
+async def test_a_member_cancelled_while_it_leaves_stops_at_once(application: Application) -> None:
     await application.create(1)
     first = await application.start()
     await application.running(first, [0])
@@ -251,7 +251,7 @@ async def test_a_record_that_fails_ends_the_member_and_no_other(application: App
     assert not await failing.leave()
 
 
-async def test_what_is_refused_of_a_sink_ends_the_member_with_it(application: Application) -> None:
+async def test_a_refused_output_ends_the_member(application: Application) -> None:
     """A gap in what it sends is never committed over."""
     await application.create()
     await application.admin.alter_topic(application.sink, set={"max.message.bytes": "1024"})

@@ -137,7 +137,7 @@ def one_store_for_all_examples(tmp_path_factory: pytest.TempPathFactory) -> Iter
     StateAndModel.store.close()
 
 
-def test_what_is_put_while_a_commit_is_under_way_waits_for_the_next_one(tmp_path: Path) -> None:
+def test_changes_during_a_commit_wait_for_the_next_one(tmp_path: Path) -> None:
     """The changelog does not have it yet, so neither may the store (CORRECTNESS S3)."""
     store = TaskStore.open(tmp_path, "id-0")
     state = TaskState(store)

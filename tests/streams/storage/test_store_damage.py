@@ -114,9 +114,7 @@ def test_a_damaged_store_never_has_what_was_not_written(
     assert min(seen["damage was read"], seen["empty"], seen["content"]) >= 3, seen
 
 
-def test_a_store_that_met_damage_begins_anew_though_the_damage_is_no_longer_there(
-    whole: Path, tmp_path: Path
-) -> None:
+def test_a_store_that_met_damage_is_rebuilt_though_the_damage_is_gone(whole: Path, tmp_path: Path) -> None:
     """A process that met damage has emptied the store; the next one does not find it half way."""
     folder = tmp_path / "store"
     shutil.copytree(whole, folder)

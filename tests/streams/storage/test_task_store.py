@@ -49,7 +49,7 @@ def test_a_store_has_what_was_applied_to_it(store: TaskStore) -> None:
     assert list(store.range(CHANGELOG_START, None)) == [(B, b"4"), (C, b"")]
 
 
-def test_what_was_closed_is_there_when_it_is_opened_again(folder: Path) -> None:
+def test_a_reopened_store_has_its_content(folder: Path) -> None:
     fill(folder, iter(range(50)))
     store = TaskStore.open(folder, IDENTITY)
     assert store.checkpoint == 50
@@ -98,7 +98,7 @@ def test_positions_are_those_of_the_record(store: TaskStore) -> None:
         store.positions()
 
 
-def test_a_store_of_another_changelog_is_emptied_and_says_so(
+def test_a_store_of_another_changelog_is_emptied_with_a_log_line(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A topic that is created again has another id, and what an offset says of the old one is wrong
@@ -167,7 +167,7 @@ def test_a_closed_store_refuses_and_a_range_that_was_begun_does_not_hold_it(fold
     assert not (folder / "corrupt").exists()
 
 
-def test_what_the_machine_refuses_is_no_damage(folder: Path) -> None:
+def test_an_error_of_the_machine_is_no_damage(folder: Path) -> None:
     """The content stays, for when it has mended (CORRECTNESS S6)."""
     fill(folder, iter(range(50)))
     (folder / "db").rename(folder / "aside")

@@ -88,7 +88,7 @@ def test_a_store_used_twice_alike_is_one_store() -> None:
     assert part.stores == (COUNTS,)
 
 
-def test_what_one_part_writes_another_one_may_read() -> None:
+def test_one_subtopology_may_read_what_another_writes() -> None:
     topology = Topology()
     topology.source("a").to("b", key=BYTES, value=BYTES)
     topology.source("b").to("c", key=BYTES, value=BYTES)
@@ -104,7 +104,7 @@ def test_the_same_description_is_built_for_any_application() -> None:
     ]
 
 
-def test_what_is_built_is_not_described_further() -> None:
+def test_a_built_topology_takes_no_further_description() -> None:
     topology = Topology()
     stream = topology.source("a")
     stream.to("b", key=BYTES, value=BYTES)
@@ -115,7 +115,7 @@ def test_what_is_built_is_not_described_further() -> None:
         topology.source("d")
 
 
-def test_what_was_refused_may_be_mended_and_built() -> None:
+def test_a_refused_topology_can_be_corrected_and_built() -> None:
     topology = Topology()
     stream = topology.source("a")
     refused(topology)
@@ -335,7 +335,7 @@ def test_a_number_of_partitions_that_no_topic_can_have(partitions: Any) -> None:
     assert said.startswith(f"repartition 'r': partitions={partitions!r}; say 1 to 10000, or nothing")
 
 
-def test_what_is_no_serde() -> None:
+def test_an_invalid_serde_is_refused() -> None:
     wrong: Any = StringSerde
     nothing: Any = None
     stream = Topology().source("a")

@@ -74,7 +74,7 @@ def test_bytes_on_one_side_leave_the_other_to_its_serde() -> None:
     assert of_values.out == [("values", b"k", INTEGER.encode(2))]
 
 
-def test_what_cannot_be_decoded_passes_through_and_says_which_part_of_which_source() -> None:
+def test_a_decoding_error_names_the_part_and_the_source() -> None:
     topology = Topology()
     task = ended(topology, text(topology))
     with pytest.raises(UnicodeDecodeError) as of_key:
@@ -85,7 +85,7 @@ def test_what_cannot_be_decoded_passes_through_and_says_which_part_of_which_sour
     assert of_value.value.__notes__ == ["while decoding the value of a record of source('lines')"]
 
 
-def test_what_cannot_be_encoded_passes_through_and_says_for_which_topic() -> None:
+def test_an_encoding_error_names_the_topic() -> None:
     topology = Topology()
     topology.source("in").map(lambda record: record.with_value(1 << 63)).to("out", key=BYTES, value=INTEGER)
     with pytest.raises(OverflowError) as raised:
@@ -268,7 +268,7 @@ def test_processors_of_one_subtopology_may_share_a_store() -> None:
     assert task.out == [("out", b"k", INTEGER.encode(1))]
 
 
-def test_what_a_processor_raises_passes_through() -> None:
+def test_an_error_of_a_processor_is_raised() -> None:
     topology = Topology()
 
     def fail(record: Record[str, str], store: KeyValueStore[str, int]) -> None:
@@ -312,7 +312,7 @@ def test_repartition_refuses_a_record_without_a_key_and_says_what_to_do() -> Non
     assert not task.out
 
 
-def test_what_a_repartition_writes_the_next_part_reads() -> None:
+def test_the_next_subtopology_reads_the_repartition_topic() -> None:
     topology = Topology()
     words = text(topology).map(
         lambda record: Record(len(record.value or ""), record.value, record.timestamp_ms)

@@ -16,7 +16,7 @@ from tests.streams.topology.memory_state import MemoryState
 NUMBERS = Store("numbers", INTEGER, STRING)
 
 
-def test_what_is_put_is_there_until_it_is_deleted() -> None:
+def test_a_stored_value_is_there_until_it_is_deleted() -> None:
     view = StoreView(NUMBERS, MemoryState())
     assert view.get(1) is None
     view.put(1, "one")
@@ -82,7 +82,7 @@ def test_a_key_of_none_is_refused() -> None:
             call()  # type: ignore[no-untyped-call]
 
 
-def test_what_a_serde_raises_names_the_store() -> None:
+def test_an_error_of_a_serde_names_the_store() -> None:
     state = MemoryState()
     view: Any = StoreView(NUMBERS, state)
     state.put("numbers", INTEGER.encode(1), b"\xff")

@@ -39,7 +39,7 @@ def test_a_stream_knows_its_keys_and_values() -> None:
     assert serde.decode(serde.encode(5)) == 5
 
 
-def test_what_does_not_fit_is_an_error_of_types() -> None:
+def test_a_mismatch_is_a_type_error() -> None:
     topology = Topology()
     numbers = topology.source("numbers", key=STRING, value=INTEGER)
     numbers.to("a", key=STRING, value=STRING)  # type: ignore[arg-type]

@@ -73,7 +73,7 @@ def test_no_leader_hands_over_to_a_broker_that_goes_or_is_gone() -> None:
 @pytest.mark.parametrize(
     ("to", "words"), [(2, "leads already"), (3, None), (4, "not alive")], ids=["itself", "able", "unknown"]
 )
-def test_what_stands_in_the_way_is_said(to: int, words: str | None) -> None:
+def test_handover_reports_the_obstacle(to: int, words: str | None) -> None:
     """On demand any member of the ISR may be named, however short it is in it."""
     fresh = replace(ABLE, in_sync_since=dict.fromkeys(map(member, AR), NOW))
     reason = obstacle(fresh, BrokerId(to), LIVE)

@@ -90,7 +90,7 @@ def test_the_first_live_member_in_replica_order_acts_at_once_the_others_later() 
     assert vote(3, state, [2, 3]) == Stand(1, unclean=False)
 
 
-def test_a_leader_whose_connection_was_refused_is_taken_for_dead() -> None:
+def test_a_leader_that_refused_a_connection_counts_as_dead() -> None:
     """DESIGN §4: refused or reset while the leader znode still stands."""
     state = led_by(1, 1, 2, 3)
     assert vote(2, state, [1, 2, 3], suspects=[1]) == Stand(0, unclean=False)
@@ -259,7 +259,7 @@ def test_a_drained_broker_is_named_only_if_there_is_no_other(
 
 
 @pytest.mark.parametrize("handed_over", [False, True])
-def test_who_gave_leadership_away_stands_last_unless_it_is_given_back(handed_over: bool) -> None:
+def test_a_broker_that_handed_over_stands_last_unless_it_is_asked_back(handed_over: bool) -> None:
     """Else the first of AR could never be asked to let another lead: it would be back before that one."""
     ballot = Ballot(
         AR,

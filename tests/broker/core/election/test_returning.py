@@ -202,7 +202,7 @@ def test_an_operator_may_permit_the_election_of_an_incomplete_log(others: str) -
     assert it.standing() == {1: Stand(0, unclean=True)}
 
 
-def test_a_permission_is_nothing_beside_a_member_that_is_sure() -> None:
+def test_a_permission_is_unused_if_a_member_has_everything() -> None:
     it = cluster(Machine(1, end=7), Machine(2, sure=True), isr=(1, 2))
     it.say(1)
     it.permitted = {1}

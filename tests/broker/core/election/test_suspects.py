@@ -35,7 +35,7 @@ def test_a_refusal_that_is_known_is_no_news_and_does_not_change_the_pace() -> No
 
 
 @pytest.mark.parametrize("how", ["heard", "registration gone"])
-def test_a_word_or_the_end_of_its_registration_ends_a_suspicion(how: str) -> None:
+def test_an_answer_or_the_end_of_the_registration_ends_a_suspicion(how: str) -> None:
     suspects = Suspects()
     suspects.refused(ONE, 0.0)
     suspects.refused(OTHER, 0.0)

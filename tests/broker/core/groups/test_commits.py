@@ -46,7 +46,7 @@ def test_a_member_commits_in_its_generation() -> None:
     assert decode_key(key).group == GROUP
 
 
-def test_a_commit_of_another_generation_or_of_a_stranger_is_refused() -> None:
+def test_a_commit_of_another_generation_or_of_an_unknown_member_is_refused() -> None:
     """CORRECTNESS G1: a member that slept through a rebalance must not undo what the new owner committed."""
     stage = Stage()
     generation = stage.stable("a", "b")
@@ -204,7 +204,7 @@ def test_a_commit_of_which_one_batch_failed_says_which_partitions() -> None:
         (TopicPartition("a\tb", 0), CommittedOffset(1), InvalidTopic, "no topic's name"),
     ],
 )
-def test_what_is_wrong_with_one_offset_is_not_the_others_harm(
+def test_an_invalid_offset_does_not_refuse_the_others(
     name: TopicPartition, offset: CommittedOffset, error: type[StrandlineError], said: str
 ) -> None:
     stage = Stage()

@@ -121,7 +121,7 @@ def test_a_record_that_is_cut_or_has_a_tail_is_refused(group: GroupValue, data: 
         (struct.pack(">hh", 2, 2) + b"\xff\xfe", "no text"),
     ],
 )
-def test_what_is_wrong_with_a_key_is_said(data: bytes, why: str) -> None:
+def test_a_malformed_key_is_refused_with_the_reason(data: bytes, why: str) -> None:
     with pytest.raises(UnreadableGroupRecord, match=why):
         decode_key(data)
 

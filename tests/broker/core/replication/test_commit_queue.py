@@ -20,7 +20,7 @@ def test_requests_commit_in_order_once_the_watermark_reaches_their_end() -> None
     assert len(queue) == 0
 
 
-def test_what_is_left_when_leadership_ends_is_never_committed() -> None:
+def test_entries_left_when_leadership_ends_are_never_committed() -> None:
     """CORRECTNESS H6: a drained queue gives nothing to any later watermark."""
     queue: CommitQueue[str] = CommitQueue(LeaderEpoch(3), 10)
     queue.push(Offset(5), 100.0, "a")

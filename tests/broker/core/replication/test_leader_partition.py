@@ -176,7 +176,7 @@ def test_the_watermark_is_frozen_while_a_shrink_below_min_in_sync_is_under_way()
     assert not driver.partition.enough_in_sync
 
 
-def test_a_suspect_leaves_the_isr_at_once_and_returns_when_it_is_heard_of() -> None:
+def test_a_suspect_leaves_the_isr_at_once_and_returns_when_it_answers() -> None:
     """CORRECTNESS H10, I6: what waited for it commits. While it fetches, its port does not matter: it
     returns by fetching, suspected or not."""
     driver = Driver()
@@ -310,7 +310,7 @@ def test_requests_that_wait_too_long_end_with_an_unknown_outcome_and_may_yet_com
     assert (driver.acknowledged, driver.partition.high_watermark) == ([], 5)
 
 
-def test_a_follower_that_subscribes_before_the_leader_knows_its_assignment_begins_anew() -> None:
+def test_a_follower_that_subscribes_before_the_leader_knows_its_assignment_subscribes_again() -> None:
     """CORRECTNESS I2: its position was ignored, and on a quiet partition it would not report it again."""
     driver = Driver(log_end=5)
     new = BrokerId(4)

@@ -132,7 +132,7 @@ def test_an_older_epoch_is_fenced_and_a_younger_one_begins_at_zero() -> None:
         producers.check(batch(1, epoch=3), 0)
 
 
-def test_five_batches_are_remembered_and_older_ones_said_to_be_duplicates() -> None:
+def test_five_batches_are_remembered_and_older_ones_reported_as_duplicates() -> None:
     """As many as may be in flight; beyond, the offset is forgotten but not the fact."""
     producers = state()
     for sequence in range(BATCHES_REMEMBERED + 2):
@@ -210,7 +210,7 @@ def test_a_damaged_snapshot_is_refused(data: st.DataObject) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 11), st.integers(1, 3)), max_size=60))
-def test_what_is_accepted_is_a_sequence_without_gaps_or_repeats(attempts: list[tuple[int, int]]) -> None:
+def test_accepted_batches_are_a_sequence_without_gaps_or_repeats(attempts: list[tuple[int, int]]) -> None:
     """With any behaviour of a producer and a network, the log holds each sequence once and in order."""
     producers = state()
     log: list[int] = []

@@ -210,7 +210,7 @@ def test_fewer_replicas_close_those_that_go() -> None:
     assert (done.removed, done.successor) == (ids(1, 2), 3)
 
 
-def test_what_is_written_meanwhile_needs_the_new_replicas_once_they_are_in_sync() -> None:
+def test_records_written_meanwhile_need_the_new_replicas_once_they_are_in_sync() -> None:
     """CORRECTNESS H3: from the moment that they are proposed."""
     led = Led(moving((1, 2, 3), (1, 2, 4)))
     led.fetch(4)
@@ -279,7 +279,7 @@ def test_a_later_leader_asks_again() -> None:
     assert (done.removed, done.successor) == (ids(2, 3), 1)
 
 
-def test_what_could_not_be_asked_is_asked_again() -> None:
+def test_a_request_that_could_not_be_sent_is_sent_again() -> None:
     led = Led(moving((1, 2, 3), (1, 4)))
     led.fetch(4)
     led.core.close_again()
@@ -345,7 +345,7 @@ def test_nothing_else_is_written_while_the_completion_is_under_way() -> None:
     assert led.in_sync == (1,)
 
 
-def test_a_completion_that_was_not_written_is_decided_anew() -> None:
+def test_a_completion_that_was_not_written_is_decided_again() -> None:
     """From what ZooKeeper has: nothing, or another reassignment (CORRECTNESS I4, E7)."""
     led = Led(moving((1, 2), (3, 2)), isr=(1, 2), held=True)
     led.fetch(3)
@@ -367,7 +367,7 @@ def test_while_zookeeper_is_away_nothing_moves() -> None:
 # --- the parts ----------------------------------------------------------------------------------
 
 
-def test_what_was_read_earlier_and_came_in_later_is_older() -> None:
+def test_an_assignment_read_earlier_is_older_though_it_arrives_later() -> None:
     begun = moving((1, 2), (2, 3))
     assert Assignment(ids(1, 2), 0).older_than(begun)
     assert not begun.older_than(Assignment(ids(1, 2), 0))
@@ -377,7 +377,7 @@ def test_what_was_read_earlier_and_came_in_later_is_older() -> None:
     assert not cancelled.older_than(cancelled)
 
 
-def test_a_leader_that_is_assigned_no_more_leaves_too() -> None:
+def test_an_unassigned_leader_leaves_too() -> None:
     assert leaving(BrokerId(9), moving((1, 2), (2, 3))) == ids(1, 9)
     assert leaving(BrokerId(1), Assignment(ids(1, 2), 0)) == ()
 

@@ -117,7 +117,7 @@ def test_unassigned_brokers_are_remembered_within_a_bound() -> None:
     assert not led.core.outdated(BrokerId(4), BrokerEpoch(40), 0)
 
 
-def test_who_is_assigned_again_before_it_left_the_isr_was_never_away() -> None:
+def test_a_replica_assigned_again_before_it_left_the_isr_keeps_counting() -> None:
     """CORRECTNESS H3: it counts as long as ZooKeeper might elect it."""
     led = Led(Assignment(ids(1, 2, 3), 0))
     led.core.isr_writable = False

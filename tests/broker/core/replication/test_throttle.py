@@ -30,7 +30,7 @@ def test_a_batch_larger_than_the_bucket_passes_and_is_paid_for_afterwards() -> N
     assert bucket.reserve(0, 9.5) == 0
 
 
-def test_what_was_reserved_and_not_sent_is_there_for_others() -> None:
+def test_bytes_reserved_and_not_sent_are_available_to_others() -> None:
     bucket = TokenBucket(RATE, now=0)
     bucket.reserve(500, 0)
     bucket.correct(500, 0)

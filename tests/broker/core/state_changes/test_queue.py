@@ -131,7 +131,7 @@ def test_answers_in_another_order_change_no_order() -> None:
     assert queue.step(1) == [Execute("1", request("first"))]
 
 
-def test_what_later_requests_make_needless_is_not_executed() -> None:
+def test_a_request_that_later_ones_supersede_is_not_executed() -> None:
     """CORRECTNESS Q4: and its end says so."""
     queue = a_queue()
     queue.listed(["1", "2"])

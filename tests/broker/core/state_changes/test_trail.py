@@ -23,12 +23,12 @@ def won(epoch: int, *, at_ms: int = 0) -> StateChangeEvent:
     return elected("orders", KEY, led(epoch, 1), at_ms=at_ms, reason="first election")
 
 
-def test_what_may_not_be_recorded_stays_and_the_new_comes_after() -> None:
+def test_events_that_may_be_unrecorded_stay_before_the_new_one() -> None:
     """CORRECTNESS E7: nothing is dropped because its writer does not know."""
     assert extend([won(1)], [won(2)], set(), 16) == ((won(1), won(2)), ())
 
 
-def test_what_is_recorded_goes() -> None:
+def test_recorded_events_leave_the_trail() -> None:
     assert extend([won(1), won(2)], [won(3)], {won(1).identity}, 16) == ((won(2), won(3)), ())
 
 
@@ -48,7 +48,7 @@ def test_beyond_the_bound_the_oldest_go_and_are_named() -> None:
     recorded=st.sets(st.integers(0, 20)),
     events_max=st.integers(1, 8),
 )
-def test_nothing_vanishes_untold(
+def test_no_event_is_dropped_without_a_report(
     found: list[int], new: list[int], recorded: set[int], events_max: int
 ) -> None:
     """Each event is in the znode, or recorded, or named as dropped; never in two of them."""

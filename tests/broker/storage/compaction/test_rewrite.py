@@ -70,7 +70,7 @@ def test_a_batch_keeps_its_first_and_last_offset_and_says_how_many_records_are_l
     assert found == [(0, 5, 0, True), (6, 8, 2, False)]
 
 
-def test_what_is_active_or_not_committed_or_not_synced_stays_as_it_is() -> None:
+def test_active_uncommitted_and_unsynced_records_are_not_compacted() -> None:
     """H9, and never the active segment; a record that a loss of power may take makes no other superfluous."""
     log, _ = compacted_log()
     put(log, ("a", "1"))
@@ -309,7 +309,7 @@ def test_the_map_keeps_to_its_bytes() -> None:
 # --- beside the rest of the log's life -------------------------------------------------------
 
 
-def test_what_is_damaged_is_not_copied() -> None:
+def test_damaged_batches_are_not_copied() -> None:
     """E15: it would come out with a CRC that is right. The log is as it was."""
     log, files = compacted_log()
     put(log, ("a", "x" * 50))
@@ -357,7 +357,7 @@ def test_a_log_that_is_truncated_during_a_compaction_is_not_compacted(cut: str) 
     assert files.sizes(FOLDER) == left
 
 
-def test_what_is_appended_and_read_meanwhile_is_not_disturbed() -> None:
+def test_appends_and_reads_during_a_pass_are_not_disturbed() -> None:
     """Sealed segments are copied beside; a reader that has one open reads on in what replaced it."""
     log, files = compacted_log()
     for number in range(20):

@@ -49,7 +49,7 @@ def pages_dropped(files: MemoryFiles) -> MemoryFiles:
     return dropped
 
 
-def test_a_log_that_has_everything_after_a_failed_sync_is_written_anew() -> None:
+def test_a_complete_log_is_rewritten_after_a_failed_sync() -> None:
     """The pages are called clean, so no sync would ever write them: they are written once more, and then a
     loss of power takes nothing."""
     expected, files = failed_log()
@@ -78,7 +78,7 @@ def test_a_log_that_lost_records_by_a_failed_sync_does_not_lead_until_it_has_the
     assert contents(found) == contents(leader)
 
 
-def test_a_log_that_cannot_be_written_anew_has_failed_and_says_so_again() -> None:
+def test_a_log_that_cannot_be_rewritten_has_failed_and_fails_again_when_opened() -> None:
     """The disk is still broken: the next life after this one tries again."""
     _, files = failed_log()
     again = files.after_crash()

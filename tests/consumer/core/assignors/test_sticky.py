@@ -200,7 +200,9 @@ def test_a_new_member_gets_its_share_and_nothing_else_moves(members: int, partit
 
 @QUICK
 @given(st.integers(2, 12), st.integers(1, 12), st.data())
-def test_what_a_member_leaves_is_all_that_moves(members: int, partitions: int, data: st.DataObject) -> None:
+def test_only_partitions_of_the_leaving_member_move(
+    members: int, partitions: int, data: st.DataObject
+) -> None:
     """Scale down: the others keep all they have."""
     group = alike(members, partitions=partitions)
     before = assign(group)

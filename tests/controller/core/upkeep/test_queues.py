@@ -59,7 +59,7 @@ def test_a_backlog_counts_what_has_not_ended_and_knows_the_oldest() -> None:
     assert waiting_keys(entries([over(request("a", partition=1)), request("b")])) == {key(0)}
 
 
-def test_what_later_requests_supersede_ends_with_a_reason_and_the_time() -> None:
+def test_superseded_requests_end_with_a_reason_and_the_time() -> None:
     queue = entries(
         [request("a", epoch=1), request("x", partition=1)], [request("b", epoch=2)], [request("y", DELETE, 1)]
     )
@@ -87,7 +87,7 @@ def test_requests_for_a_deleted_partition_end_but_its_deletion_does_not() -> Non
     assert set(ends(settle(queue, {key(0)}, 77, coalesce=False))) == {"a", "c"}
 
 
-def test_what_has_ended_is_never_ended_again() -> None:
+def test_an_ended_request_never_ends_again() -> None:
     """Q5: a request has one end."""
     queue = entries([over(request("a")), request("b", DELETE)])
     assert settle(queue, {key(0)}, 77, coalesce=True) == {}

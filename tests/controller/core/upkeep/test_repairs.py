@@ -167,7 +167,7 @@ def test_notices_of_the_dead_are_dropped() -> None:
     assert lasting(survey(live=[1], dead=[2], noticed={1: 3, 2: 5})) == [DropNotices(BrokerId(2), 5)]
 
 
-def test_what_comes_right_in_between_waits_from_anew() -> None:
+def test_a_problem_that_clears_meanwhile_starts_its_wait_again() -> None:
     wrong, right = survey(partition(0, [1, 2], [1])), survey(partition(0, [1, 2]))
     planner = RepairPlanner(AFTER_MS)
     assert planner.plan(wrong, {}, 0) == []
@@ -177,7 +177,7 @@ def test_what_comes_right_in_between_waits_from_anew() -> None:
     assert starts(planner.plan(wrong, {}, 2 * AFTER_MS)) == [2]
 
 
-def test_what_did_not_help_is_tried_again_after_twice_as_long_up_to_a_bound() -> None:
+def test_a_repair_that_did_not_help_is_retried_with_doubling_waits_up_to_a_bound() -> None:
     """A replica that catches up for hours looks like one that never started."""
     wrong = survey(partition(0, [1, 2], [1]))
     planner = RepairPlanner(AFTER_MS)

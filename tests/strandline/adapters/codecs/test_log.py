@@ -70,7 +70,7 @@ def test_a_produce_request_is_read_as_it_was_meant(given_entries: list[ProduceEn
     assert list(SERVED_PRODUCE.decode(PRODUCE.encode(given_entries)).entries) == given_entries
 
 
-def test_who_writes_the_systems_own_topics_says_so() -> None:
+def test_a_writer_of_internal_topics_marks_its_requests() -> None:
     """`PartitionRecords.internal`: without it a broker refuses names that begin with `__`."""
     entry = ProduceEntry(TopicPartition("__group_events", 0), b"records", internal=True)
     request = log_pb2.ProduceRequest.FromString(PRODUCE.encode([entry]))

@@ -44,7 +44,7 @@ def closed_port() -> int:
     return port
 
 
-async def test_a_server_of_grpc_speaks_first() -> None:
+async def test_a_grpc_server_sends_first() -> None:
     server = grpc.aio.server()
     port = server.add_insecure_port(f"{LOOPBACK}:0")
     await server.start()
@@ -61,7 +61,7 @@ async def test_a_closed_port_says_that_the_process_is_gone(closed_port: int) -> 
 @pytest.mark.parametrize(
     "host", ["255.255.255.255", "nowhere.invalid"], ids=["no route for it", "no such name"]
 )
-async def test_what_keeps_this_machine_from_asking_says_nothing_of_the_other_process(host: str) -> None:
+async def test_a_local_failure_says_nothing_about_the_other_process(host: str) -> None:
     """CORRECTNESS E1: a broker without a network took every other one for dead, and their partitions. A cut
     may answer: no route, no neighbour, no ports, not permitted."""
     endpoint = Endpoint(BrokerId(1), host, 9)
@@ -131,7 +131,7 @@ async def test_a_process_that_is_being_killed_is_asked_until_its_port_is_closed(
     assert asked >= 3
 
 
-async def test_who_closes_every_connection_is_left_to_its_session() -> None:
+async def test_a_process_that_closes_every_connection_is_judged_by_its_session() -> None:
     """Something forwards to a process that may be gone or not."""
 
     async def forwards(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

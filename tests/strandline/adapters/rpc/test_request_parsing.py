@@ -26,7 +26,7 @@ def test_bytes_that_are_no_request_are_a_typed_error(data: bytes) -> None:
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=30), st.integers(0, 40))
-def test_what_is_counted_is_what_is_there(numbers: list[int], count_max: int) -> None:
+def test_the_counted_fields_are_those_in_the_message(numbers: list[int], count_max: int) -> None:
     fields = [log_pb2.ProduceResult(correlation_id=n, base_offset=1) for n in numbers]
     data = log_pb2.ProduceResponse(results=fields).SerializeToString()
     assert has_more_fields(data, count_max) == (len(numbers) > count_max)

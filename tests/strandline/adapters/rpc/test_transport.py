@@ -141,7 +141,7 @@ async def test_a_reader_of_a_stream_that_another_task_closes_is_not_cancelled(
     await transport.close()
 
 
-async def test_who_is_cancelled_as_it_reads_is_cancelled(echo: Echo) -> None:
+async def test_a_task_cancelled_while_it_reads_stays_cancelled(echo: Echo) -> None:
     transport = GrpcTransport()
     stream = await transport.open(echo.address, TALK, timeout_s=TIMEOUT_S)
     with pytest.raises(TimeoutError):

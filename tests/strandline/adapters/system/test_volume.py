@@ -56,7 +56,7 @@ def test_a_mapped_disk_is_also_those_below_it(sysfs: Sysfs, tmp_path: Path) -> N
     assert volume_identity(tmp_path, sysfs=tmp_path) == "3,12,40"
 
 
-def test_what_the_kernel_does_not_number_is_not_known(tmp_path: Path) -> None:
+def test_an_unnumbered_volume_is_unknown(tmp_path: Path) -> None:
     assert volume_identity(tmp_path, sysfs=tmp_path) == ""
 
 

@@ -32,7 +32,7 @@ def test_a_name_is_shown_as_it_is_but_for_what_a_terminal_would_act_on(text: str
 
 
 @given(ANY_TEXT)
-def test_what_is_shown_has_no_control_and_can_be_encoded(text: str) -> None:
+def test_shown_text_has_no_control_characters_and_can_be_encoded(text: str) -> None:
     shown = printable(text)
     assert not any(unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp") for each in shown)
     assert shown.encode().decode() == shown

@@ -34,7 +34,7 @@ async def test_a_session_is_a_coordination_port(open_session: SessionFactory) ->
     assert session.session_id != 0
 
 
-async def test_what_was_created_is_read_back_with_its_facts(open_session: SessionFactory) -> None:
+async def test_a_created_znode_is_read_back_with_its_facts(open_session: SessionFactory) -> None:
     """A read returns data, version, the incarnation's czxid and the owner (CORRECTNESS E4, E10)."""
     session = await open_session()
     assert await session.create("/plain", b"one") == "/plain"
@@ -198,7 +198,7 @@ async def test_chroots_do_not_meet(open_session: SessionFactory, zookeeper: str)
     assert sorted(await whole.children("/")) == ["left", "right"]
 
 
-async def test_what_zookeeper_would_answer_by_hanging_up_is_refused_before(
+async def test_oversized_data_is_refused_before_zookeeper_hangs_up(
     open_session: SessionFactory,
 ) -> None:
     """Data over ZooKeeper's limit shows as a lost connection, so it is never sent (limits in config)."""

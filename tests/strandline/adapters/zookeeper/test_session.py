@@ -72,7 +72,7 @@ async def test_nothing_can_be_asked_of_a_session_that_ended(open_session: Sessio
         session.watch_children("/", print)
 
 
-async def test_connect_waits_for_zookeeper_and_says_so(
+async def test_connect_waits_for_zookeeper_and_logs_it(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:
     """ZooKeeper down at start is no failure: brokers and ZooKeeper are started in any order (DESIGN, 3)."""
@@ -190,7 +190,7 @@ async def test_a_session_ended_by_the_server_is_over_for_good(
     assert states.count(LinkState.ENDED) == 1
 
 
-async def test_ending_a_session_that_is_gone_says_so(open_session: SessionFactory, zookeeper: str) -> None:
+async def test_ending_an_ended_session_is_reported(open_session: SessionFactory, zookeeper: str) -> None:
     """A broker that restarts ends its earlier life's session, and learns if nothing was left of it (E10)."""
     session = await open_session()
     identity = session.session_id, session.session_password

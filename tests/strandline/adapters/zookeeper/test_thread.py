@@ -63,7 +63,7 @@ def greeting(timeout_ms: int) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-async def test_what_crosses_arrives_in_order_on_the_loop() -> None:
+async def test_calls_from_threads_arrive_in_order_on_the_loop() -> None:
     """From several threads, each one's order is kept, and all runs on the loop's thread."""
     loop_queue = LoopQueue(asyncio.get_running_loop())
     arrived: list[tuple[int, int]] = []
@@ -164,7 +164,7 @@ def test_the_granted_timeout_is_read_from_the_handshake(ends: tuple[ServerSocket
     assert client.granted_s == 4.0
 
 
-def test_what_was_read_ahead_counts_as_readable(
+def test_data_read_ahead_counts_as_readable(
     ends: tuple[ServerSocket, socket.socket], clock: HandClock
 ) -> None:
     client, server = ends

@@ -29,7 +29,7 @@ def last_has(heard: list[list[str]], children: int) -> bool:
     return bool(heard) and len(heard[-1]) == children
 
 
-async def test_the_children_are_heard_now_and_after_each_change(
+async def test_the_children_are_reported_now_and_after_each_change(
     open_session: SessionFactory,
 ) -> None:
     watcher, writer = await open_session(), await open_session()
@@ -113,7 +113,7 @@ async def test_zookeeper_counts_one_watch_for_any_changes(
     await eventually(lambda: len(heard[-1]) == 4)
 
 
-async def test_a_change_during_an_outage_is_heard_after_it(
+async def test_a_change_during_an_outage_is_reported_after_it(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:
     """ZooKeeper drops a watch with its connection; what changed meanwhile is read on return (E11)."""

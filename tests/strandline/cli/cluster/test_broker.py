@@ -84,7 +84,7 @@ async def test_a_broker_is_drained_shown_so_and_taken_back(cluster: LocalCluster
     await eventually(leads_again, deadline_s=30)
 
 
-async def test_what_cannot_be_moved_is_said_and_is_a_failure(shell: Shell) -> None:
+async def test_unmovable_partitions_are_reported_and_fail_the_command(shell: Shell) -> None:
     await shell.objects("topic", "create", "everywhere", "--replication-factor", "3")
     ended = await shell("broker", "drain", "3", "--replicas", "--no-wait")
     try:

@@ -66,7 +66,7 @@ async def is_led_by_the_first(shell: Shell, topic: str) -> bool:
     return now["leader"] == now["replicas"][0] and sorted(now["isr"]) == sorted(now["replicas"])
 
 
-async def test_what_is_under_way_is_listed_and_can_be_taken_back(shell: Shell) -> None:
+async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: Shell) -> None:
     """A replica that does not come is waited for, visibly; a throttle of a byte a second keeps it away."""
     topic = await shell.topic("back", replication_factor=1)
     before = await partition_of(shell, topic)
@@ -213,7 +213,7 @@ async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, clu
         (["alter", "t"], 2, "--partitions"),
     ],
 )
-async def test_what_cannot_be_done_is_said(
+async def test_an_impossible_command_fails_with_the_reason(
     shell: Shell, arguments: list[str], status: int, said: str
 ) -> None:
     """DESIGN §11: 2 for wrong usage, 1 for a failure, with the value."""

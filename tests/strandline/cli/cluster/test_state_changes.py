@@ -75,7 +75,7 @@ async def test_for_people_a_line_is_a_step_and_filters_hold(shell: Shell, made_u
     assert f"topic '{made_up.topic}' does not exist; broker 7 is not known, known are 1, 2, 3" in nobody.err
 
 
-async def test_of_a_partition_that_is_not_there_it_says_so(shell: Shell) -> None:
+async def test_a_missing_partition_is_reported(shell: Shell) -> None:
     topic = await shell.topic("short", partitions=2)
     ended = await shell("state-changes", "--topic", topic, "--partition", "7")
     assert (ended.status, ended.out) == (0, b"")
@@ -172,13 +172,13 @@ async def test_the_backlog_of_a_dead_broker_is_shown_with_its_age(
         (["--backlog", "--topic", "t"], "--backlog"),
     ],
 )
-async def test_wrong_usage_is_said_with_status_2(shell: Shell, arguments: list[str], said: str) -> None:
+async def test_wrong_usage_ends_with_status_2(shell: Shell, arguments: list[str], said: str) -> None:
     ended = await shell("state-changes", *arguments)
     assert (ended.status, ended.out) == (2, b"")
     assert said in ended.err
 
 
-async def test_without_a_controller_it_says_so_while_it_looks_and_fails_in_one_sentence(
+async def test_without_a_controller_it_logs_the_search_and_fails_in_one_sentence(
     cluster: LocalCluster, shell: Shell
 ) -> None:
     """DESIGN §11: exit status 1, and the missing member."""

@@ -24,7 +24,7 @@ async def cluster(make_cluster: ClusterFactory) -> LocalCluster:
 
 
 @pytest.mark.timeout(120)
-async def test_what_is_lost_is_said_before_it_is_asked_for(cluster: LocalCluster) -> None:
+async def test_the_loss_is_shown_before_the_election_is_requested(cluster: LocalCluster) -> None:
     """One topic by name, then all of them; the rest is led and left alone."""
     shell = Shell(cluster)
     topics = [await shell.topic(f"lost-{number}", replication_factor=1) for number in range(2)]

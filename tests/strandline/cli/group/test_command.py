@@ -232,7 +232,7 @@ async def test_an_unknown_group_is_a_failure(
 
 
 @pytest.mark.slow
-async def test_what_a_reset_cannot_do_is_said_and_nothing_is_done(shell: Shell) -> None:
+async def test_an_impossible_reset_is_refused_and_changes_nothing(shell: Shell) -> None:
     """All partitions or none: a wrong one is named before any is touched."""
     async with produced(shell, "partly", 2, 3) as topic:
         await shell.objects("consume", topic, "--group", "partly", "--from", "earliest", "--max-records", "6")
@@ -376,7 +376,7 @@ async def test_the_groups_of_all_brokers_are_listed(shell: Shell, cluster: Local
     ]
 
 
-async def test_an_unknown_topic_is_said_and_not_waited_for(shell: Shell) -> None:
+async def test_an_unknown_topic_is_reported_at_once(shell: Shell) -> None:
     """A consumer in a program waits for its topic to appear; a person has made a typing error."""
     ended = await shell("consume", "nowhere", "--group", "g", "--idle-exit", "1")
     assert (ended.status, ended.out) == (1, b"")

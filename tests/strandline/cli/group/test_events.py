@@ -97,7 +97,7 @@ def test_another_day_is_named() -> None:
     ],
     ids=lambda data: str(data)[:20],
 )  # fmt: skip
-def test_what_is_no_event_of_this_version_is_passed_over(data: bytes | None) -> None:
+def test_events_of_other_versions_are_skipped(data: bytes | None) -> None:
     assert read_event(data) is None
 
 

@@ -82,9 +82,7 @@ def test_a_partition_that_is_only_committed_is_shown_too() -> None:
 @pytest.mark.parametrize(
     ("versions", "mixed"), [((0, 0), False), ((1, 1), False), ((0, 1), True), ((2, 1), False)]
 )
-def test_a_group_on_both_protocols_says_so_and_names_each_side(
-    versions: tuple[int, int], mixed: bool
-) -> None:
+def test_a_group_on_both_protocols_names_the_members_of_each(versions: tuple[int, int], mixed: bool) -> None:
     """KIP-429: a group whose members never agree on a protocol falls into case 3.b forever."""
     first, second = versions
     view = group_view(described(member("m1", version=first), member("m2", version=second)), {}, {})

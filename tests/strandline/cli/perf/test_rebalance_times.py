@@ -31,7 +31,7 @@ def test_a_partition_that_was_never_owned_was_not_taken_from_a_member() -> None:
     assert unowned([said(5, "a", "assigned", 0)], Span(0, 10)) == {}
 
 
-def test_what_overlaps_has_an_owner_all_the_time() -> None:
+def test_a_partition_with_overlapping_owners_has_no_pause() -> None:
     """Two members that both own it are wrong, but not a pause; it has none once both have let go."""
     lines = [
         said(0, "a", "assigned", 0),

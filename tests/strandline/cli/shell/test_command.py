@@ -169,7 +169,7 @@ def test_without_any_row_a_table_has_no_heading() -> None:
 
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- 2>&-"])
-def test_a_closed_standard_input_is_said_and_nothing_aborts(closed: str) -> None:
+def test_a_closed_standard_input_is_reported_without_a_crash(closed: str) -> None:
     """DESIGN §11: exit status 1 for a failure, also where the event loop would get the stream's number."""
     for command, said in (("produce", "standard input is closed"), ("topic describe", "127.0.0.1:1")):
         script = f"{sys.executable} -m strandline {command} t --bootstrap 127.0.0.1:1 {closed}"

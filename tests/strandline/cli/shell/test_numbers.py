@@ -15,5 +15,5 @@ def test_a_number_that_is_not_finite_or_out_of_range_is_refused(text: str) -> No
         FiniteRange(min=0, max=10).convert(text, None, None)
 
 
-def test_what_is_one_is_taken() -> None:
+def test_a_finite_number_is_accepted() -> None:
     assert FiniteRange(min=0).convert("2.5", None, None) == 2.5

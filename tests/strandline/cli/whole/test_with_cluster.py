@@ -75,7 +75,7 @@ async def test_a_topic_is_created_described_altered_and_deleted(shell: Shell) ->
         (["consume", "nowhere", "--idle-exit", "1"], "nowhere"),
     ],
 )
-async def test_what_cannot_be_done_is_said_in_one_sentence(
+async def test_an_impossible_command_is_explained_in_one_sentence(
     shell: Shell, arguments: list[str], said: str
 ) -> None:
     """DESIGN §11: exit status 0 only on success; the sentence names the value."""
@@ -86,7 +86,7 @@ async def test_what_cannot_be_done_is_said_in_one_sentence(
     assert len(ended.err.splitlines()) == 1
 
 
-async def test_what_was_produced_is_consumed(shell: Shell) -> None:
+async def test_produced_records_are_consumed(shell: Shell) -> None:
     """DESIGN §11, shapes of `produce` and `consume`; a line is a record, keys stand before the separator."""
     topic = await shell.topic("round-trip", partitions=3)
     lines = [b"%d:value-%d" % (number % 7, number) for number in range(200)]
@@ -271,7 +271,7 @@ async def test_ctrl_c_on_produce_keeps_the_tally(shell: Shell, as_json: bool) ->
     assert err.decode().splitlines() == [f"producing to {topic}", "interrupted"]
 
 
-async def test_an_unknown_topic_is_said_before_any_input_is_waited_for(shell: Shell) -> None:
+async def test_an_unknown_topic_is_reported_before_any_input_is_read(shell: Shell) -> None:
     """DESIGN §11: standard input stays open here, and empty."""
     process = await start("produce", "nowhere", **shell.environment)
     async with asyncio.timeout(30):

@@ -98,7 +98,7 @@ async def test_a_controller_that_is_not_active_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("created_again", [False, True])
-async def test_a_topic_that_is_deleted_while_it_is_waited_for_is_said_to_be(created_again: bool) -> None:
+async def test_a_topic_deleted_during_the_wait_is_reported_as_deleted(created_again: bool) -> None:
     """Long before the time is up, and also if another topic has its name by then."""
     cluster, clock = Cluster(), FastClock()
 
@@ -117,7 +117,7 @@ async def test_a_topic_that_is_deleted_while_it_is_waited_for_is_said_to_be(crea
 
 
 @pytest.mark.parametrize("known_id", [OURS, ""], ids=["a controller that says the id", "one that does not"])
-async def test_a_broker_that_has_not_heard_of_a_topic_is_waited_for(known_id: str) -> None:
+async def test_a_broker_that_does_not_know_a_new_topic_yet_is_awaited(known_id: str) -> None:
     """It may still know an older topic of the name."""
     cluster, clock = Cluster(), FastClock()
     cluster.topics["t"] = OTHER, 1

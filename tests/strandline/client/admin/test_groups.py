@@ -111,7 +111,7 @@ async def test_a_coordinator_that_moved_is_followed_to_where_the_old_one_points(
         (OutcomeUnknown("broken"), 2),
     ],
 )
-async def test_what_passes_is_waited_for(first: StrandlineError, searches: int) -> None:
+async def test_transient_refusals_are_retried(first: StrandlineError, searches: int) -> None:
     """A coordinator that loads stays the one; any other refusal sends back to looking for it."""
     brokers = Brokers()
     brokers.on(BROKER_1, OFFSET_FETCH, first, {A: CommittedOffset(5), B: None})
@@ -195,7 +195,7 @@ async def test_a_group_with_members_refuses_and_they_are_named(
             await admin.alter_group_offsets("g", {A: 3, B: 4})
 
 
-async def test_what_is_refused_for_a_partition_is_raised_with_the_others_as_notes() -> None:
+async def test_a_refused_partition_is_raised_with_the_others_as_notes() -> None:
     """G12: an offset that was not written down is an error, never silence."""
     brokers = Brokers()
     brokers.on(

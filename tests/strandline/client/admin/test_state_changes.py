@@ -145,14 +145,14 @@ async def test_a_follower_continues_where_a_stream_ended_in_order() -> None:
     assert found == ["1", "2"]
 
 
-async def test_what_cannot_be_mended_by_another_controller_is_raised() -> None:
+async def test_an_error_that_no_other_controller_can_fix_is_raised() -> None:
     controllers = Controllers([ON, told(1, at=1), OffsetOutOfRange("offset 7 is behind the end")])
     with pytest.raises(OffsetOutOfRange):
         await read(controllers)
     assert controllers.open_streams == 0
 
 
-async def test_without_a_controller_it_is_said_after_the_request_timeout() -> None:
+async def test_a_missing_controller_is_reported_after_the_request_timeout() -> None:
     controllers = Controllers([ON, told(1, at=1), BREAK])
     with pytest.raises(NotController, match="no active controller"):
         await read(controllers, follow=True)
@@ -165,7 +165,7 @@ async def test_streams_that_break_silently_are_not_opened_forever() -> None:
     assert len(controllers.asked) == BREAKS_MAX + 1
 
 
-async def test_who_stops_early_closes_the_stream() -> None:
+async def test_a_caller_that_stops_early_closes_the_stream() -> None:
     controllers = Controllers([ON, told(1, 2, at=2), END])
     async with Admin("broker9:9092", host=memory_host(controllers, FastClock())) as admin:
         changes = admin.state_changes()

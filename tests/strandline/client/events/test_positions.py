@@ -30,7 +30,7 @@ def taken(positions: EventPositions) -> list[int]:
     return found
 
 
-def test_what_two_leaders_answer_for_one_offset_is_taken_once() -> None:
+def test_a_record_that_two_leaders_return_is_taken_once() -> None:
     """In a failover the old leader and the new one may both be asked."""
     positions = reading(0)
     assert positions.arrived(positions[0], 0, batch(0, 3))
@@ -101,7 +101,7 @@ def test_damage_is_an_error_and_does_not_move_the_position() -> None:
     assert positions.arrived(positions[0], 0, batch(0, 3))
 
 
-def test_who_follows_reads_partitions_that_come_later_from_their_start() -> None:
+def test_a_following_reader_reads_later_partitions_from_their_start() -> None:
     positions = reading(5)
     positions.grow(3)
     assert [position.name for position in positions] == [TopicPartition("t", n) for n in range(3)]

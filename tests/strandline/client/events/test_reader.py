@@ -253,7 +253,7 @@ async def test_offsets_that_do_not_fit_the_topic_are_refused(follow: bool) -> No
             await collect(reader)
 
 
-async def test_what_came_before_an_error_is_handed_out_first() -> None:
+async def test_records_from_before_an_error_are_delivered_first() -> None:
     brokers = Brokers(Log(50))
     brokers.fails = lambda _broker, wanted: b"\0" * 80 if wanted.offset == 20 else None
     async with reading(brokers) as reader:

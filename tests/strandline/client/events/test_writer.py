@@ -173,7 +173,7 @@ async def test_a_retry_is_reported_once(error: StrandlineError) -> None:
         assert told.ends == [("a", True)]
 
 
-async def test_what_was_there_already_is_in_the_log() -> None:
+async def test_a_batch_that_is_in_the_log_already_counts_as_written() -> None:
     """A batch whose acknowledgement was lost is recognized by its numbers."""
     topic = Topic()
     topic.refusals.append(DuplicateSequence("seen"))

@@ -102,7 +102,7 @@ async def test_a_commit_with_unknown_outcome_ends_the_run_and_the_next_one_finds
     assert (await counted.restored())[0] == Counter(KEYS)
 
 
-async def test_what_a_repartition_repeats_is_counted_once(bench: Bench) -> None:
+async def test_a_record_repeated_by_a_repartition_is_counted_once(bench: Bench) -> None:
     """Also by the next life: origins are in the position record (CORRECTNESS S9)."""
     counted = await bench.counted_behind_a_repartition()
     source = counted.source._replace(topic="upstream")

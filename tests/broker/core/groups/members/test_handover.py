@@ -112,7 +112,7 @@ def test_a_generation_that_never_got_into_the_log_was_never_announced_and_its_nu
     assert new.answer(a, Joined).generation == new.answer(b, Joined).generation == generation + 1
 
 
-def test_a_generation_whose_leader_no_longer_assigns_is_begun_anew_and_no_member_is_removed() -> None:
+def test_a_generation_whose_leader_does_not_assign_restarts_without_removing_a_member() -> None:
     """All may be well with its members: the assignment they have may be an empty one."""
     old = Stage()
     generation = old.stable("a", "b") + 1
@@ -243,7 +243,7 @@ def test_tombstones_take_away_what_came_before_them() -> None:
     assert "not known" in Stage(log=gone).describe_error().message
 
 
-def test_what_is_written_of_a_generation_that_begins_has_its_members_and_no_assignment() -> None:
+def test_the_record_of_a_new_generation_has_its_members_and_no_assignment() -> None:
     stage = Stage()
     stage.stable("a")
     beginning, assigned = (decode_group_value(value) for _, value in stage.log if value is not None)

@@ -34,7 +34,7 @@ def test_every_held_heartbeat_is_answered_the_moment_a_rebalance_begins() -> Non
         assert "member c joined" in stage.answer(token, RebalanceInProgress).message
 
 
-def test_a_session_begins_anew_at_the_arrival_and_at_the_answer_of_a_heartbeat() -> None:
+def test_a_session_restarts_at_the_arrival_and_at_the_answer_of_a_heartbeat() -> None:
     stage = Stage()
     generation = stage.stable("a")
     stage.later(SESSION_S - 1)
@@ -69,7 +69,7 @@ def test_a_later_heartbeat_releases_the_one_that_is_held() -> None:
     stage.later(1)
 
 
-def test_a_member_that_is_not_heard_of_is_out_and_causes_a_rebalance() -> None:
+def test_a_silent_member_is_removed_and_causes_a_rebalance() -> None:
     stage = Stage()
     generation = stage.stable("a", "b")
     stage.later(SESSION_S - 1)

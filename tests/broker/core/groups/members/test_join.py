@@ -60,7 +60,7 @@ def test_a_rebalance_waits_for_members_that_are_about_to_join() -> None:
     assert stage.answer(c, Joined).generation == stage.answer(d, Joined).generation == 3
 
 
-def test_who_was_about_to_join_and_does_not_is_waited_for_no_longer_than_its_session() -> None:
+def test_a_pending_member_is_awaited_no_longer_than_its_session() -> None:
     stage = Stage()
     stage.stable("a")
     stage.join("", "ghost")
@@ -88,7 +88,7 @@ def test_a_generation_begins_when_all_known_members_have_joined_again() -> None:
     assert told[1].members == told[2].members == ()
 
 
-def test_who_has_not_come_at_the_rebalance_timeout_is_out() -> None:
+def test_a_member_that_has_not_joined_by_the_rebalance_timeout_is_removed() -> None:
     """The longest of the members' timeouts; a member that only beats is out too."""
     stage = Stage()
     stage.stable("a", "b", rebalance_timeout_ms=5_000)
@@ -217,7 +217,7 @@ def test_of_equal_votes_the_leader_decides() -> None:
     assert {stage.answer(token, Joined).protocol for token in tokens} == {"sticky"}
 
 
-def test_what_only_some_support_is_never_chosen() -> None:
+def test_a_protocol_that_only_some_members_support_is_never_chosen() -> None:
     """KIP-429, upgrade: the group goes by what all know until the last member is new."""
     stage = Stage(replace(LIMITS, group_initial_rebalance_delay_ms=10))
     tokens = [stage.enter("a", protocols=BOTH), stage.enter("b", protocols=BOTH), stage.enter("c")]

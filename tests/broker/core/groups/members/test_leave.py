@@ -56,7 +56,7 @@ def test_the_last_to_leave_leaves_an_empty_group_with_a_generation_of_its_own() 
     assert stage.answer(stage.enter("b"), Joined).generation == generation + 2
 
 
-def test_who_was_about_to_join_and_leaves_is_not_waited_for() -> None:
+def test_a_pending_member_that_leaves_is_not_awaited() -> None:
     stage = Stage()
     stage.stable("a")
     stage.join("", "b")
@@ -66,7 +66,7 @@ def test_who_was_about_to_join_and_leaves_is_not_waited_for() -> None:
     assert stage.answer(a, Joined).generation == 2
 
 
-def test_who_was_about_to_join_a_new_group_and_leaves_takes_the_group_along() -> None:
+def test_a_new_group_is_forgotten_when_its_only_pending_member_leaves() -> None:
     stage = Stage()
     stage.join("", "b")
     stage.leave("b")

@@ -81,7 +81,7 @@ def test_the_process_that_was_replaced_is_fenced_in_all_it_does() -> None:
     assert stage.answer(stage.join("b2", instance="nobody"), UnknownMemberId)
 
 
-def test_what_the_replaced_process_owned_is_lost() -> None:
+def test_partitions_of_the_replaced_process_are_lost() -> None:
     stage, generation = pair()
     change = OwnershipChange(OwnershipKind.ASSIGNED, (partition(1),), 5, generation)
     stage.report("b1", generation, change)

@@ -58,7 +58,7 @@ def test_whom_the_leader_forgot_has_nothing_to_do() -> None:
     assert stage.state == "Stable"
 
 
-def test_an_assignment_for_strangers_is_refused_by_name_and_does_no_harm() -> None:
+def test_an_assignment_for_unknown_members_is_refused_by_name_and_changes_nothing() -> None:
     stage, generation = completing("a", "b")
     b = stage.sync("b", generation)
     wrong = stage.sync("a", generation, {"a": b"1", "zed": b"2", "b": b"3"})
@@ -164,7 +164,7 @@ def test_a_follower_cannot_assign() -> None:
     assert stage.answer(b, bytes) == b"2"
 
 
-def test_who_never_syncs_is_out_at_the_rebalance_timeout() -> None:
+def test_a_member_that_never_syncs_is_removed_at_the_rebalance_timeout() -> None:
     """It beats, so its session lives; but it works on nothing of what it is assigned."""
     stage, generation = completing("a", "b")
     stage.sync("a", generation, {"a": b"1", "b": b"2"})

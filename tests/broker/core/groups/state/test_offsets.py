@@ -34,7 +34,7 @@ def test_a_later_commit_is_not_undone_by_the_late_result_of_an_earlier_one() -> 
     assert offsets.get(P0) == at(20)
 
 
-def test_what_was_removed_does_not_come_back_with_an_earlier_commit() -> None:
+def test_a_removed_offset_does_not_come_back_with_an_earlier_commit() -> None:
     offsets = Offsets()
     offsets.writing([P0])
     offsets.remove(2, [P0])

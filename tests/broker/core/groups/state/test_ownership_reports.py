@@ -19,7 +19,7 @@ def change(
     return OwnershipChange(kind, tuple(partition(n) for n in partitions), at, generation, reason)
 
 
-def test_what_a_member_did_is_published_in_its_order_and_at_its_time() -> None:
+def test_ownership_changes_are_published_in_the_members_order_with_its_times() -> None:
     stage = Stage()
     stage.stable("a")
     stage.events.clear()
@@ -39,7 +39,7 @@ def test_what_a_member_did_is_published_in_its_order_and_at_its_time() -> None:
     assert stage.describe().members[0].owned == (P0,)
 
 
-def test_what_a_member_still_had_when_it_vanished_is_lost() -> None:
+def test_partitions_of_a_vanished_member_are_lost() -> None:
     stage = Stage()
     stage.stable("a")
     stage.report("a", 1, change(OwnershipKind.ASSIGNED, 0, 1), change(OwnershipKind.REVOKED, 0))

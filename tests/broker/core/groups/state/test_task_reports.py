@@ -30,7 +30,7 @@ def report(stage: Stage, member: str, generation: int, *changes: TaskChange, gro
     return stage.ask(request)
 
 
-def test_what_a_member_did_is_published_in_its_order_with_its_figures() -> None:
+def test_task_changes_are_published_in_the_members_order_with_their_figures() -> None:
     """Not by its clock: that may have been set back in between."""
     stage = Stage()
     generation = stage.stable("a")
@@ -72,7 +72,7 @@ def test_a_member_may_report_of_an_earlier_generation_but_not_of_one_to_come() -
     assert len(stage.events) == published
 
 
-def test_who_is_no_member_any_longer_has_nothing_to_report() -> None:
+def test_a_former_member_cannot_report_tasks() -> None:
     stage = Stage()
     generation = stage.stable("a", "b")
     stage.leave("b")
@@ -94,7 +94,7 @@ def test_a_report_has_its_bound_and_more_of_it_is_not_published_in_part() -> Non
 
 
 @pytest.mark.parametrize("task", ["", "t" * (GROUP_ID_LENGTH_MAX + 1), "t\x1b[2J-0"])
-def test_what_is_no_name_of_a_task_is_refused_with_all_that_came_with_it(task: str) -> None:
+def test_an_invalid_task_name_refuses_the_whole_report(task: str) -> None:
     """Cut short it would be another task; with control characters it would write on a terminal."""
     stage = Stage()
     generation = stage.stable("a")
