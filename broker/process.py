@@ -14,7 +14,7 @@ from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.crash_points import arm
 from strandline.adapters.telemetry.metrics_server import serve_metrics
 from strandline.adapters.zookeeper.metrics import Sessions
-from strandline.broker.events.replica_events import Recorder
+from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.groups.groups import Groups
 from strandline.broker.groups.server import group_calls
 from strandline.broker.log.handlers import Handlers
@@ -182,7 +182,7 @@ class Broker:
     # --- sessions ----------------------------------------------------------------------------
 
     async def _serve_sessions(
-        self, manager: ReplicaManager, view: ClusterView, endpoint: Endpoint, recorder: Recorder
+        self, manager: ReplicaManager, view: ClusterView, endpoint: Endpoint, recorder: EventRecorder
     ) -> None:
         while not self._stop.is_set():
             coordination = await self._connect()

@@ -18,7 +18,7 @@ from strandline.adapters.zookeeper.znodes import UnreadableZnode
 from strandline.broker.election.balancing import Balancing
 from strandline.broker.election.elector import Elector
 from strandline.broker.election.handover import Handover
-from strandline.broker.events.replica_events import Recorder
+from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.membership.registration import SessionRegistration, join_cluster
 from strandline.broker.membership.suspicion import Suspicion
 from strandline.broker.replicas.epoch_source import known_epoch, raise_epoch
@@ -32,7 +32,7 @@ from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.reconciler import Reconciler
 from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.errors import StrandlineError
-from strandline.host import Heard
+from strandline.host import ProbeResult
 from strandline.ids import BrokerId, LeaderEpoch, PartitionKey
 from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import group_caught
@@ -60,7 +60,7 @@ class BrokerSession:
         coordination: Coordination,
         endpoint: Endpoint,
         open_stream: Callable[[Endpoint], Awaitable[ReplicaStream]],
-        recorder: Recorder,
+        recorder: EventRecorder,
         key: MemberKey,
     ) -> None:
         self.coordination = coordination
@@ -236,12 +236,12 @@ class BrokerSession:
         peers = self._manager.peers
         peers.answered(leader)
         if (registration := peers.live.get(leader)) is not None:
-            peers.heard(registration.epoch)
+            peers.reached(registration.epoch)
 
     def probe(self, broker: BrokerId) -> None:
         self._suspicion.ask(broker)
 
-    async def _probe(self, registration: Registration) -> Heard:
+    async def _probe(self, registration: Registration) -> ProbeResult:
         return await self._manager.host.probe(registration.endpoint, self._settings.probe_timeout_ms / 1000)
 
     def peers_changed(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 from strandline.adapters.system.fail_fast import defect_in
 from strandline.config import ListenerSettings, ZooKeeperSettings
 from strandline.errors import StrandlineError
-from strandline.host import Heard, ServiceHost, ShownKey
+from strandline.host import ProbeResult, ServiceHost, ShownKey
 from strandline.simulation.clocks import MachineClock, SimulatedClock
 from strandline.simulation.disks import Disk
 from strandline.simulation.loop import WORLD, Killed, Process, SimulatedLoop
@@ -107,23 +107,25 @@ class SimulatedProcess:
             die=self.die,
         )
 
-    async def _probe(self, endpoint: Endpoint, timeout_s: float) -> Heard:
-        heard: asyncio.Future[Heard] = self._loop.create_future()
+    async def _probe(self, endpoint: Endpoint, timeout_s: float) -> ProbeResult:
+        result: asyncio.Future[ProbeResult] = self._loop.create_future()
 
-        def settle(what: Heard) -> None:
-            if not heard.done():
-                heard.set_result(what)
+        def settle(what: ProbeResult) -> None:
+            if not result.done():
+                result.set_result(what)
 
         def connected(end: End) -> None:
             end.close("it was a probe")
-            settle(Heard.ALIVE)
+            settle(ProbeResult.ALIVE)
 
-        give_up = self._network.connect(self.life, endpoint.address, connected, lambda: settle(Heard.GONE))
+        give_up = self._network.connect(
+            self.life, endpoint.address, connected, lambda: settle(ProbeResult.GONE)
+        )
         try:
             async with asyncio.timeout(timeout_s):
-                return await heard
+                return await result
         except TimeoutError:
-            return Heard.NOTHING
+            return ProbeResult.NOTHING
         finally:
             give_up()
 

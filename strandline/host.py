@@ -112,7 +112,7 @@ class Listen(Protocol):
         ...
 
 
-class Heard(Enum):
+class ProbeResult(Enum):
     """The result of a probe."""
 
     ALIVE = "alive"
@@ -145,7 +145,7 @@ class ServiceHost(Host):
     ]
     """Begins a session, and waits for ZooKeeper without a limit. Calls the function about once a second with
     the seconds waited. Raises SettingsError for a malformed address."""
-    probe: Callable[[Endpoint, float], Coroutine[Any, Any, Heard]]
+    probe: Callable[[Endpoint, float], Coroutine[Any, Any, ProbeResult]]
     """Probes an address for at most a time in seconds. Never raises."""
     stop_requested: asyncio.Event
     """Set when the process has to stop in good order."""

@@ -217,11 +217,11 @@ async def moving(bootstrap: str, size_mb: int) -> AsyncIterator[Moves]:
 async def member(bootstrap: str, application: str, lines: str, out: str, folder: str) -> None:
     """Runs the application: on LEAVES it hands over first, on STOPS it just ends."""
     app = Streams(topology(lines, out), bootstrap, application_id=application, state_dir=folder)
-    told: asyncio.Queue[signal.Signals] = asyncio.Queue()
+    signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
     for number in MOVES.values():
-        asyncio.get_running_loop().add_signal_handler(number, told.put_nowait, number)
+        asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number)
     async with app:
-        if await told.get() is LEAVES:
+        if await signals.get() is LEAVES:
             _ = await app.leave()
 
 

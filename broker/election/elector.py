@@ -85,9 +85,9 @@ class _Candidacy:
         """The records that this leader will lack, as far as known; None for a clean claim."""
         if not self.stand.unclean:
             return None
-        said = current_statements(self.ballot.state, self.ballot.live)
+        others = current_statements(self.ballot.state, self.ballot.live)
         mine = () if self.ballot.statement is None else (self.ballot.statement,)
-        return loss(self.vacancy.replica.log.log_end_offset, (*said, *mine))
+        return loss(self.vacancy.replica.log.log_end_offset, (*others, *mine))
 
 
 class Elector:
@@ -320,7 +320,7 @@ class Elector:
             return
         mine = say.statements[-1]
         logger.info(
-            "cannot lead without a loss, and said what it has",
+            "cannot lead without a loss, and others what it has",
             partition=str(name),
             condition=mine.condition.value,
             last_epoch=mine.last_epoch,

@@ -103,17 +103,17 @@ class Handover:
         """Returns once this broker knows the new leader, if one was named. So a successor gets only as many
         leaderships as it takes over at once, and clients learn the new leader."""
         replica = leadership.replica
-        news = asyncio.Event()
-        replica.listen(news.set)
+        changed = asyncio.Event()
+        replica.listen(changed.set)
         try:
             async with asyncio.timeout(min(TAKE_OVER_S_MAX, max(0.0, seconds))):
                 while replica.leader != NO_BROKER and replica.leader_epoch == leadership.epoch:
-                    await news.wait()
-                    news.clear()
+                    await changed.wait()
+                    changed.clear()
         except TimeoutError:
             logger.debug("no successor was seen to take over", partition=str(replica.name))
         finally:
-            replica.unlisten(news.set)
+            replica.unlisten(changed.set)
 
     # --- one of them ---------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ RETRY_S_MIN: Final = 0.5
 RETRY_S_MAX: Final = 30.0
 
 
-class Recorder(Protocol):
+class EventRecorder(Protocol):
     """Records events. Never waits, and never fails its caller."""
 
     def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None: ...
@@ -41,18 +41,18 @@ class RetryingRecorder:
         self._recorded = recorded
         self._pending: set[tuple[str, str]] = set()
 
-    def record(self, recorder: Recorder, events: Sequence[StateChangeEvent]) -> None:
+    def record(self, recorder: EventRecorder, events: Sequence[StateChangeEvent]) -> None:
         """Record those of the events that are not being recorded already."""
         new = [event for event in events if event.identity not in self._pending]
         if new:
             self._pending.update(event.identity for event in new)
             self._try(recorder, new, RETRY_S_MIN)
 
-    def _try(self, recorder: Recorder, events: list[StateChangeEvent], pause_s: float) -> None:
+    def _try(self, recorder: EventRecorder, events: list[StateChangeEvent], pause_s: float) -> None:
         recorder.record(events, partial(self._attempted, recorder, events, pause_s))
 
     def _attempted(
-        self, recorder: Recorder, events: list[StateChangeEvent], pause_s: float, in_log: bool
+        self, recorder: EventRecorder, events: list[StateChangeEvent], pause_s: float, in_log: bool
     ) -> None:
         if in_log:
             self._pending.difference_update(event.identity for event in events)
@@ -61,7 +61,7 @@ class RetryingRecorder:
             longer_s = min(2 * pause_s, RETRY_S_MAX)
             asyncio.get_running_loop().call_later(pause_s, self._retry, recorder, events, longer_s)
 
-    def _retry(self, recorder: Recorder, events: list[StateChangeEvent], pause_s: float) -> None:
+    def _retry(self, recorder: EventRecorder, events: list[StateChangeEvent], pause_s: float) -> None:
         self._pending.difference_update(event.identity for event in events)
         left = [event for event in events if self._wanted(event)]
         if left:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import structlog
 
 from strandline.broker.core.state_changes import trail as core
-from strandline.broker.events.replica_events import Recorder, RetryingRecorder
+from strandline.broker.events.replica_events import EventRecorder, RetryingRecorder
 from strandline.ids import TopicPartition
 from strandline.vocabulary.state_changes import StateChangeEvent
 
@@ -42,7 +42,7 @@ class PartitionTrail:
             )
         return trail
 
-    def written(self, trail: Sequence[StateChangeEvent], recorder: Recorder) -> None:
+    def written(self, trail: Sequence[StateChangeEvent], recorder: EventRecorder) -> None:
         """The znode holds this trail; record its events that are not known to be recorded."""
         self.current = tuple(trail)
         self._recorded &= {event.identity for event in self.current}

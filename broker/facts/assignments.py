@@ -9,7 +9,7 @@ from collections.abc import Set
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import Fact, read_reassignment
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import PartitionKey
 from strandline.ports import Coordination, NoNode
 from strandline.vocabulary.metadata import Reassignment
@@ -31,7 +31,7 @@ class Assignments:
         except NoNode:
             return cls(session, frozenset())
 
-    async def read(self, topic: str, key: PartitionKey) -> Assignment:
+    async def read(self, topic: str, key: PartitionKey) -> PartitionAssignment:
         """Reads one assignment. Raises NoNode if the partition is gone, ValueError, ConnectionLost.
 
         The reassignment is read first. If one begins or ends in between, the result may combine it with the
@@ -41,8 +41,8 @@ class Assignments:
         node = await self._session.get(znodes.replicas(topic, key.partition))
         replicas = znodes.load_replicas(topic, key.partition, node.data)
         if moving is None:
-            return Assignment(replicas, node.version)
-        return Assignment(replicas, node.version, *moving)
+            return PartitionAssignment(replicas, node.version)
+        return PartitionAssignment(replicas, node.version, *moving)
 
     async def _reassignment(self, topic: str, key: PartitionKey) -> Fact[Reassignment] | None:
         found = await read_reassignment(self._session, topic, key.partition)

@@ -156,23 +156,23 @@ class Handlers:
         bytes_min = min(bytes_min, bytes_max)
         if bytes_min <= 0:
             return
-        news = asyncio.Event()
-        watched = self._listen(partitions, news.set)
+        changed = asyncio.Event()
+        watched = self._listen(partitions, changed.set)
         try:
             while True:
-                news.clear()
+                changed.clear()
                 enough = await self._is_enough(partitions, bytes_min, bytes_max)
                 left = deadline - self._clock.monotonic()
                 if enough or left <= 0:
                     return
                 try:
                     async with asyncio.timeout(left):
-                        await news.wait()
+                        await changed.wait()
                 except TimeoutError:
                     return
         finally:
             for replica in watched:
-                replica.unlisten(news.set)
+                replica.unlisten(changed.set)
 
     async def _is_enough(self, partitions: Sequence[FetchPartition], bytes_min: int, bytes_max: int) -> bool:
         """True if this many bytes are committed, or a position is wrong."""

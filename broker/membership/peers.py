@@ -50,12 +50,12 @@ class Peers:
                 self._on_change()
                 return
 
-    def heard(self, life: BrokerEpoch) -> None:
+    def reached(self, life: BrokerEpoch) -> None:
         """Ends the suspicion: its port answers, or it has opened another stream. A message on an older stream
         does not count, since a healthy process may have its port closed to this broker for good. As a
         follower such a broker stays in sync through its messages (`LeaderPartition`); as a leader it cannot
         be followed."""
-        if self.suspects.heard(life):
+        if self.suspects.reached(life):
             logger.info("broker reachable again", broker_epoch=life)
             self._on_change()
 

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from strandline.broker.membership.peers import Peers
-from strandline.host import Heard
+from strandline.host import ProbeResult
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.ports import Clock
 from strandline.vocabulary.metadata import Registration
 
-Probe = Callable[[Registration], Awaitable[Heard]]
+Probe = Callable[[Registration], Awaitable[ProbeResult]]
 """Probes the port of a registered broker. Never raises; bounded in time."""
 
 
@@ -53,7 +53,7 @@ class Suspicion:
         asked = [live[broker] for broker in brokers if broker in live]
         async with asyncio.TaskGroup() as tasks:
             probes = {each.epoch: tasks.create_task(self._ask(each)) for each in asked}
-        return frozenset(life for life, heard in probes.items() if heard.result() is Heard.ALIVE)
+        return frozenset(life for life, task in probes.items() if task.result() is ProbeResult.ALIVE)
 
     async def run(self) -> None:
         """Runs the probes that are due. Runs until cancelled."""
@@ -84,13 +84,13 @@ class Suspicion:
         finally:
             self._under_way.discard(registration.epoch)
 
-    async def _ask(self, registration: Registration) -> Heard:
-        heard = await self._probe(registration)
-        match heard:
-            case Heard.ALIVE:
-                self._peers.heard(registration.epoch)
-            case Heard.GONE:
+    async def _ask(self, registration: Registration) -> ProbeResult:
+        result = await self._probe(registration)
+        match result:
+            case ProbeResult.ALIVE:
+                self._peers.reached(registration.epoch)
+            case ProbeResult.GONE:
                 self._peers.refused(registration.epoch)
-            case Heard.NOTHING:
+            case ProbeResult.NOTHING:
                 pass  # its session decides
-        return heard
+        return result

@@ -253,15 +253,15 @@ class ClusterView:
             replica = self._manager.named(*wait.name)
         except (UnknownTopicOrPartition, NotLeaderOrFollower):
             return False
-        news = asyncio.Event()
-        replica.listen(news.set)
+        changed = asyncio.Event()
+        replica.listen(changed.set)
         try:
             while replica.leader_epoch <= wait.above_epoch or replica.leader == NO_BROKER:
-                news.clear()
+                changed.clear()
                 async with asyncio.timeout(max(0.0, deadline - self._clock.monotonic())):
-                    await news.wait()
+                    await changed.wait()
         except TimeoutError:
             return False
         finally:
-            replica.unlisten(news.set)
+            replica.unlisten(changed.set)
         return True

@@ -24,7 +24,7 @@ from strandline.broker.core.replication.effects import (
 )
 from strandline.broker.core.replication.leader_partition import LeaderPartition
 from strandline.broker.core.replication.produce_ticket import OnProduced, Produced, ProduceTicket
-from strandline.broker.events.replica_events import Recorder
+from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.membership.confirmation import (
     ASK_ZOOKEEPER_AFTER_S,
     FollowerFlow,
@@ -74,7 +74,7 @@ class Leadership:
         host: Host,
         live: Mapping[BrokerId, Registration],
         suspects: Set[BrokerEpoch] = frozenset(),
-        recorder: Recorder,
+        recorder: EventRecorder,
         on_step_down: Callable[[Replica, PartitionState | None], None],
         on_handed_over: Callable[[Replica, BrokerId], None],
     ) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from strandline.adapters.system.crash_points import crash_point
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.membership.peers import Peers
 from strandline.broker.replicas.counts import Counts
@@ -193,7 +193,7 @@ class ReplicaManager:
     ) -> PartitionLog:
         return open_log(name, path, config, self.settings, self.clock, self.folder.files, clean=clean)
 
-    def reconfigure(self, replica: Replica, assignment: Assignment, config: TopicConfig) -> None:
+    def reconfigure(self, replica: Replica, assignment: PartitionAssignment, config: TopicConfig) -> None:
         """Takes the assignment and config read from ZooKeeper. Ignores an assignment that is older than the
         known one."""
         if not assignment.older_than(replica.assignment):
@@ -390,7 +390,7 @@ class ReplicaManager:
         self.session = None
         self.peers.session_ended()
         for replica in self.all():
-            replica.assignment = Assignment()
+            replica.assignment = PartitionAssignment()
         for replica in tuple(self._replicas.values()):
             if replica.leadership is not None:
                 self._end(replica)

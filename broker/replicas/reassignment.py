@@ -17,9 +17,9 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.broker.core.replication.effects import CloseReplicas, CompleteReassignment
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.state_changes.events import resigned
-from strandline.broker.events.replica_events import Recorder
+from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.facts.isr_record import LOOK_AGAIN_S, read_isr
 from strandline.broker.replicas.leader_znodes import resign_operations
@@ -53,7 +53,7 @@ Requests = dict[BrokerId, StateChange]
 class Reassigning:
     """The reassignment of one leadership. Its commit task awaits these methods one at a time."""
 
-    def __init__(self, replica: Replica, session: Coordination, recorder: Recorder, host: Host) -> None:
+    def __init__(self, replica: Replica, session: Coordination, recorder: EventRecorder, host: Host) -> None:
         self._replica = replica
         self._session = session
         self._recorder = recorder
@@ -81,7 +81,7 @@ class Reassigning:
             await self._look_again()
             return False
         crash_point("reassign.after_close")
-        self._tell(requests)
+        self._record(requests)
         logger.info("asked to close", partition=str(name), epoch=epoch, brokers=list(move.brokers))
         return True
 
@@ -112,9 +112,9 @@ class Reassigning:
         crash_point("reassign.after_complete")
         assert isinstance(replicas_version, int)
         assert isinstance(isr_version, int)
-        replica.assignment = Assignment(move.assigned, replicas_version)
+        replica.assignment = PartitionAssignment(move.assigned, replicas_version)
         replica.trail.written(state.trail, self._recorder)
-        self._tell(requests)
+        self._record(requests)
         logger.info(
             "reassigned",
             partition=str(name),
@@ -179,7 +179,7 @@ class Reassigning:
         for broker in requests:
             await self._session.ensure_path(znodes.state_queue(broker))
 
-    def _tell(self, requests: Requests) -> None:
+    def _record(self, requests: Requests) -> None:
         """Records the requests, best effort: the broker that executes a request records its whole life."""
         self._recorder.record(
             [event for broker, change in requests.items() for event in life_of(change, broker)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState, transition
 from strandline.broker.events.trail import PartitionTrail
 from strandline.broker.replicas.counts import TopicCounts
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-Listener = Callable[[], None]
+OnChange = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Replica:
         self.key = key
         self.log = log
         self.config = config
-        self.assignment = Assignment()
+        self.assignment = PartitionAssignment()
         """As last read. A replica never leads by an assignment that is not ZooKeeper's present one
         (CORRECTNESS E16)."""
         self.state = transition(name, ReplicaState.ABSENT, ReplicaState.STARTING)
@@ -76,7 +76,7 @@ class Replica:
         self.trail = PartitionTrail(name, trail_events_max)
         self.counts = TopicCounts()
         """Shared with the other replicas of its topic, once it is among them."""
-        self._listeners: dict[Listener, None] = {}
+        self._listeners: dict[OnChange, None] = {}
         """In the order in which they are called."""
 
     def become(self, wanted: ReplicaState) -> None:
@@ -105,11 +105,11 @@ class Replica:
 
     # --- listeners -------------------------------------------------------------------------
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: OnChange) -> None:
         """Calls `listener` whenever the HW moves, the leader changes or the replica closes."""
         self._listeners[listener] = None
 
-    def unlisten(self, listener: Listener) -> None:
+    def unlisten(self, listener: OnChange) -> None:
         self._listeners.pop(listener, None)
 
     def announce(self) -> None:

@@ -29,14 +29,14 @@ class RetentionClock:
         self._files = files
         self._checkpoint: Checkpoint | None = None
         self._time: RetentionTime | None = None
-        self._told = False
+        self._lead_logged = False
 
     def now_ms(self) -> int:
         """The time that retention uses, milliseconds since the Unix epoch."""
         wall_ms = self._clock.wall_ms()
         time = self._read(wall_ms)
         now_ms = time.now_ms(wall_ms=wall_ms, monotonic_s=self._clock.monotonic())
-        self._tell(time.lead_ms(wall_ms))
+        self._log_lead(time.lead_ms(wall_ms))
         return now_ms
 
     def save(self, now_ms: int) -> None:
@@ -57,12 +57,12 @@ class RetentionClock:
             self._time = RetentionTime(known_ms, wall_ms=wall_ms, monotonic_s=self._clock.monotonic())
         return self._time
 
-    def _tell(self, lead_ms: int) -> None:
+    def _log_lead(self, lead_ms: int) -> None:
         """Logs a lead once for each jump."""
         if lead_ms < LEAD_ALARM_MS:
-            self._told = False
-        elif not self._told:
-            self._told = True
+            self._lead_logged = False
+        elif not self._lead_logged:
+            self._lead_logged = True
             logger.error(
                 "the wall clock is ahead of retention's time: it jumped, or this broker was down; "
                 "retention catches up at twice the pace of real time",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strandline.broker.events.replica_events import Recorder
+from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.replicas.manager import ReplicaManager
@@ -21,7 +21,7 @@ class SessionContext:
     manager: ReplicaManager
     coordination: Coordination
     registration: SessionRegistration
-    recorder: Recorder
+    recorder: EventRecorder
 
     @property
     def me(self) -> BrokerId:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from strandline.broker.events.replica_events import Recorder
+from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.ids import BrokerId, LeaderEpoch
@@ -19,7 +19,7 @@ class Session(Protocol):
     def coordination(self) -> Coordination: ...
 
     @property
-    def recorder(self) -> Recorder: ...
+    def recorder(self) -> EventRecorder: ...
 
     def exercise(self, leadership: Leadership) -> None:
         """Run the leadership's commit task."""

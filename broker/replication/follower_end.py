@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from strandline.broker.events.replica_events import Recorder
+from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.truncation import Divergence, Truncator
 from strandline.config import BrokerSettings
@@ -83,7 +83,7 @@ class LeaderStream:
         on_refused: Callable[[Replica, StrandlineError], None],
         settings: BrokerSettings,
         host: Host,
-        recorder: Recorder,
+        recorder: EventRecorder,
     ) -> None:
         self.leader = leader
         self._truncator = Truncator(hello.broker_id, recorder, host.clock)

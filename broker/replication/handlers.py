@@ -39,7 +39,7 @@ class Followers:
         if hello.leader_id != self._manager.me:
             raise InvalidRequest(f"broker {hello.leader_id} was meant, this is broker {self._manager.me}")
         await self._check_life(hello)
-        self._manager.peers.heard(hello.broker_epoch)
+        self._manager.peers.reached(hello.broker_epoch)
         return FollowerStream(hello, self._manager.known, self.throttle, self._settings, self._clock)
 
     async def _check_life(self, hello: Hello) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strandline.broker.core.state_changes.events import truncated
-from strandline.broker.events.replica_events import Recorder
+from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.replicas.replica import Cut, Replica
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, Offset
@@ -48,7 +48,7 @@ class Divergence:
 class Truncator:
     """Truncates the logs of one broker, in one session. Never awaits."""
 
-    def __init__(self, me: BrokerId, recorder: Recorder, clock: Clock) -> None:
+    def __init__(self, me: BrokerId, recorder: EventRecorder, clock: Clock) -> None:
         self._me = me
         self._recorder = recorder
         self._clock = clock

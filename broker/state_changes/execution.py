@@ -16,7 +16,7 @@ from typing import NamedTuple
 import structlog
 
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.replicas.replica import Replica
@@ -47,7 +47,7 @@ async def read_topic(session: Coordination, name: str) -> Topic:
         return error
 
 
-class Outcome(NamedTuple):
+class ExecutionResult(NamedTuple):
     state: RequestState
     reason: str = ""
 
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 class _PartitionFacts(NamedTuple):
     """What ZooKeeper holds about one partition, of the incarnation that a request means."""
 
-    assignment: Assignment
+    assignment: PartitionAssignment
     config: TopicConfig
     record: PartitionState | None
     """Read for a close-replica only."""
@@ -71,13 +71,13 @@ class Executor:
         self._requested_epochs: dict[PartitionKey, LeaderEpoch] = {}
         """The highest epoch in which a leader sent a request; a deleted partition is dropped."""
 
-    async def execute(self, change: StateChange, topic: Topic, assignments: Assignments) -> Outcome:
+    async def execute(self, change: StateChange, topic: Topic, assignments: Assignments) -> ExecutionResult:
         """`topic` and `assignments` were read after the request. Raises ConnectionLost, SessionEnded."""
         try:
             facts = await self._read(change, topic, assignments)
             if facts is None:
                 if change.command is not Command.DELETE_REPLICA:
-                    return Outcome(SUPERSEDED, "the topic, or this incarnation of it, is gone")
+                    return ExecutionResult(SUPERSEDED, "the topic, or this incarnation of it, is gone")
                 return await self._delete(change)
             match change.command:
                 case Command.START_REPLICA:
@@ -87,10 +87,10 @@ class Executor:
                 case Command.DELETE_REPLICA:
                     if self._manager.me in facts.assignment.replicas:
                         self._ensure_replica(change.topic, change.key, facts)
-                        return Outcome(SUPERSEDED, "the replica is assigned to this broker again")
+                        return ExecutionResult(SUPERSEDED, "the replica is assigned to this broker again")
                     return await self._delete(change)
         except (ValueError, InvalidConfig, OSError, StorageFailed, StorageBusy) as error:
-            return Outcome(FAILED, str(error))
+            return ExecutionResult(FAILED, str(error))
 
     async def _read(
         self, change: StateChange, topic: Topic, assignments: Assignments
@@ -117,7 +117,7 @@ class Executor:
         return _PartitionFacts(assignment, TopicConfig.parse(topic.config), record)
 
     async def _read_once_more(
-        self, change: StateChange, topic: znodes.TopicNode, assignment: Assignment
+        self, change: StateChange, topic: znodes.TopicNode, assignment: PartitionAssignment
     ) -> _PartitionFacts | None:
         again = await read_topic(self._session, change.topic)
         if isinstance(again, ValueError):
@@ -128,17 +128,17 @@ class Executor:
 
     # --- start -------------------------------------------------------------------------------
 
-    def _start(self, change: StateChange, facts: _PartitionFacts) -> Outcome:
+    def _start(self, change: StateChange, facts: _PartitionFacts) -> ExecutionResult:
         if (newer := self._newer(change)) is not None:
             return newer
         if self._manager.me not in facts.assignment.replicas:
             self._ensure_replica(change.topic, change.key, facts)
-            return Outcome(SUPERSEDED, "the replica is not assigned to this broker")
+            return ExecutionResult(SUPERSEDED, "the replica is not assigned to this broker")
         by_leader = change.requester != NO_BROKER
         if by_leader:
             self._requested_epochs[change.key] = change.leader_epoch
         self._ensure_replica(change.topic, change.key, facts, led_in=change.leader_epoch, reopen=by_leader)
-        return Outcome(COMPLETED)
+        return ExecutionResult(COMPLETED)
 
     async def ensure_replica(
         self, topic: str, node: znodes.TopicNode, assignments: Assignments, partition: int
@@ -193,20 +193,20 @@ class Executor:
 
     # --- close and delete --------------------------------------------------------------------
 
-    async def _close(self, change: StateChange, facts: _PartitionFacts) -> Outcome:
+    async def _close(self, change: StateChange, facts: _PartitionFacts) -> ExecutionResult:
         if (newer := self._newer(change)) is not None:
             return newer
         record = facts.record
         if record is not None and record.leader_epoch > change.leader_epoch:
-            return Outcome(SUPERSEDED, f"epoch {record.leader_epoch} has begun")
+            return ExecutionResult(SUPERSEDED, f"epoch {record.leader_epoch} has begun")
         if self._manager.me in facts.assignment.target:
             self._ensure_replica(change.topic, change.key, facts)
-            return Outcome(SUPERSEDED, "the replica is to stay on this broker")
+            return ExecutionResult(SUPERSEDED, "the replica is to stay on this broker")
         self._requested_epochs[change.key] = change.leader_epoch
         replica = self._manager.get(change.key)
         if replica is None:
             was = "closed" if self._manager.closed(change.key) is not None else "not here"
-            return Outcome(COMPLETED, f"it was {was}")
+            return ExecutionResult(COMPLETED, f"it was {was}")
         if replica.leadership is not None and replica.leadership.epoch < change.leader_epoch:
             self._manager.step_down(replica, record)
         try:
@@ -214,7 +214,7 @@ class Executor:
         except (StorageFailed, StorageBusy):
             logger.warning("closed without a sync", partition=str(replica.name))
         if replica.leadership is not None:  # it may have been elected meanwhile
-            return Outcome(
+            return ExecutionResult(
                 FAILED,
                 f"{replica.state.value} → {ReplicaState.CLOSING.value} is illegal: it leads in epoch "
                 f"{replica.leadership.epoch}, and was asked to close in epoch {change.leader_epoch}",
@@ -222,25 +222,25 @@ class Executor:
         if self._manager.get(change.key) is replica:  # and not removed, as a stray
             self._manager.close_replica(replica)
             logger.info("replica closed", id=change.request_id, partition=str(replica.name))
-        return Outcome(COMPLETED)
+        return ExecutionResult(COMPLETED)
 
-    async def _delete(self, change: StateChange) -> Outcome:
+    async def _delete(self, change: StateChange) -> ExecutionResult:
         self._requested_epochs.pop(change.key, None)
         replica = self._manager.get(change.key) or self._manager.closed(change.key)
         if replica is None:
-            return Outcome(COMPLETED, "it was not here")
+            return ExecutionResult(COMPLETED, "it was not here")
         await self.remove(replica)
         logger.info(
             "replica deleted", id=change.request_id, partition=str(replica.name), topic_id=change.key.topic_id
         )
-        return Outcome(COMPLETED)
+        return ExecutionResult(COMPLETED)
 
     async def remove(self, replica: Replica) -> None:
         """Remove a replica from memory and disk. Raises OSError."""
         aside = self._manager.delete(replica)
         await self._manager.host.threads.run(self._manager.folder.files.remove_directory, aside)
 
-    def _newer(self, change: StateChange) -> Outcome | None:
+    def _newer(self, change: StateChange) -> ExecutionResult | None:
         """The outcome of a leader's request if a later epoch is known here. Requests of the controller have
         no epoch."""
         replica = self._manager.get(change.key) or self._manager.closed(change.key)
@@ -250,4 +250,4 @@ class Executor:
         )
         if change.requester == NO_BROKER or change.leader_epoch >= known:
             return None
-        return Outcome(SUPERSEDED, f"epoch {known} is known here, and {change.leader_epoch} is over")
+        return ExecutionResult(SUPERSEDED, f"epoch {known} is known here, and {change.leader_epoch} is over")

@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from strandline.broker.events.replica_events import Recorder, RetryingRecorder
+from strandline.broker.events.replica_events import EventRecorder, RetryingRecorder
 from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
 from strandline.config import OUTBOX_EVENTS_MAX
 from strandline.ports import Files
@@ -33,7 +33,7 @@ class Outbox:
     def __init__(
         self,
         path: Path,
-        recorder: Recorder,
+        recorder: EventRecorder,
         *,
         files: Files,
         events_max: int = OUTBOX_EVENTS_MAX,

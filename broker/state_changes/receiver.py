@@ -21,7 +21,7 @@ from strandline.broker.core.state_changes.queue import Execute, Read, Record, Re
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
-from strandline.broker.state_changes.execution import Executor, Outcome, Topic, read_topic
+from strandline.broker.state_changes.execution import ExecutionResult, Executor, Topic, read_topic
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch
 from strandline.ports import BadVersion, ConnectionLost, NoNode
@@ -141,7 +141,9 @@ class StateChangeReceiver:
         )
         self._changed.set()
 
-    async def _try(self, change: StateChange, topic: Topic, assignments: Assignments) -> Outcome | None:
+    async def _try(
+        self, change: StateChange, topic: Topic, assignments: Assignments
+    ) -> ExecutionResult | None:
         """None if the connection was lost before the outcome was known."""
         try:
             return await self.executor.execute(change, topic, assignments)
@@ -215,7 +217,7 @@ class StateChangeReceiver:
                 await self._clock.sleep(TRY_AGAIN_S)
 
 
-def _log(change: StateChange, outcome: Outcome) -> None:
+def _log(change: StateChange, outcome: ExecutionResult) -> None:
     level = logging.WARNING if outcome.state is RequestState.FAILED else logging.DEBUG
     logger.log(
         level,

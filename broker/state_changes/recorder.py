@@ -22,7 +22,7 @@ FLUSH_S_MAX: Final = 1.0
 
 
 class StateChangeRecorder:
-    """Open from before the broker listens until after its last session. Fulfils `Recorder`."""
+    """Open from before the broker listens until after its last session. Fulfils `EventRecorder`."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class StateChangeRecorder:
         await self.events.flush(FLUSH_S_MAX)
 
     def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
-        """See `Recorder.record`."""
+        """See `EventRecorder.record`."""
         at_ms = self._clock.wall_ms()  # retention uses a record's time, and an event may be an old one
         self.events.put_all([(event_key(e), event_value(e)) for e in events], at_ms, on_recorded)
 
     def record_durably(self, events: Sequence[StateChangeEvent]) -> None:
-        """See `Recorder.record_durably`."""
+        """See `EventRecorder.record_durably`."""
         self._outbox.record_durably(events)

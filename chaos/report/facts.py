@@ -13,7 +13,7 @@ from strandline.chaos.evidence import Moment
 from strandline.chaos.report.round_data import RoundData
 from strandline.ids import TopicPartition
 from strandline.report import partitions, traffic
-from strandline.report.events import Outcome, Sending
+from strandline.report.events import Sending, SendOutcome
 from strandline.report.facts import Facts, FaultFact, PartitionFact, Verdict
 from strandline.report.spans import Span
 
@@ -57,9 +57,9 @@ def facts_of(data: RoundData) -> Facts:
             for place in places
         ),
         senders=tuple(traffic.sender_fact(sender) for sender in data.senders),
-        acked=traffic.rates(_ends(sendings, Outcome.ACKED), span),
+        acked=traffic.rates(_ends(sendings, SendOutcome.ACKED), span),
         received=traffic.rates((at for reader in data.readers for at in reader.received_ms), span),
-        failed=traffic.rates(_ends(sendings, Outcome.FAILED, Outcome.UNKNOWN), span, gapless=False),
+        failed=traffic.rates(_ends(sendings, SendOutcome.FAILED, SendOutcome.UNKNOWN), span, gapless=False),
         latencies=traffic.latencies_of(sendings, span),
         healed_ms=_when(data.moments, "healed"),
         settled_after_ms=_took(data.moments, "settled"),
@@ -175,7 +175,7 @@ def _partition(
     )
 
 
-def _ends(sendings: Iterable[Sending], *outcomes: Outcome) -> Iterable[float]:
+def _ends(sendings: Iterable[Sending], *outcomes: SendOutcome) -> Iterable[float]:
     return (s.ended_ms for s in sendings if s.outcome in outcomes and s.ended_ms is not None)
 
 

@@ -10,7 +10,7 @@ from strandline.chaos.core.plan import Plan
 from strandline.chaos.report.facts import facts_of
 from strandline.chaos.report.reading import read_round
 from strandline.chaos.report.round_data import RoundData
-from strandline.report.events import Outcome
+from strandline.report.events import SendOutcome
 from strandline.report.facts import Facts
 from strandline.report.markup import Markup, joined, tag
 from strandline.report.page import (
@@ -130,7 +130,7 @@ def _findings(data: RoundData) -> Markup:
 def _clients(data: RoundData, facts: Facts) -> Markup:
     if not facts.senders and not data.readers:
         return joined(tag("h2", "Clients"), tag("p", "There were none.", class_="note"))
-    outcomes = tuple(Outcome)
+    outcomes = tuple(SendOutcome)
     sent = [
         (each.name, f"{each.sent:,}", *(f"{each.by_outcome[outcome]:,}" for outcome in outcomes))
         for each in facts.senders

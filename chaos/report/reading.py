@@ -9,9 +9,9 @@ from strandline.auditing.history import Acked, Failed, Line, Received, Sent
 from strandline.chaos.core.plan import Plan, load
 from strandline.chaos.evidence import FINDINGS, PRODUCERS, STALENESS, Fields, RoundFiles
 from strandline.chaos.report.round_data import RoundData
-from strandline.errors import Outcome as ErrorOutcome
+from strandline.errors import Outcome
 from strandline.ids import TopicPartition
-from strandline.report.events import Election, Outcome, Reader, Sender, Sending
+from strandline.report.events import Election, Reader, Sender, Sending, SendOutcome
 from strandline.vocabulary.state_changes import ChangeKind
 
 PLAN = "plan.json"
@@ -66,7 +66,7 @@ def _sendings(lines: Iterable[Line]) -> tuple[Sending, ...]:
     for event, fields in lines:
         if isinstance(event, Sent):
             sent_at[event.record] = float(fields["monotonic_ms"])
-            sendings[event.record] = Sending(int(fields["at"]), Outcome.UNANSWERED)
+            sendings[event.record] = Sending(int(fields["at"]), SendOutcome.UNANSWERED)
         elif isinstance(event, Acked | Failed) and event.record in sendings:
             took_ms = float(fields["monotonic_ms"]) - sent_at[event.record]
             sent_ms = sendings[event.record].sent_ms
@@ -75,10 +75,10 @@ def _sendings(lines: Iterable[Line]) -> tuple[Sending, ...]:
     return tuple(sendings.values())
 
 
-def _outcome(event: Acked | Failed) -> Outcome:
+def _outcome(event: Acked | Failed) -> SendOutcome:
     if isinstance(event, Acked):
-        return Outcome.ACKED
-    return Outcome.UNKNOWN if event.outcome is ErrorOutcome.UNKNOWN else Outcome.FAILED
+        return SendOutcome.ACKED
+    return SendOutcome.UNKNOWN if event.outcome is Outcome.UNKNOWN else SendOutcome.FAILED
 
 
 def _reader(name: str, lines: Iterable[Line]) -> Reader:

@@ -28,7 +28,7 @@ def admin_calls(service: AdminService, streams: StateChangeStreams, key: MemberK
     ) -> None:
         query = await anext(requests, None)
         if query is not None:
-            async with aclosing(streams.tell(query)) as answers:
+            async with aclosing(streams.answers(query)) as answers:
                 async for answer in answers:
                     await reply(answer)
 

@@ -46,7 +46,7 @@ class StateChangeStreams:
         """Ends all streams, since this controller stops."""
         self._closed = True
 
-    async def tell(self, query: StateChangesQuery) -> AsyncGenerator[StateChangesAnswer]:
+    async def answers(self, query: StateChangesQuery) -> AsyncGenerator[StateChangesAnswer]:
         """Yields first an answer without events, which confirms the stream, and then the events.
 
         Raises InvalidRequest, NotController, ThrottlingQuotaExceeded, and what the reader raises.
@@ -73,8 +73,8 @@ class StateChangeStreams:
                 clock=self._clock,
             ) as reader:
                 yield StateChangesAnswer((), reader.next_offsets)
-                async for told in self._read(reader, active, query):
-                    yield told
+                async for answer in self._read(reader, active, query):
+                    yield answer
         finally:
             self._open -= 1
             await transport.close()
@@ -95,18 +95,18 @@ class StateChangeStreams:
         self, reader: EventReader, active: ActiveController, query: StateChangesQuery
     ) -> AsyncGenerator[StateChangesAnswer]:
         selection = EventSelection(query)
-        said_at, said = self._clock.monotonic(), reader.next_offsets
+        sent_at, sent = self._clock.monotonic(), reader.next_offsets
         while not reader.ended:
             records = await reader.read(LOOK_S)
             self._check_role(active)
-            for told in selection.answers(records, reader.next_offsets):
-                yield told
-                said_at, said = self._clock.monotonic(), told.next_offsets
+            for answer in selection.answers(records, reader.next_offsets):
+                yield answer
+                sent_at, sent = self._clock.monotonic(), answer.next_offsets
             self._count(selection.malformed)
             reached = reader.next_offsets
-            if reached != said and self._clock.monotonic() - said_at >= PROGRESS_S:
+            if reached != sent and self._clock.monotonic() - sent_at >= PROGRESS_S:
                 yield StateChangesAnswer((), reached)
-                said_at, said = self._clock.monotonic(), reached
+                sent_at, sent = self._clock.monotonic(), reached
             await asyncio.sleep(0)  # filtered records are skipped without another await
 
     def _count(self, malformed: Sequence[tuple[EventRecord, str]]) -> None:

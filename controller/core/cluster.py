@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strandline.controller.core.placement import Assignment
+from strandline.controller.core.placement import ReplicaAssignment
 from strandline.ids import BrokerId, TopicId
 
 
@@ -15,7 +15,7 @@ class PlacedTopic:
     """One incarnation of a topic, and where its replicas are: one assignment per partition, in order."""
 
     topic_id: TopicId
-    assignments: Sequence[Assignment]
+    assignments: Sequence[ReplicaAssignment]
 
 
 class ClusterPicture:
@@ -55,7 +55,7 @@ class ClusterPicture:
         for assignment in topic.assignments:
             self._replicas.update(assignment)
 
-    def place(self, name: str, topic_id: TopicId, number: int, assignment: Assignment) -> None:
+    def place(self, name: str, topic_id: TopicId, number: int, assignment: ReplicaAssignment) -> None:
         """This partition has another AR now; while replicas move it has the old and the new ones."""
         topic = self._topics.get(name)
         if topic is None or topic.topic_id != topic_id or number >= len(topic.assignments):
@@ -65,7 +65,7 @@ class ClusterPicture:
         before, after = topic.assignments[:number], topic.assignments[number + 1 :]
         self._topics[name] = replace(topic, assignments=[*before, assignment, *after])
 
-    def grow(self, name: str, topic_id: TopicId, added: Sequence[Assignment]) -> None:
+    def grow(self, name: str, topic_id: TopicId, added: Sequence[ReplicaAssignment]) -> None:
         """This topic has more partitions now, or will have."""
         topic = self._topics.get(name)
         if topic is not None and topic.topic_id == topic_id:

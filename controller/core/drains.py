@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from strandline.controller.core.placement import Assignment
+from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.ids import BrokerId
 from strandline.vocabulary.admin import DrainProgress
@@ -31,7 +31,7 @@ class ReplicaMove:
     """A partition with a replica on a broker that is emptied, and its new AR."""
 
     partition: SurveyedPartition
-    replicas: Assignment
+    replicas: ReplicaAssignment
     throttle_bytes_per_s: int
 
 
@@ -164,7 +164,7 @@ class _Planner:
             f"which {_are(in_sync)} not alive"
         )
 
-    def _replaced(self, partition: SurveyedPartition) -> Assignment | None:
+    def _replaced(self, partition: SurveyedPartition) -> ReplicaAssignment | None:
         """AR with another broker in the place of each emptied one; None if there are too few.
 
         Racks are kept apart first, as in placement; then the broker with the fewest replicas is taken.

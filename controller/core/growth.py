@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strandline.controller.core.cluster import ClusterPicture
-from strandline.controller.core.placement import Assignment, place
+from strandline.controller.core.placement import ReplicaAssignment, place
 from strandline.controller.core.topics import Brokers, check_assignments, check_load, check_partitions
 from strandline.errors import (
     InvalidPartitions,
@@ -25,7 +25,7 @@ def plan_growth(
     assignments: Sequence[Sequence[int]],
     brokers: Brokers,
     picture: ClusterPicture,
-) -> tuple[Assignment, ...]:
+) -> tuple[ReplicaAssignment, ...]:
     """The assignments of the partitions from `now` to `wanted`, placed like those of a new topic.
 
     Raises InvalidTopic, InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor.
@@ -55,7 +55,7 @@ def plan_growth(
 
 def _place(
     name: str, added: int, replication_factor: int, brokers: Brokers, picture: ClusterPicture
-) -> tuple[Assignment, ...]:
+) -> tuple[ReplicaAssignment, ...]:
     hosts = [broker.endpoint for broker in brokers.hosts]
     if len(hosts) < replication_factor:
         raise InvalidReplicationFactor(

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from strandline.ids import BrokerId
 from strandline.vocabulary.metadata import Endpoint
 
-Assignment = tuple[BrokerId, ...]
+ReplicaAssignment = tuple[BrokerId, ...]
 """AR of one partition: the preferred leader first."""
 
 
@@ -25,7 +25,7 @@ def place(
     replication_factor: int,
     first: int,
     load: Mapping[BrokerId, int],
-) -> tuple[Assignment, ...]:
+) -> tuple[ReplicaAssignment, ...]:
     """The assignment of each partition, in order.
 
     `first` is the number of partitions that were placed before: preferred leaders rotate from there,
@@ -69,7 +69,7 @@ class _TopicPlacer:
         self._leads = Counter(self._leader(number) for number in range(first, first + partitions))
         self._replicas = Counter(self._leads)
 
-    def next_partition(self, replication_factor: int) -> Assignment:
+    def next_partition(self, replication_factor: int) -> ReplicaAssignment:
         number, self._next = self._next, self._next + 1
         leader = self._leader(number)
         self._leads[leader] -= 1

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from strandline.config import REPLICAS_PER_BROKER_MAX
-from strandline.controller.core.placement import Assignment
+from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.topics import Brokers, check_replicas
 from strandline.errors import (
     InvalidReplicaAssignment,
@@ -33,14 +33,14 @@ class Placed:
     """
 
     number: int
-    assigned: Assignment
+    assigned: ReplicaAssignment
     assigned_version: int
     state: PartitionState
     wanted: Reassignment | None = None
     wanted_version: int = -1
 
     @property
-    def settled(self) -> Assignment:
+    def settled(self) -> ReplicaAssignment:
         """AR once no reassignment is in progress."""
         return self.assigned if self.wanted is None else self.wanted.target
 
@@ -105,12 +105,12 @@ def plan_move(
     )
 
 
-def grown(assigned: Assignment, wanted: Reassignment) -> Assignment:
+def grown(assigned: ReplicaAssignment, wanted: Reassignment) -> ReplicaAssignment:
     """AR during a reassignment: as it was, then the new replicas. So leaders stay until the end."""
     return assigned + tuple(broker for broker in wanted.replicas if broker not in assigned)
 
 
-def _check(move: PartitionReassignment, now: Placed, context: MoveContext) -> Assignment:
+def _check(move: PartitionReassignment, now: Placed, context: MoveContext) -> ReplicaAssignment:
     where = f"{move.name}: replicas {list(move.replicas)}"
     replicas = check_replicas(where, move.replicas, context.brokers)
     bound = context.config.min_insync_replicas

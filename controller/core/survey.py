@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from strandline.controller.core.placement import Assignment
+from strandline.controller.core.placement import ReplicaAssignment
 from strandline.ids import NO_BROKER, BrokerId, PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.metadata import Drain, PartitionState, Reassignment, Registration
 
@@ -19,7 +19,7 @@ class SurveyedPartition:
 
     topic: str
     key: PartitionKey
-    assigned: Assignment
+    assigned: ReplicaAssignment
     state: PartitionState
     min_insync: int
     reassignment: Reassignment | None = None
@@ -28,7 +28,7 @@ class SurveyedPartition:
         return f"{self.topic}-{self.key.partition}"
 
     @property
-    def wanted(self) -> Assignment:
+    def wanted(self) -> ReplicaAssignment:
         """AR at the end of the reassignment in progress, if any."""
         return self.assigned if self.reassignment is None else self.reassignment.target
 

@@ -15,7 +15,7 @@ from strandline.config import (
 )
 from strandline.controller.core.broker_list import listed
 from strandline.controller.core.cluster import ClusterPicture
-from strandline.controller.core.placement import Assignment, place
+from strandline.controller.core.placement import ReplicaAssignment, place
 from strandline.errors import (
     InvalidConfig,
     InvalidPartitions,
@@ -49,7 +49,7 @@ class TopicPlan:
 
     name: str
     config: Mapping[str, str]
-    assignments: Sequence[Assignment]
+    assignments: Sequence[ReplicaAssignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def check_partitions(name: str, partitions: int) -> None:
         )
 
 
-def _check_assignments(new: NewTopic, brokers: Brokers) -> tuple[Assignment, ...]:
+def _check_assignments(new: NewTopic, brokers: Brokers) -> tuple[ReplicaAssignment, ...]:
     count = len(new.assignments)
     check_partitions(new.name, count)
     if new.partitions not in (0, count):
@@ -228,7 +228,7 @@ def check_assignments(
     replication_factor: int,
     *,
     first: int = 0,
-) -> tuple[Assignment, ...]:
+) -> tuple[ReplicaAssignment, ...]:
     """Checks the assignments of new partitions, from number `first` on. Raises InvalidReplicaAssignment."""
     checked = []
     for partition, replicas in enumerate(assignments, first):
@@ -242,7 +242,7 @@ def check_assignments(
     return tuple(checked)
 
 
-def check_replicas(where: str, replicas: Sequence[int], brokers: Brokers) -> Assignment:
+def check_replicas(where: str, replicas: Sequence[int], brokers: Brokers) -> ReplicaAssignment:
     """Checks the replicas of one partition. Raises InvalidReplicaAssignment that begins with `where`."""
     if not replicas:
         raise InvalidReplicaAssignment(f"{where} name no broker")
@@ -262,7 +262,7 @@ def _known_are(known: Set[BrokerId]) -> str:
     return f"known are {listed(known)}" if known else "none is known yet"
 
 
-def check_load(name: str, assignments: Sequence[Assignment], picture: ClusterPicture) -> None:
+def check_load(name: str, assignments: Sequence[ReplicaAssignment], picture: ClusterPicture) -> None:
     """Raises InvalidPartitions if a broker would have too many replicas with these."""
     added = Counter(broker for assignment in assignments for broker in assignment)
     for broker, count in sorted(added.items()):

@@ -8,7 +8,14 @@ from strandline.controller.core.reassignment import Placed
 from strandline.controller.core.topics import Brokers
 from strandline.errors import ElectionNotNeeded, EligibleLeadersNotAvailable
 from strandline.ids import NO_EPOCH, TopicPartition
-from strandline.vocabulary.log_statements import Loss, current_statements, longest, loss, missing, unheard
+from strandline.vocabulary.log_statements import (
+    Loss,
+    current_statements,
+    longest,
+    loss,
+    missing,
+    silent_members,
+)
 from strandline.vocabulary.metadata import IsrMember, LogStatement
 
 
@@ -35,7 +42,7 @@ def plan_unclean(name: TopicPartition, now: Placed, brokers: Brokers) -> Unclean
     if state.leader_epoch == NO_EPOCH:
         raise ElectionNotNeeded(f"{name} was never led: any replica that is alive begins, without a loss")
     statements = current_statements(state, live)
-    if silent := unheard(state, live, statements):
+    if silent := silent_members(state, live, statements):
         which = ", ".join(map(str, silent))
         raise EligibleLeadersNotAvailable(
             f"{name}: broker {which} was in sync, is alive, and has not said that it lacks anything: it may "

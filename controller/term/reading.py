@@ -13,7 +13,7 @@ from strandline.adapters.zookeeper import facts, znodes
 from strandline.adapters.zookeeper.facts import read_isr, read_registrations, read_replicas
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.cluster import ClusterPicture, PlacedTopic
-from strandline.controller.core.placement import Assignment
+from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.tasks import pipelined
@@ -28,7 +28,7 @@ class Partition:
     """One partition as ZooKeeper has it."""
 
     number: int
-    assignment: Assignment
+    assignment: ReplicaAssignment
     state: PartitionState
 
 

@@ -19,7 +19,7 @@ from strandline.vocabulary.metadata import Registration
 from strandline.vocabulary.state_changes import StateChangeEvent, event_key, event_value
 
 
-class Recorder:
+class RequestRecorder:
     """Records one epoch's events. `record` never waits and never fails. The epoch's owner calls `meet` and
     `close`."""
 
@@ -46,10 +46,10 @@ class Recorder:
         self._early.append((events, done))
         self._early_events += len(events)
         while self._early_events > self._settings.events_waiting_max:
-            dropped, told = self._early.popleft()
+            dropped, on_dropped = self._early.popleft()
             self._early_events -= len(dropped)
-            if told is not None:
-                told(False)
+            if on_dropped is not None:
+                on_dropped(False)
 
     async def meet(self, brokers: Iterable[Registration]) -> None:
         """Connects through these live brokers, if it has no writer yet."""

@@ -13,7 +13,7 @@ from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.fenced_session import FencedSession, Happened
 from strandline.controller.term.reading import read_brokers
-from strandline.controller.term.recorder import Recorder
+from strandline.controller.term.recorder import RequestRecorder
 from strandline.controller.term.writes import Multi, Stamp, Step, pack
 from strandline.host import Host
 from strandline.ids import BrokerId
@@ -38,7 +38,7 @@ class Term:
         self.clock = host.clock
         self.new_id = host.new_id
         self.picture = ClusterPicture()
-        self.recorder = Recorder(settings, host, key)
+        self.recorder = RequestRecorder(settings, host, key)
         self._queues: set[BrokerId] = set()
         """Brokers whose two queues are known to exist."""
 

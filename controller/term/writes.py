@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.config import KIB, MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX
 from strandline.controller.core.cluster import PlacedTopic
-from strandline.controller.core.placement import Assignment
+from strandline.controller.core.placement import ReplicaAssignment
 from strandline.ids import (
     NO_BROKER,
     NO_EPOCH,
@@ -80,7 +80,7 @@ def restart_step(
     name: str,
     topic_id: TopicId,
     number: int,
-    assignment: Assignment,
+    assignment: ReplicaAssignment,
     epoch: LeaderEpoch,
     stamp: Stamp,
 ) -> Step:
@@ -94,7 +94,7 @@ def deletion_step(
     topic_id: TopicId,
     number: int,
     znodes_left: Iterable[Delete],
-    assignment: Assignment,
+    assignment: ReplicaAssignment,
     stamp: Stamp,
     reason: str,
 ) -> Step:

@@ -19,7 +19,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_deletion
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.growth import plan_growth
-from strandline.controller.core.placement import Assignment
+from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.fenced_session import Deposed
 from strandline.controller.term.placements import PlacedPartitions, read_placements
@@ -99,7 +99,7 @@ class Growth:
         partitions: int,
         assignments: Sequence[Sequence[int]],
         brokers: Brokers,
-    ) -> Sequence[Assignment]:
+    ) -> Sequence[ReplicaAssignment]:
         return plan_growth(
             topic.name,
             now=topic.node.partitions,
@@ -110,7 +110,9 @@ class Growth:
             picture=self._term.picture,
         )
 
-    async def _add(self, topic: PlacedPartitions, added: Sequence[Assignment], brokers: Brokers) -> bool:
+    async def _add(
+        self, topic: PlacedPartitions, added: Sequence[ReplicaAssignment], brokers: Brokers
+    ) -> bool:
         """Returns False, and has no effect, if the topic has changed meanwhile."""
         if not added:
             return True
@@ -126,7 +128,9 @@ class Growth:
             logger.info("partitions added", topic=name, partitions=node.partitions + len(added))
         return counted
 
-    async def _write(self, topic: PlacedPartitions, added: Sequence[Assignment], brokers: Brokers) -> bool:
+    async def _write(
+        self, topic: PlacedPartitions, added: Sequence[ReplicaAssignment], brokers: Brokers
+    ) -> bool:
         name, node = topic.name, topic.node
         steps = creation_steps(
             name,

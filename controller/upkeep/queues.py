@@ -57,7 +57,7 @@ class DeadQueues:
         self._dead_since: dict[BrokerId, float] = {}
         self._recorded: defaultdict[BrokerId, set[str]] = defaultdict(set)
         """Ids of requests that ended and are recorded in `__state_changes`."""
-        self._told: defaultdict[BrokerId, set[str]] = defaultdict(set)
+        self._recording: defaultdict[BrokerId, set[str]] = defaultdict(set)
         """Ids of requests whose end is being recorded."""
         self._at_rest: dict[BrokerId, tuple[str, ...]] = {}
         """The entries of queues that needed no step."""
@@ -67,7 +67,7 @@ class DeadQueues:
         now = self._term.clock.monotonic()
         dead = set(survey.known) - survey.live.keys()
         self._dead_since = {broker: self._dead_since.get(broker, now) for broker in dead}
-        for broker in [*self._recorded, *self._told, *self._at_rest]:
+        for broker in [*self._recorded, *self._recording, *self._at_rest]:
             if broker not in dead:
                 self._forget(broker)
         patience_s = self._term.settings.mend_after_ms / 1000
@@ -77,7 +77,7 @@ class DeadQueues:
 
     def _forget(self, broker: BrokerId) -> None:
         self._recorded.pop(broker, None)
-        self._told.pop(broker, None)
+        self._recording.pop(broker, None)
         self._at_rest.pop(broker, None)
 
     async def _tidy(self, broker: BrokerId, survey: Survey) -> None:
@@ -99,8 +99,9 @@ class DeadQueues:
             logger.info("another acts on the queue of a dead broker", broker=broker, reason=str(failed))
             self._at_rest.pop(broker, None)
             return
-        self._tell(broker, (change for entry in entries for change in settled.get(entry, entry.changes)))
-        if settled or removed or merged or self._told[broker]:
+        changes = (change for entry in entries for change in settled.get(entry, entry.changes))
+        self._record_ends(broker, changes)
+        if settled or removed or merged or self._recording[broker]:
             self._at_rest.pop(broker, None)
         else:
             self._at_rest[broker] = tuple(entry.name for entry in entries)
@@ -152,19 +153,19 @@ class DeadQueues:
         logger.info("requests of a dead broker ended as superseded", broker=broker, requests=count)
         crash_point("controller.queue.settled")
 
-    def _tell(self, broker: BrokerId, changes: Iterable[StateChange]) -> None:
+    def _record_ends(self, broker: BrokerId, changes: Iterable[StateChange]) -> None:
         """Has the lives of the ended requests recorded, unless that is done or under way."""
-        told, recorded = self._told[broker], self._recorded[broker]
+        recording, recorded = self._recording[broker], self._recorded[broker]
 
         def on_recorded(request: str, written: bool) -> None:
-            told.discard(request)
+            recording.discard(request)
             if written:
                 recorded.add(request)
 
         for change in changes:
             request = change.request_id
-            if change.end is not None and request not in told and request not in recorded:
-                told.add(request)
+            if change.end is not None and request not in recording and request not in recorded:
+                recording.add(request)
                 self._term.recorder.record(life_of(change, broker), partial(on_recorded, request))
 
     async def _remove(self, broker: BrokerId, entries: Sequence[QueueEntry]) -> int:

@@ -15,7 +15,7 @@ from strandline.adapters.system_host import system_host
 from strandline.adapters.zookeeper.session import connect
 from strandline.config import ListenerSettings
 from strandline.errors import StrandlineError
-from strandline.host import Heard, ServiceHost
+from strandline.host import ProbeResult, ServiceHost
 from strandline.vocabulary.metadata import Endpoint
 
 
@@ -31,7 +31,7 @@ def service_host() -> ServiceHost:
     ) -> GrpcListener:
         return GrpcListener(settings, services, machine.clock, on_answered, on_refused)
 
-    async def probed(endpoint: Endpoint, timeout_s: float) -> Heard:
+    async def probed(endpoint: Endpoint, timeout_s: float) -> ProbeResult:
         return await probe(endpoint, timeout_s, machine.clock)
 
     return ServiceHost(

@@ -8,7 +8,7 @@ from enum import Enum
 from strandline.ids import TopicPartition
 
 
-class Outcome(Enum):
+class SendOutcome(Enum):
     """The result of sending a record."""
 
     ACKED = "acknowledged"
@@ -35,7 +35,7 @@ class Sending:
     """One record: when it was sent, and its outcome. `place` is known only if it was acknowledged."""
 
     sent_ms: float
-    outcome: Outcome
+    outcome: SendOutcome
     ended_ms: float | None = None
     took_ms: float | None = None
     place: TopicPartition | None = None

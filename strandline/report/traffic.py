@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from strandline.ids import TopicPartition
-from strandline.report.events import Outcome, Sender, Sending
+from strandline.report.events import Sender, Sending, SendOutcome
 from strandline.report.spans import Span
 
 BIN_MS: Final = 500
@@ -24,7 +24,7 @@ class SenderFact:
 
     name: str
     sent: int
-    by_outcome: Mapping[Outcome, int]
+    by_outcome: Mapping[SendOutcome, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def acks_of(sendings: Iterable[Sending]) -> dict[TopicPartition, list[float]]:
     """When records of each partition were acknowledged, ascending."""
     acks: dict[TopicPartition, list[float]] = defaultdict(list)
     for each in sendings:
-        if each.outcome is Outcome.ACKED and each.place is not None and each.ended_ms is not None:
+        if each.outcome is SendOutcome.ACKED and each.place is not None and each.ended_ms is not None:
             acks[each.place].append(each.ended_ms)
     return {place: sorted(times) for place, times in acks.items()}
 
@@ -72,7 +72,7 @@ def gaps_of(acks: Sequence[float], load: Span | None, known_ms: float | None) ->
 
 def sender_fact(sender: Sender) -> SenderFact:
     """Counts a producer's records by outcome."""
-    counts = dict.fromkeys(Outcome, 0)
+    counts = dict.fromkeys(SendOutcome, 0)
     for each in sender.sendings:
         counts[each.outcome] += 1
     return SenderFact(sender.name, len(sender.sendings), counts)
@@ -94,7 +94,7 @@ def latencies_of(sendings: Iterable[Sending], span: Span) -> tuple[Latency, ...]
     """Latencies of acknowledged records, by the time they were sent."""
     bins: dict[int, list[float]] = defaultdict(list)
     for each in sendings:
-        if each.outcome is Outcome.ACKED and each.took_ms is not None:
+        if each.outcome is SendOutcome.ACKED and each.took_ms is not None:
             bins[int((each.sent_ms - span.from_ms) // BIN_MS)].append(each.took_ms)
     return tuple(
         Latency(span.from_ms + bin * BIN_MS, percentile(took, 0.5), percentile(took, 0.99), max(took))

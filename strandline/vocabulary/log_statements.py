@@ -27,11 +27,11 @@ def current_statements(
 ) -> tuple[LogStatement, ...]:
     """The statements of brokers that are still alive in the registration in which they made them."""
     return tuple(
-        said
-        for said in state.statements
-        if (registration := live.get(said.broker)) is not None
-        and registration.epoch == said.broker_epoch
-        and said.broker_epoch not in suspects
+        statement
+        for statement in state.statements
+        if (registration := live.get(statement.broker)) is not None
+        and registration.epoch == statement.broker_epoch
+        and statement.broker_epoch not in suspects
     )
 
 
@@ -40,14 +40,14 @@ def missing(
 ) -> list[str]:
     """The reasons why the longest log is not yet known, one for each member that has not returned
     with its log."""
-    said = {each.broker: each.condition for each in statements}
+    conditions = {each.broker: each.condition for each in statements}
     reasons = []
     for member in state.isr:
-        match said.get(member.broker):
+        match conditions.get(member.broker):
             case LogCondition.UNSURE:
                 continue
             case None if member.broker in live:
-                reasons.append(f"broker {member.broker} has not said what it has")
+                reasons.append(f"broker {member.broker} has not stated what its log has")
             case None:
                 reasons.append(f"broker {member.broker} is not alive")
             case LogCondition.DAMAGED:
@@ -57,12 +57,12 @@ def missing(
     return reasons
 
 
-def unheard(
+def silent_members(
     state: PartitionState, live: Mapping[BrokerId, Registration], statements: Sequence[LogStatement]
 ) -> tuple[BrokerId, ...]:
     """Members that are alive and have made no statement: any of them may still lead without a loss."""
-    said = {each.broker for each in statements}
-    return tuple(m.broker for m in state.isr if m.broker in live and m.broker not in said)
+    stated = {each.broker for each in statements}
+    return tuple(m.broker for m in state.isr if m.broker in live and m.broker not in stated)
 
 
 def longest(

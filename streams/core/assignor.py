@@ -150,9 +150,9 @@ class LearnerAssignor:
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> dict[str, list[TopicPartition]]:
         """See `strandline.consumer.core.assignors.assignor.Assignor.assign`."""
-        return self.assign_and_tell(members, partitions)[0]
+        return self.assign_with_user_data(members, partitions)[0]
 
-    def assign_and_tell(
+    def assign_with_user_data(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
         """As `assign`, and the `AssignmentData` of each member.

@@ -17,7 +17,7 @@ from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.telemetry.metrics import Buckets
 from strandline.adapters.zookeeper.metrics import Sessions
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.groups.groups import Groups
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
@@ -114,7 +114,7 @@ async def test_bytes_to_a_replica_that_a_reassignment_adds_are_counted_separatel
     """ReassignmentBytesOut: until it is in sync; from then on it is a follower like the others."""
     source = open_replica()
     wanted = Reassignment(KEY.topic_id, (BrokerId(2), BrokerId(3)), (BrokerId(1), BrokerId(2)))
-    source.assignment = Assignment(wanted.grown, 1, wanted)
+    source.assignment = PartitionAssignment(wanted.grown, 1, wanted)
     write(source, 4, "old")
     async with leading(source, 5, isr=(1, 2)) as leader:
         async with following(open_replica(), 5, leader=leader, broker=2) as second:
@@ -251,7 +251,7 @@ async def test_a_leader_reports_the_members_that_its_isr_lacks(manager: ReplicaM
     """UnderReplicatedPartitions, UnderMinIsrPartitionCount and AtMinIsrPartitionCount of ReplicaManager."""
     metrics = metrics_of(manager)
     replica = manager.create(NAME, KEY, TopicConfig())
-    manager.reconfigure(replica, Assignment(ASSIGNED), TopicConfig())
+    manager.reconfigure(replica, PartitionAssignment(ASSIGNED), TopicConfig())
     told: dict[tuple[int, ...], tuple[float, ...]] = {}
     for isr in ((1, 2, 3), (1, 2), (1,)):
         async with leading(open_replica(), 5, isr=isr) as leader:
@@ -274,7 +274,7 @@ async def test_replicas_that_a_reassignment_adds_are_not_counted_as_missing(mana
     metrics = metrics_of(manager)
     replica = manager.create(NAME, KEY, TopicConfig())
     moving = Reassignment(KEY.topic_id, (BrokerId(3), BrokerId(4)), (BrokerId(1), BrokerId(2)))
-    manager.reconfigure(replica, Assignment(moving.grown, 1, moving), TopicConfig())
+    manager.reconfigure(replica, PartitionAssignment(moving.grown, 1, moving), TopicConfig())
     async with leading(open_replica(), 5, isr=(1, 2)) as leader:
         replica.leadership = leader.leadership
         found = read(metrics)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from strandline.broker.core.replication.effects import Acknowledge, AdvanceWatermark, TimeOut, WriteIsr
 from strandline.broker.core.replication.leader_partition import LeaderPartition
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.vocabulary.metadata import PartitionState, Registration
 from tests.simulation.coordination import Write
@@ -38,7 +38,7 @@ class ModelLeadership:
             epoch=state.leader_epoch,
             log_end_offset=Offset(process.log.end),
             high_watermark=Offset(process.high_watermark),
-            assignment=Assignment(world.assigned),
+            assignment=PartitionAssignment(world.assigned),
             members=state.isr,
             version=version,
             live=process.live,

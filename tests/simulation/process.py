@@ -121,7 +121,7 @@ class Process:
 
     def heard(self, life: BrokerEpoch | None) -> None:
         """A word of this life, after which it is no suspect."""
-        if life is not None and self.suspects.heard(life):
+        if life is not None and self.suspects.reached(life):
             self._suspects_changed()
 
     def probe_again(self) -> bool:

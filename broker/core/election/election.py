@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from strandline.broker.core.state_changes.events import resignation
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
-from strandline.vocabulary.log_statements import current_statements, longest, missing, unheard
+from strandline.vocabulary.log_statements import current_statements, longest, missing, silent_members
 from strandline.vocabulary.metadata import IsrMember, LogCondition, LogStatement, PartitionState, Registration
 
 
@@ -146,7 +146,7 @@ def _without_a_sure_member(ballot: Ballot, order: list[BrokerId]) -> Decision:
         return PublishStatement(len(ballot.assigned) + order.index(ballot.me), (*others, ballot.statement))
     if not ballot.log_whole:
         return damaged
-    silent = unheard(state, ballot.live, known)
+    silent = silent_members(state, ballot.live, known)
     if ballot.permitted and not silent:
         return Stand(0, unclean=True, cause="an operator asked for an unclean election")
     reasons = missing(state, ballot.live, known)
@@ -172,7 +172,7 @@ def _own_loss(ballot: Ballot) -> str:
 def _has_sure_member(ballot: Ballot, known: Sequence[LogStatement]) -> bool:
     """True if another member is alive in the life in which it joined, and its log is not known to be
     damaged: it leads without a loss."""
-    damaged = {said.broker for said in known if said.condition is LogCondition.DAMAGED} | {ballot.me}
+    damaged = {each.broker for each in known if each.condition is LogCondition.DAMAGED} | {ballot.me}
     return any(
         member.broker not in damaged
         and (registration := ballot.live.get(member.broker)) is not None

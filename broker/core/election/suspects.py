@@ -5,7 +5,7 @@ between the two refused one connection), so it never lasts by itself: each suspe
 an answer from its port, or a stream that it opens, ends the suspicion.
 
 A life is unknown or suspected. Legal transitions: unknown → suspected (`refused`), suspected → unknown
-(`heard`, or `registered` without it).
+(`reached`, or `registered` without it).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Suspects:
         self._schedules[life] = _ProbeSchedule(now + PROBE_AGAIN_S, PROBE_AGAIN_S)
         return True
 
-    def heard(self, life: BrokerEpoch) -> bool:
+    def reached(self, life: BrokerEpoch) -> bool:
         """It answered or opened a stream; True if it was suspected."""
         return self._schedules.pop(life, None) is not None
 

@@ -38,7 +38,7 @@ class Instant:
 
 # --- effects ------------------------------------------------------------------------------------
 
-Outcome = (
+AnswerValue = (
     Joined  # join
     | MemberIdGiven  # join
     | bytes  # sync: the assignment
@@ -56,7 +56,7 @@ class Answer(Generic[Token]):
     """Answers a waiting call. Each token is answered exactly once."""
 
     token: Token
-    value: Outcome | StrandlineError
+    value: AnswerValue | StrandlineError
 
 
 @dataclass(frozen=True, slots=True)

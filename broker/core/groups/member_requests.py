@@ -226,13 +226,13 @@ class MemberRequests(Generic[Token]):
     def sync(self, group: Group[Token], token: Token, request: SyncGroup) -> None:
         """The leader hands in the assignment; the others wait for theirs."""
         member = group.current(request.member, request.instance, request.generation)
-        for said, chosen in (
+        for named, chosen in (
             (request.protocol_type, group.protocol_type),
             (request.protocol, group.protocol),
         ):
-            if said and said != chosen:
+            if named and named != chosen:
                 raise InconsistentGroupProtocol(
-                    f"member {member.member!r} syncs with {said!r}; generation {group.generation} "
+                    f"member {member.member!r} syncs with {named!r}; generation {group.generation} "
                     f"of group {group.name} goes by {chosen!r}"
                 )
         if group.state is PREPARING:

@@ -7,13 +7,13 @@ from typing import Generic
 
 from strandline.broker.core.groups.effects import (
     Answer,
+    AnswerValue,
     Append,
     Effect,
     EventKind,
     Failed,
     GroupEvent,
     Instant,
-    Outcome,
     Publish,
     Token,
 )
@@ -67,7 +67,7 @@ class Turn(Generic[Token]):
         """A call that asks about this group has arrived."""
         self._open[token] = group
 
-    def answer(self, token: Token, value: Outcome | StrandlineError) -> None:
+    def answer(self, token: Token, value: AnswerValue | StrandlineError) -> None:
         self._open.pop(token, None)
         self._effects.append(Answer(token, value))
 

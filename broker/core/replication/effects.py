@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from strandline.broker.core.replication.commit_queue import Ticket
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import BrokerId, Offset
 from strandline.vocabulary.metadata import PartitionState
 
@@ -53,7 +53,7 @@ class CloseReplicas:
     """Ask these to stop fetching: RAR is in sync without them. If that is refused call `close_again`."""
 
     brokers: tuple[BrokerId, ...]
-    assignment: Assignment
+    assignment: PartitionAssignment
     """The assignment that this was decided on: act only if ZooKeeper still holds it."""
 
 
@@ -72,7 +72,7 @@ class CompleteReassignment:
     state: PartitionState
     """The new content of `isr`: without a leader if the leadership goes to `successor`."""
     version: int
-    assignment: Assignment
+    assignment: PartitionAssignment
     """The assignment that this was decided on, as in `CloseReplicas`."""
     removed: tuple[BrokerId, ...]
     """Brokers that lose their replica: AR − RAR, dead ones too."""

@@ -38,7 +38,7 @@ from strandline.broker.core.replication.isr import (
     may_join,
     why_changed,
 )
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
 
@@ -60,7 +60,7 @@ class LeaderPartition(Generic[Ticket]):
         epoch: LeaderEpoch,
         log_end_offset: Offset,
         high_watermark: Offset,
-        assignment: Assignment,
+        assignment: PartitionAssignment,
         members: tuple[IsrMember, ...],
         version: int,
         live: Mapping[BrokerId, Registration],
@@ -208,7 +208,7 @@ class LeaderPartition(Generic[Ticket]):
         progress = self._followers.get(broker)
         return progress is not None and (broker_epoch, subscription) < progress.subscription_id
 
-    def assign(self, assignment: Assignment, min_insync: int, now: float) -> None:
+    def assign(self, assignment: PartitionAssignment, min_insync: int, now: float) -> None:
         """The present replicas and the reassignment, as ZooKeeper holds them.
 
         A newly assigned broker has reported nothing yet; its reports from an earlier assignment do not count

@@ -20,7 +20,7 @@ from strandline.vocabulary.metadata import IsrMember, Reassignment, Registration
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class PartitionAssignment:
     """The replicas of a partition as ZooKeeper holds them. The versions are for compare-and-set."""
 
     replicas: tuple[BrokerId, ...] = ()
@@ -43,7 +43,7 @@ class Assignment:
         wanted = self.reassignment
         return len(self.replicas) if wanted is None else min(len(wanted.original), len(wanted.target))
 
-    def older_than(self, other: Assignment) -> bool:
+    def older_than(self, other: PartitionAssignment) -> bool:
         """True if this was read before the other, in whichever order they arrived."""
         if self.version != other.version:
             return self.version < other.version
@@ -51,7 +51,7 @@ class Assignment:
         return both and self.reassignment_mzxid < other.reassignment_mzxid
 
 
-def leaving(me: BrokerId, assignment: Assignment) -> tuple[BrokerId, ...]:
+def leaving(me: BrokerId, assignment: PartitionAssignment) -> tuple[BrokerId, ...]:
     """AR − RAR, and the leader if it is in neither: its place went with another reassignment."""
     present = assignment.replicas if me in assignment.replicas else (*assignment.replicas, me)
     return tuple(broker for broker in present if broker not in assignment.target)

@@ -68,7 +68,7 @@ class SendsSubscriptionData(Protocol):
 class SendsAssignmentData(Protocol):
     """An assignor that also sends user data from the leader to each member."""
 
-    def assign_and_tell(
+    def assign_with_user_data(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
         """As `Assignor.assign`, and the user data of each member's assignment (absent: empty).
@@ -155,7 +155,7 @@ def call_assign(
     with calling(assignor):
         if not (send_user_data and isinstance(assignor, SendsAssignmentData)):
             return assignor.assign(members, partitions), {}
-        answer, user_data = assignor.assign_and_tell(members, partitions)
+        answer, user_data = assignor.assign_with_user_data(members, partitions)
         strangers = user_data.keys() - members.keys()
         if strangers:
             raise ValueError(f"it sends user data to {', '.join(sorted(strangers))}, not of this group")

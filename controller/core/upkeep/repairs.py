@@ -134,9 +134,11 @@ def _candidate(survey: Survey, partition: SurveyedPartition) -> BrokerId | None:
     whose statement in `isr` says that it cannot lead without a loss counts only if it may by
     `log_statements`; the others wait for a broker or for an operator, and no request helps them.
     """
-    said = current_statements(partition.state, survey.live)
-    unable = {statement.broker for statement in said}
-    if not missing(partition.state, survey.live, said) and (best := longest(said, partition.assigned)):
+    statements = current_statements(partition.state, survey.live)
+    unable = {statement.broker for statement in statements}
+    if not missing(partition.state, survey.live, statements) and (
+        best := longest(statements, partition.assigned)
+    ):
         unable.discard(best.broker)
     members = [broker for broker in partition.assigned if broker in partition.state and broker not in unable]
     ranked = sorted(

@@ -12,7 +12,7 @@ from strandline.adapters.codecs.messages import (
     ERROR,
     PARTITION,
     Call,
-    Codec,
+    MessageCodec,
     Part,
     at_most,
     call,
@@ -58,7 +58,9 @@ PROBLEMS_MAX: Final = 100
 """Problems that an answer lists; the others are counted."""
 
 
-def _rpc(name: str, request: Codec[Request], response: Codec[Response]) -> Call[Request, Response]:
+def _rpc(
+    name: str, request: MessageCodec[Request], response: MessageCodec[Response]
+) -> Call[Request, Response]:
     return call(f"/strandline.v1.Admin/{name}", request, response)
 
 
@@ -133,7 +135,7 @@ def _write_unclean(election: UncleanElection, to: Listener) -> Message:
     )
 
 
-_NAME: Final = Codec(
+_NAME: Final = MessageCodec(
     admin_pb2.TopicPartitionName,
     lambda name, to: admin_pb2.TopicPartitionName(topic=name.topic, partition=name.partition),
     lambda message: TopicPartition(message.topic, message.partition),
@@ -168,7 +170,7 @@ ELECT_UNCLEAN: Final[Call[ElectUnclean, Sequence[UncleanElection]]] = _rpc(
     only(
         admin_pb2.ElectUncleanResponse,
         "results",
-        many(Codec(admin_pb2.UncleanElection, _write_unclean, _UNCLEAN_ELECTION.read)),
+        many(MessageCodec(admin_pb2.UncleanElection, _write_unclean, _UNCLEAN_ELECTION.read)),
     ),
 )
 

@@ -14,7 +14,7 @@ from strandline.adapters.codecs.messages import (
     ERROR,
     OPTIONAL_TEXT,
     Call,
-    Codec,
+    MessageCodec,
     Part,
     at_most,
     call,
@@ -61,17 +61,19 @@ from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.typed_json import INT64_MAX
 
 
-def _rpc(name: str, request: Codec[Request], response: Codec[Response]) -> Call[Request, Response]:
+def _rpc(
+    name: str, request: MessageCodec[Request], response: MessageCodec[Response]
+) -> Call[Request, Response]:
     """Every answer of this service can carry an error, also for bytes that are no request."""
     return call(f"/strandline.v1.Groups/{name}", request, response, refuses_malformed=True)
 
 
-def _bounded(codec: Codec[Any], what: str) -> Part:
+def _bounded(codec: MessageCodec[Any], what: str) -> Part:
     """The elements of a request."""
     return many(codec, at_most(GROUP_REQUEST_ELEMENTS_MAX, what))
 
 
-_PARTITION: Final = Codec(
+_PARTITION: Final = MessageCodec(
     group_pb2.GroupPartition,
     lambda name, to: group_pb2.GroupPartition(topic=name.topic, partition=name.partition),
     lambda message: TopicPartition(message.topic, message.partition),
@@ -111,7 +113,7 @@ _GROUP_MEMBER: Final = shape(group_pb2.GroupMember, GroupMember, instance=OPTION
 _LEAVING: Final = shape(group_pb2.LeavingMember, LeavingMember, instance=OPTIONAL_TEXT)
 _LEFT: Final = shape(group_pb2.LeftMember, LeftMember, error=ERROR)
 _JOINED: Final = shape(group_pb2.JoinGroupResponse, Joined, members=many(_GROUP_MEMBER))
-_JOIN_ANSWER: Final[Codec[Joined | MemberIdGiven]] = Codec(
+_JOIN_ANSWER: Final[MessageCodec[Joined | MemberIdGiven]] = MessageCodec(
     group_pb2.JoinGroupResponse, _write_joined, _JOINED.read
 )
 _ASSIGNMENTS: Final = plain(
@@ -248,7 +250,7 @@ OFFSET_COMMIT: Final[Call[OffsetCommit, OffsetResults]] = _rpc(
 )
 OFFSET_FETCH: Final[Call[OffsetFetch, FetchedOffsets]] = _rpc(
     "OffsetFetch",
-    Codec(group_pb2.OffsetFetchRequest, _write_offset_fetch, _read_offset_fetch),
+    MessageCodec(group_pb2.OffsetFetchRequest, _write_offset_fetch, _read_offset_fetch),
     only(group_pb2.OffsetFetchResponse, "offsets", plain(_write_offsets, _read_offsets)),
 )
 
@@ -316,7 +318,7 @@ def _read_task_change(change: group_pb2.TaskChange) -> TaskChange:
 
 
 _TASK_KIND: Final = _kind(TaskChangeKind, group_pb2.TaskChange, "task change")
-_TASK_CHANGE: Final = Codec(group_pb2.TaskChange, _write_task_change, _read_task_change)
+_TASK_CHANGE: Final = MessageCodec(group_pb2.TaskChange, _write_task_change, _read_task_change)
 _OWNERSHIP_CHANGE: Final = shape(
     group_pb2.OwnershipChange,
     OwnershipChange,

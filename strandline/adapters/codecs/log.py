@@ -12,7 +12,7 @@ from strandline.adapters.codecs.messages import (
     ERROR,
     PARTITION,
     Call,
-    Codec,
+    MessageCodec,
     call,
     many,
     nothing,
@@ -295,8 +295,8 @@ _COUNTS: Final = plain(
 
 METADATA: Final = call(
     _SERVICE + "Metadata",
-    Codec(log_pb2.MetadataRequest, _write_query, _read_query),
-    Codec(log_pb2.MetadataResponse, _write_metadata, _read_metadata),
+    MessageCodec(log_pb2.MetadataRequest, _write_query, _read_query),
+    MessageCodec(log_pb2.MetadataResponse, _write_metadata, _read_metadata),
 )
 PARTITION_COUNTS: Final[Call[Sequence[str], dict[str, int]]] = call(
     _SERVICE + "PartitionCounts",

@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Codec(Generic[Value]):
+class MessageCodec(Generic[Value]):
     """Converts one type of value to one kind of message, and back."""
 
     kind: type[Message]
@@ -91,7 +91,7 @@ def read_endpoint(message: common_pb2.Endpoint) -> Endpoint:
 ENDPOINT: Final = Part(endpoint_to_wire, read_endpoint)
 
 
-def many(codec: Codec[Any], check: Callable[[Sequence[Any]], Sequence[Any]] = same) -> Part:
+def many(codec: MessageCodec[Any], check: Callable[[Sequence[Any]], Sequence[Any]] = same) -> Part:
     """A repeated message. `check` counts the elements before any is read, and raises InvalidRequest."""
     write, read = codec.write, codec.read
     return Part(
@@ -121,7 +121,7 @@ def check_count(count: int, count_max: int, what: str) -> None:
 # --- messages -----------------------------------------------------------------------------------
 
 
-def shape(kind: type[Message], value: Callable[..., Value], /, **parts: Part) -> Codec[Value]:
+def shape(kind: type[Message], value: Callable[..., Value], /, **parts: Part) -> MessageCodec[Value]:
     """The codec of a dataclass."""
     names = [each.name for each in dataclasses.fields(value)]  # type: ignore[arg-type]  # a dataclass
     assert parts.keys() <= set(names), parts.keys() - set(names)
@@ -136,10 +136,10 @@ def shape(kind: type[Message], value: Callable[..., Value], /, **parts: Part) ->
     def read(message: Any) -> Value:
         return value(*[part.get(message, name) for name, part in each_part])
 
-    return Codec(kind, write, read)
+    return MessageCodec(kind, write, read)
 
 
-def only(kind: type[Message], name: str, part: Part | None = None) -> Codec[Any]:
+def only(kind: type[Message], name: str, part: Part | None = None) -> MessageCodec[Any]:
     """The codec of a message with one field: the value is the field's."""
     its_part = part or _copied(kind, name)
 
@@ -148,12 +148,12 @@ def only(kind: type[Message], name: str, part: Part | None = None) -> Codec[Any]
         its_part.put(fields, name, value, to)
         return kind(**fields)
 
-    return Codec(kind, write, lambda message: its_part.get(message, name))
+    return MessageCodec(kind, write, lambda message: its_part.get(message, name))
 
 
-def nothing(kind: type[Message]) -> Codec[None]:
+def nothing(kind: type[Message]) -> MessageCodec[None]:
     """The codec of a message that carries nothing, but perhaps an error."""
-    return Codec(kind, lambda _, to: kind(), lambda _: None)
+    return MessageCodec(kind, lambda _, to: kind(), lambda _: None)
 
 
 def _copied(kind: type[Message], name: str) -> Part:
@@ -174,7 +174,11 @@ class Call(Method[Request, Response]):
 
 
 def call(
-    path: str, request: Codec[Request], response: Codec[Response], *, refuses_malformed: bool = False
+    path: str,
+    request: MessageCodec[Request],
+    response: MessageCodec[Response],
+    *,
+    refuses_malformed: bool = False,
 ) -> Call[Request, Response]:
     """An RPC. An answer whose message has a field `error` can carry one: the client raises it.
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from strandline.host import Heard
+from strandline.host import ProbeResult
 from strandline.ports import Clock
 from strandline.vocabulary.metadata import Endpoint
 
@@ -23,7 +23,7 @@ _NO_WAY_THERE: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETUNREA
 """Errors of a single address to which this machine has no route, because it has no network of that kind."""
 
 
-async def probe(endpoint: Endpoint, timeout_s: float, clock: Clock) -> Heard:
+async def probe(endpoint: Endpoint, timeout_s: float, clock: Clock) -> ProbeResult:
     """Probes a broker's port for at most `timeout_s`. Never raises.
 
     A connection alone proves nothing: the kernel accepts it for a process that hangs, and for one that is
@@ -38,15 +38,15 @@ async def probe(endpoint: Endpoint, timeout_s: float, clock: Clock) -> Heard:
             while not await _speaks(endpoint):
                 await clock.sleep(RETRY_S)
     except TimeoutError:
-        return Heard.NOTHING
+        return ProbeResult.NOTHING
     except ConnectionRefusedError:
-        return Heard.GONE
+        return ProbeResult.GONE
     except OSError as error:
         logger.debug(
             "a broker cannot be asked", broker=endpoint.id, address=endpoint.address, reason=str(error)
         )
-        return Heard.NOTHING
-    return Heard.ALIVE
+        return ProbeResult.NOTHING
+    return ProbeResult.ALIVE
 
 
 async def _speaks(endpoint: Endpoint) -> bool:

@@ -26,7 +26,7 @@ SILENCE_S_MAX: Final = 30.0
 """A consumer that has received nothing for this time will receive nothing."""
 
 Advance = Callable[[int], None]
-Call = Callable[[], Awaitable[asyncio.Future[Any]]]
+SendCall = Callable[[], Awaitable[asyncio.Future[Any]]]
 Figures = dict[str, Any]
 
 
@@ -133,7 +133,7 @@ async def _produce_batches(producer: Producer, load: Load, advance: Advance) -> 
     return in_batch * count, await windowed(calls, load.in_flight * load.partitions, advance)
 
 
-async def windowed(calls: Iterable[tuple[int, Call]], window: int, advance: Advance) -> list[float]:
+async def windowed(calls: Iterable[tuple[int, SendCall]], window: int, advance: Advance) -> list[float]:
     """Makes the calls in order, with at most `window` unanswered. Returns the duration of each.
 
     Raises the first error of a call.

@@ -54,7 +54,7 @@ class ByHand:
                     raise
                 continue
             received([record])
-            limits.hear(1)
+            limits.note(1)
             self._block()
             await asyncio.sleep(0)
             self._report("handled", record, record.offset)

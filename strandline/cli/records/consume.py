@@ -80,12 +80,12 @@ class Limits:
         self._stop = stop
         self.left = max_records
         """Records still wanted; None without a limit."""
-        self.heard_at: float | None = self._monotonic()
+        self.last_record_at: float | None = self._monotonic()
         """The time of the last record; None before the limit applies."""
 
-    def hear(self, records: int = 0) -> None:
+    def note(self, records: int = 0) -> None:
         """Notes that records came."""
-        self.heard_at = self._monotonic()
+        self.last_record_at = self._monotonic()
         if self.left is not None:
             self.left -= records
 
@@ -93,9 +93,9 @@ class Limits:
     def reached(self) -> bool:
         if self.left == 0 or (self._stop is not None and self._stop.is_set()):
             return True
-        if self._idle_exit_s is None or self.heard_at is None:
+        if self._idle_exit_s is None or self.last_record_at is None:
             return False
-        return self._monotonic() - self.heard_at >= self._idle_exit_s
+        return self._monotonic() - self.last_record_at >= self._idle_exit_s
 
 
 async def read_until(
@@ -111,7 +111,7 @@ async def read_until(
         batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=limits.left)
         for records in batches.values():
             write(records)
-            limits.hear(len(records))
+            limits.note(len(records))
 
 
 def record_json(record: ConsumerRecord) -> dict[str, Any]:
@@ -184,17 +184,17 @@ def consume(
     async def as_member(settings: Mapping[str, Any]) -> bool:
         stop = Stop()
         limits = Limits(max_records, idle_exit, stop.event)
-        limits.heard_at = None  # waiting for the group does not count as idle
+        limits.last_record_at = None  # waiting for the group does not count as idle
 
-        def heard(event: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
-            limits.hear()
+        def on_change(event: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
+            limits.note()
             named = ", ".join(map(str, partitions)) or "nothing"
             invocation.out.note(f"{event} {named} (generation {who.generation})")
 
         async with Consumer(
             invocation.bootstrap_servers(), on_undecodable=on_undecodable, **settings
         ) as consumer:
-            await subscribe(consumer, topics, report_changes(consumer, heard))
+            await subscribe(consumer, topics, report_changes(consumer, on_change))
             await read_until(consumer, write, limits)
         return stop.interrupted
 

@@ -56,13 +56,13 @@ class Membership:
 
         Raises click.UsageError for options that exclude each other.
         """
-        said = {
+        given_values = {
             "rebalance_protocol": self.rebalance_protocol,
             "client_id": self.client_id,
             "group_instance_id": self.instance,
             "session_timeout_ms": self.session_timeout_ms,
         }
-        given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        given: dict[str, Any] = {name: value for name, value in given_values.items() if value is not None}
         if self.session_timeout_ms is not None:
             given["heartbeat_interval_ms"] = min(HEARTBEAT_INTERVAL_MS, -(-self.session_timeout_ms // 3))
         if self.group is None:
@@ -99,25 +99,25 @@ def group_options(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def handing_over(*arguments: Any, **named: Any) -> None:
-        said = {each.name: named.pop(each.name) for each in fields(Membership)}
-        function(*arguments, membership=Membership(**said), **named)
+        given_values = {each.name: named.pop(each.name) for each in fields(Membership)}
+        function(*arguments, membership=Membership(**given_values), **named)
 
     for option in reversed(OPTIONS):
         handing_over = option(handing_over)
     return handing_over
 
 
-Heard = Callable[[str, Sequence["TopicPartition"], "GroupMetadata"], None]
+OnChange = Callable[[str, Sequence["TopicPartition"], "GroupMetadata"], None]
 """Takes an event ("assigned", "revoked", "lost"), its partitions, and the consumer's member id and
 generation."""
 
 
-def report_changes(consumer: Consumer, heard: Heard) -> RebalanceListener:
+def report_changes(consumer: Consumer, on_change: OnChange) -> RebalanceListener:
     """A listener that passes all events to one function, with sorted partitions."""
     from strandline import RebalanceListener
 
     def report(event: str, partitions: Iterable[TopicPartition]) -> None:
-        heard(event, sorted(partitions), consumer.group_metadata())
+        on_change(event, sorted(partitions), consumer.group_metadata())
 
     class Reporting(RebalanceListener):
         def on_assigned(self, added: set[TopicPartition]) -> None:

@@ -266,8 +266,8 @@ def verify_consume(
     async def main() -> None:
         limits = Limits(max_records, idle_exit, ended_by_sigterm())
 
-        def heard(event: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
-            limits.hear()
+        def on_change(event: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
+            limits.note()
             history.owned(event, topic, partitions, who)
 
         async with Consumer(
@@ -277,8 +277,8 @@ def verify_consume(
                 partitions = await assign_from(consumer, [topic], partition, start)
                 history.note("assigned", topic=topic, partitions=[each.partition for each in partitions])
             else:
-                limits.heard_at = None  # waiting for the group does not count as idle
-                await subscribe(consumer, [topic], report_changes(consumer, heard))
+                limits.last_record_at = None  # waiting for the group does not count as idle
+                await subscribe(consumer, [topic], report_changes(consumer, on_change))
             between = None
             if watermarks is not None:
                 between = Watermarks(consumer, proven, history, watermarks).ask

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.membership.confirmation import QUIET_S
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Create, Delete, SetData
@@ -82,7 +82,7 @@ async def test_a_replica_that_waits_because_of_a_suspicion_follows_once_it_is_cl
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.replica.leader_epoch == 6)
     assert seat.followed == []
-    seat.manager.peers.heard(LIVE[BrokerId(1)].epoch)
+    seat.manager.peers.reached(LIVE[BrokerId(1)].epoch)
     await eventually(lambda: seat.followed == [(1, 6)])
 
 
@@ -206,7 +206,7 @@ async def test_no_broker_leads_by_an_outdated_assignment(seat: Seat) -> None:
     """CORRECTNESS E16: AR changed unnoticed: the claim is refused, AR is read again, and the next claim uses
     it. Broker 3 is no longer a replica, nor a member of the ISR."""
     path = znodes.replicas(*NAME)
-    seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED, 0), TopicConfig())
+    seat.manager.reconfigure(seat.replica, PartitionAssignment(ASSIGNED, 0), TopicConfig())
     seat.tree.apply(SetData(path, znodes.dump_replicas(ASSIGNED[:2]), -1), owner=0)
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
@@ -220,7 +220,7 @@ async def test_every_elected_leader_continues_the_reassignment_in_zookeeper(seat
     await seat.coordination.ensure_path(znodes.reassigned_topic(NAME.topic))
     wanted = Reassignment(KEY.topic_id, (BrokerId(2), BrokerId(3), BrokerId(4)), ASSIGNED)
     seat.tree.apply(Create(znodes.reassigned(*NAME), znodes.dump_reassignment(wanted)), owner=0)
-    seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED, 0), TopicConfig())
+    seat.manager.reconfigure(seat.replica, PartitionAssignment(ASSIGNED, 0), TopicConfig())
     seat.tree.apply(SetData(znodes.replicas(*NAME), znodes.dump_replicas(wanted.grown), -1), owner=0)
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
@@ -237,7 +237,7 @@ async def test_outside_the_isr_no_replica_stands(seat: Seat) -> None:
     await seat.looked(times=1)
     assert seat.leads_in() is None
     unclean = TopicConfig(unclean_leader_election_enable=True)
-    seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED), unclean)
+    seat.manager.reconfigure(seat.replica, PartitionAssignment(ASSIGNED), unclean)
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 6)
     assert seat.record == led_by(2, 2, epoch=6)
@@ -290,7 +290,7 @@ async def test_a_follower_whose_port_is_closed_leaves_at_once_and_returns_when_i
     seat.manager.peers.live_changed(dict(LIVE))
     await asyncio.sleep(0)
     assert in_sync() == (1, 2)
-    seat.manager.peers.heard(life)
+    seat.manager.peers.reached(life)
     seat.replica.leadership.fetched(BrokerId(3), life, 0, subscription=2)
     seat.replica.leadership.turn()
     await eventually(lambda: in_sync() == (1, 2, 3))

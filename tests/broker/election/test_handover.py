@@ -14,7 +14,7 @@ import pytest
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.broker.core.replication.produce_ticket import Produced, ProduceOutcome
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.election.balancing import Balancing
 from strandline.broker.election.handover import DRAIN_S_MAX, Handover
 from strandline.broker.election.resignations import RESIGNATIONS_PER_MULTI_MAX
@@ -58,7 +58,7 @@ class Desk:
         seat, manager = self.seat, self.seat.manager
         key = PartitionKey(KEY.topic_id, PartitionId(number))
         replica = manager.create(TopicPartition(NAME.topic, number), key, TopicConfig())
-        manager.reconfigure(replica, Assignment(ASSIGNED, version=0), TopicConfig())
+        manager.reconfigure(replica, PartitionAssignment(ASSIGNED, version=0), TopicConfig())
         state = led_by(ME, 1, 2, 3, epoch=epoch)
         self._make(znodes.isr(NAME.topic, number))
         self._make(znodes.leader(NAME.topic, number))
@@ -333,7 +333,7 @@ async def test_a_broker_that_handed_over_is_the_last_to_take_leadership_back(des
     replica = desk.lead(1).replica
     order = (ME, FIRST, THIRD)
     seat.tree.apply(SetData(znodes.replicas(NAME.topic, 1), znodes.dump_replicas(order)), owner=0)
-    first_of_all = Assignment(order, version=1)
+    first_of_all = PartitionAssignment(order, version=1)
     seat.manager.reconfigure(replica, first_of_all, TopicConfig())
     assert replica.leadership is not None
     assert await given(desk, replica.leadership)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.state_changes.events import elected, isr_changed, resigned
 from strandline.broker.replication.truncation import Divergence, Truncator
 from strandline.errors import OffsetOutOfRange
@@ -136,7 +136,7 @@ async def test_an_unclean_election(seat: Seat) -> None:
     seat.write(led_by(1, 1, epoch=5))
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     unclean = TopicConfig(unclean_leader_election_enable=True)
-    seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED), unclean)
+    seat.manager.reconfigure(seat.replica, PartitionAssignment(ASSIGNED), unclean)
     seat.elector.vacant(seat.replica)
     event = await won(seat)
     assert event.reason == (

@@ -12,7 +12,7 @@ from pathlib import Path
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.groups.requests import Commit
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.groups.coordinators import Coordinators
 from strandline.broker.replicas.leadership import Leadership
@@ -92,7 +92,7 @@ class Broker:
         """Elected for a replica of its own, alone."""
         name, key = TopicPartition(topic, number), PartitionKey(topic_id, PartitionId(number))
         replica = self.manager.create(name, key, CONFIG)
-        self.manager.reconfigure(replica, Assignment((ME,)), CONFIG)
+        self.manager.reconfigure(replica, PartitionAssignment((ME,)), CONFIG)
         state = PartitionState(ME, LeaderEpoch(epoch), (IsrMember(ME, BrokerEpoch(1)),))
         self.manager.lead(replica, state, 0)
         return replica

@@ -13,7 +13,7 @@ from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.suspicion import Suspicion
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replication.handlers import Followers
-from strandline.host import Heard
+from strandline.host import ProbeResult
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.vocabulary.metadata import Registration
 from strandline.vocabulary.replication import Hello
@@ -29,10 +29,10 @@ LIFE = LIVE[FIRST].epoch
 class Ports:
     """The answer at each broker's port, and the number of probes."""
 
-    heard: dict[BrokerId, Heard] = field(default_factory=lambda: dict.fromkeys(LIVE, Heard.ALIVE))
+    heard: dict[BrokerId, ProbeResult] = field(default_factory=lambda: dict.fromkeys(LIVE, ProbeResult.ALIVE))
     asked: Counter[BrokerId] = field(default_factory=Counter)
 
-    async def probe(self, registration: Registration) -> Heard:
+    async def probe(self, registration: Registration) -> ProbeResult:
         self.asked[registration.id] += 1
         await asyncio.sleep(0)
         return self.heard[registration.id]
@@ -57,11 +57,11 @@ async def suspicious() -> AsyncIterator[tuple[Suspicion, Peers, Ports]]:
 async def test_one_refused_connection_is_forgotten_once_the_port_answers() -> None:
     """CORRECTNESS H10: only the suspicion itself causes another probe."""
     async with suspicious() as (suspicion, peers, ports):
-        ports.heard[FIRST] = Heard.GONE
+        ports.heard[FIRST] = ProbeResult.GONE
         suspicion.ask(FIRST)
         await eventually(lambda: LIFE in peers.suspects)
         assert FIRST not in peers.reachable
-        ports.heard[FIRST] = Heard.ALIVE
+        ports.heard[FIRST] = ProbeResult.ALIVE
         await eventually(lambda: LIFE not in peers.suspects)
         assert peers.reachable == LIVE
         assert ports.asked.keys() == {FIRST}
@@ -70,7 +70,7 @@ async def test_one_refused_connection_is_forgotten_once_the_port_answers() -> No
 async def test_silence_makes_no_suspect_and_ends_no_suspicion() -> None:
     """The session of a broker that says nothing decides."""
     async with suspicious() as (suspicion, peers, ports):
-        ports.heard[FIRST] = Heard.NOTHING
+        ports.heard[FIRST] = ProbeResult.NOTHING
         suspicion.ask(FIRST)
         await eventually(lambda: ports.asked[FIRST] == 1)
         assert peers.reachable == LIVE
@@ -81,7 +81,7 @@ async def test_silence_makes_no_suspect_and_ends_no_suspicion() -> None:
 
 async def test_every_broker_is_probed_and_a_refused_connection_makes_a_suspect() -> None:
     async with suspicious() as (suspicion, peers, ports):
-        ports.heard |= {ME: Heard.NOTHING, THIRD: Heard.GONE}
+        ports.heard |= {ME: ProbeResult.NOTHING, THIRD: ProbeResult.GONE}
         assert await suspicion.answering([FIRST, ME, THIRD, BrokerId(9)]) == {LIFE}
         assert peers.suspects.lives == {LIVE[THIRD].epoch}
 

@@ -12,7 +12,7 @@ import pytest
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.system.memory_files import MemoryFiles
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
@@ -50,7 +50,7 @@ def created(manager: ReplicaManager, config: TopicConfig | None = None) -> Repli
     """The one replica, with two records, both committed."""
     config = config or TopicConfig()
     replica = manager.create(NAME, KEY, config)
-    manager.reconfigure(replica, Assignment(ASSIGNED), config)
+    manager.reconfigure(replica, PartitionAssignment(ASSIGNED), config)
     write(replica, 1, "a", "b")
     replica.raise_watermark(Offset(2))
     return replica
@@ -61,12 +61,12 @@ def test_assignments_are_compared_within_one_session_only(tmp_path: Path) -> Non
     set back, whose versions are lower."""
     with life(tmp_path, 1) as manager:
         replica = created(manager)
-        manager.reconfigure(replica, Assignment(ASSIGNED[:2], 7), replica.config)
-        manager.reconfigure(replica, Assignment(ASSIGNED, 6), replica.config)
+        manager.reconfigure(replica, PartitionAssignment(ASSIGNED[:2], 7), replica.config)
+        manager.reconfigure(replica, PartitionAssignment(ASSIGNED, 6), replica.config)
         assert replica.assigned == ASSIGNED[:2]
         manager.end_session()
         assert replica.assigned == ()
-        manager.reconfigure(replica, Assignment(ASSIGNED, 6), replica.config)
+        manager.reconfigure(replica, PartitionAssignment(ASSIGNED, 6), replica.config)
         assert replica.assigned == ASSIGNED
 
 

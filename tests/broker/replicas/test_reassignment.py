@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
@@ -97,7 +97,7 @@ async def moving(*wanted: int, isr: tuple[int, ...] = (1, 2, 3), **given: Any) -
     await session.set(AR, znodes.dump_replicas(asked.grown))
     await session.set(MOVING, znodes.dump_reassignment(asked))
     await session.create(znodes.leader(*NAME), ephemeral=True)
-    replica.assignment = Assignment(asked.grown, 1, asked, 1, tree.nodes[MOVING].mzxid)
+    replica.assignment = PartitionAssignment(asked.grown, 1, asked, 1, tree.nodes[MOVING].mzxid)
     async with leading(replica, 5, isr=isr, tree=tree, **given) as led:
         yield Moving(tree, led, replica)
 
@@ -123,7 +123,7 @@ async def test_a_leader_that_stays_writes_all_in_one_multi_and_continues() -> No
         assert it.queued(3) == [Command.START_REPLICA]
         assert it.queued(1) == []
         await eventually(lambda: znodes.reassigned_topic(NAME.topic) not in it.tree.nodes)
-        await eventually(lambda: it.replica.assignment == Assignment(ids(1, 3), 2))
+        await eventually(lambda: it.replica.assignment == PartitionAssignment(ids(1, 3), 2))
         assert not it.led.leadership.ended()
         it.led.produce("a")
         it.report(3)
@@ -205,7 +205,7 @@ async def test_a_completion_of_a_leader_that_stays_and_does_not_know(applied: bo
     async with moving(1, 3, 2) as it:
         it.led.session.lose(applied=applied)
         it.report(2, 3)
-        await eventually(lambda: it.replica.assignment == Assignment(ids(1, 3, 2), 2))
+        await eventually(lambda: it.replica.assignment == PartitionAssignment(ids(1, 3, 2), 2))
         assert it.record.isr_ids == (1, 3, 2)
         assert not it.led.leadership.ended()
         assert it.queued(3) == [Command.START_REPLICA]
@@ -287,7 +287,7 @@ async def test_another_partition_of_the_topic_keeps_its_reassignment() -> None:
         other = znodes.reassigned(NAME.topic, 7)
         it.tree.apply(Create(other, it.tree.nodes[MOVING].data), owner=0)
         it.report(2, 3)
-        await eventually(lambda: it.replica.assignment == Assignment(ids(1, 3, 2), 2))
+        await eventually(lambda: it.replica.assignment == PartitionAssignment(ids(1, 3, 2), 2))
         it.led.produce("a")
         it.report(2, 3)
         await eventually(lambda: len(it.led.outcomes) == 1)

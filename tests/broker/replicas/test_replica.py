@@ -11,7 +11,7 @@ from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.effects import WriteIsr
 from strandline.broker.core.replication.leader_partition import LeaderPartition
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.errors import StorageFailed
@@ -63,7 +63,7 @@ def test_a_member_without_a_known_position_holds_the_watermark_back() -> None:
         epoch=LeaderEpoch(1),
         log_end_offset=Offset(0),
         high_watermark=Offset(0),
-        assignment=Assignment(ASSIGNED[:1]),
+        assignment=PartitionAssignment(ASSIGNED[:1]),
         members=tuple(IsrMember(b, LIVE[b].epoch) for b in ASSIGNED[:2]),
         version=0,
         live=LIVE,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.throttle import BURST_S
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.ids import BrokerId, PartitionId, PartitionKey
@@ -22,14 +22,14 @@ BATCHES, BYTES = 40, 1_000
 RATE = 20_000
 
 
-def moving(*, rate: int = 0, original: tuple[int, ...] = (1, 2)) -> Assignment:
+def moving(*, rate: int = 0, original: tuple[int, ...] = (1, 2)) -> PartitionAssignment:
     """Broker 3 is new."""
     brokers = tuple(BrokerId(b) for b in original)
-    return Assignment(ASSIGNED, 1, Reassignment(KEY.topic_id, ASSIGNED, brokers, rate))
+    return PartitionAssignment(ASSIGNED, 1, Reassignment(KEY.topic_id, ASSIGNED, brokers, rate))
 
 
 @asynccontextmanager
-async def copying(assignment: Assignment, **given: Any) -> AsyncIterator[tuple[Led, FollowerStream]]:
+async def copying(assignment: PartitionAssignment, **given: Any) -> AsyncIterator[tuple[Led, FollowerStream]]:
     """A leader with forty thousand bytes, of which broker 3 has nothing, and broker 3's stream."""
     replica = open_replica()
     write(replica, 4, *("x" * BYTES for _ in range(BATCHES)))
@@ -141,7 +141,7 @@ async def test_the_end_of_the_reassignment_frees_at_once() -> None:
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(take(link, pushes))
             await eventually(lambda: link.held)
-            leader.replica.assignment = Assignment(ASSIGNED, 2)
+            leader.replica.assignment = PartitionAssignment(ASSIGNED, 2)
             leader.leadership.reconfigured()
             await eventually(lambda: size(pushes) == leader.replica.log.size_bytes)
             reading.cancel()

@@ -24,7 +24,7 @@ PATH = Path("/data/state_changes.outbox")
 
 @dataclass
 class Desk:
-    """A recorder whose topic answers when the test says so. Fulfils `Recorder`."""
+    """A recorder whose topic answers when the test says so. Fulfils `EventRecorder`."""
 
     asked: list[tuple[list[StateChangeEvent], OnRecorded | None]] = field(default_factory=list)
 

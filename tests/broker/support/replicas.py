@@ -13,7 +13,7 @@ from strandline.adapters.service_host import service_host
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.events.replica_events import OnRecorded
 from strandline.broker.replicas.leadership import Leadership
@@ -45,7 +45,7 @@ from tests.simulation.znode_tree import MemorySession, ZnodeTree
 
 @dataclass
 class Recorded:
-    """Keeps the recorded events, in order, as if `__state_changes` had them at once. Fulfils `Recorder`.
+    """Keeps the recorded events, in order, as if `__state_changes` had them at once. Fulfils `EventRecorder`.
 
     `silent`: recorded events are not confirmed until the test answers.
     """
@@ -95,7 +95,7 @@ def open_replica(
         Path("/data/orders-0"), config, clock=CLOCK, clean=False, files=files or MemoryFiles()
     )
     replica = Replica(NAME, KEY, log, config, Offset(high_watermark), trail_events_max=16)
-    replica.assignment = Assignment(ASSIGNED)
+    replica.assignment = PartitionAssignment(ASSIGNED)
     replica.become(ReplicaState.FOLLOWER)
     return replica
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.election.elector import Elector
 from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.replicas.leadership import Leadership
@@ -64,7 +64,7 @@ class Seat:
         self.elector = Elector(self.context, self.sender, self)
         self.receiver = StateChangeReceiver(self.context, self.elector.vacant)
         self.replica = self.manager.create(NAME, KEY, TopicConfig())
-        self.manager.reconfigure(self.replica, Assignment(ASSIGNED), TopicConfig())
+        self.manager.reconfigure(self.replica, PartitionAssignment(ASSIGNED), TopicConfig())
         self.manager.session = self
 
     # --- what the manager asks -----------------------------------------------------------------
@@ -90,7 +90,7 @@ class Seat:
     async def answering(self, brokers: Iterable[BrokerId]) -> frozenset[BrokerEpoch]:
         """Fulfils `Reach`."""
         while self.words:
-            self.manager.peers.heard(self.words.pop())
+            self.manager.peers.reached(self.words.pop())
         return frozenset(LIVE[broker].epoch for broker in brokers if broker not in self.silent)
 
     def follow(self, replica: Replica) -> None:

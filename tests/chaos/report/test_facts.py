@@ -13,7 +13,7 @@ from strandline.chaos.report.facts import facts_of, judged
 from strandline.chaos.report.round_data import RoundData
 from strandline.ids import TopicPartition
 from strandline.report import partitions, traffic
-from strandline.report.events import Election, Outcome, Reader, Sender, Sending
+from strandline.report.events import Election, Reader, Sender, Sending, SendOutcome
 from strandline.report.facts import Verdict
 from strandline.report.spans import NOBODY, Held, Span
 
@@ -35,7 +35,7 @@ def seen(
 
 
 def acked(sent_ms: int, took_ms: float, place: TopicPartition = A) -> Sending:
-    return Sending(sent_ms, Outcome.ACKED, sent_ms + took_ms, took_ms, place)
+    return Sending(sent_ms, SendOutcome.ACKED, sent_ms + took_ms, took_ms, place)
 
 
 def spans(gaps: Iterable[Span]) -> list[tuple[float, float]]:
@@ -143,7 +143,7 @@ def test_rates_are_counted_in_half_seconds_from_the_beginning() -> None:
 
 
 def test_a_latency_stands_where_its_record_was_sent() -> None:
-    slow = [acked(10, 1), acked(20, 2), acked(30, 900), acked(600, 5), Sending(700, Outcome.UNANSWERED)]
+    slow = [acked(10, 1), acked(20, 2), acked(30, 900), acked(600, 5), Sending(700, SendOutcome.UNANSWERED)]
     latencies = traffic.latencies_of(slow, Span(0, 2000))
     assert latencies == (traffic.Latency(0, 2, 900, 900), traffic.Latency(500, 5, 5, 5))
 
@@ -226,7 +226,7 @@ def test_the_figures_of_a_partition_and_of_clients() -> None:
     assert (partition.acked, partition.gap, partition.least_isr) == (6, Span(4012, 9000), 2)
     assert partition.whole_after_ms == 0
     assert facts.settled_after_ms == 400
-    assert facts.senders[0].by_outcome == dict.fromkeys(Outcome, 0) | {Outcome.ACKED: 6}
+    assert facts.senders[0].by_outcome == dict.fromkeys(SendOutcome, 0) | {SendOutcome.ACKED: 6}
     assert sum(rate.per_s for rate in facts.received) == 4
     assert facts.verdict is Verdict.GOOD
 

@@ -12,7 +12,7 @@ from strandline.chaos.evidence import Moment
 from strandline.chaos.report.facts import facts_of
 from strandline.chaos.report.round_data import RoundData
 from strandline.ids import TopicPartition
-from strandline.report.events import Election, Outcome, Reader, Sender, Sending
+from strandline.report.events import Election, Reader, Sender, Sending, SendOutcome
 from strandline.report.facts import Facts
 from strandline.report.picture import ROWS_MAX, draw
 from strandline.report.spans import NOBODY
@@ -26,7 +26,7 @@ def seen(at_ms: int, leader: int, hw: int | None, place: TopicPartition = A) -> 
 
 def told(*moments: Moment) -> RoundData:
     """Ten seconds of one partition."""
-    sendings = tuple(Sending(at_ms, Outcome.ACKED, at_ms + 2, 2, A) for at_ms in range(0, 10_000, 100))
+    sendings = tuple(Sending(at_ms, SendOutcome.ACKED, at_ms + 2, 2, A) for at_ms in range(0, 10_000, 100))
     return RoundData(
         "r",
         moments=(Moment(0, "began"), *moments, Moment(10_000, "ended")),

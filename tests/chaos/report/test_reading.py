@@ -13,7 +13,7 @@ from strandline.chaos.evidence import Moment
 from strandline.chaos.report.reading import read_round
 from strandline.chaos.report.round_data import RoundData
 from strandline.ids import TopicPartition
-from strandline.report.events import Election, Outcome, Reader, Sending
+from strandline.report.events import Election, Reader, Sending, SendOutcome
 from tests.chaos.report.made_up import FAULTS, T0, Line, write_lines, write_round
 
 A = TopicPartition("a", 1)
@@ -55,10 +55,10 @@ def test_records_are_shown_by_their_outcome(tmp_path: Path) -> None:
     )
     (sender,) = read_round(tmp_path).senders
     assert sender.sendings == (
-        Sending(T0, Outcome.UNKNOWN, T0 + 5, 27.5),
-        Sending(T0 + 1, Outcome.FAILED, T0 + 6, 27.5),
-        Sending(T0 + 2, Outcome.ACKED, T0 + 4, 11, A),
-        Sending(T0 + 3, Outcome.UNANSWERED),
+        Sending(T0, SendOutcome.UNKNOWN, T0 + 5, 27.5),
+        Sending(T0 + 1, SendOutcome.FAILED, T0 + 6, 27.5),
+        Sending(T0 + 2, SendOutcome.ACKED, T0 + 4, 11, A),
+        Sending(T0 + 3, SendOutcome.UNANSWERED),
     )
 
 

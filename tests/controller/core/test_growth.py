@@ -10,7 +10,7 @@ import pytest
 from strandline.config import PARTITIONS_PER_TOPIC_MAX
 from strandline.controller.core.cluster import ClusterPicture, PlacedTopic
 from strandline.controller.core.growth import plan_growth
-from strandline.controller.core.placement import Assignment
+from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.topics import Brokers
 from strandline.errors import (
     InvalidPartitions,
@@ -39,7 +39,7 @@ def grow(
     assignments: Sequence[Sequence[int]] = (),
     brokers: Brokers | None = None,
     picture: ClusterPicture | None = None,
-) -> Sequence[Assignment]:
+) -> Sequence[ReplicaAssignment]:
     return plan_growth(
         name,
         now=now,

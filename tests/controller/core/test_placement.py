@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strandline.controller.core.placement import Assignment, place
+from strandline.controller.core.placement import ReplicaAssignment, place
 from strandline.ids import BrokerId
 from strandline.vocabulary.metadata import Endpoint
 
@@ -25,11 +25,11 @@ def spread(counts: Counter[int], brokers: Sequence[Endpoint]) -> int:
     return max(all_counts) - min(all_counts)
 
 
-def leaders(assignments: Sequence[Assignment]) -> Counter[int]:
+def leaders(assignments: Sequence[ReplicaAssignment]) -> Counter[int]:
     return Counter(int(assignment[0]) for assignment in assignments)
 
 
-def replicas(assignments: Sequence[Assignment]) -> Counter[int]:
+def replicas(assignments: Sequence[ReplicaAssignment]) -> Counter[int]:
     return Counter(int(broker) for assignment in assignments for broker in assignment)
 
 

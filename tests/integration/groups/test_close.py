@@ -12,9 +12,9 @@ from strandline.consumer.core.member_states import State
 from strandline.errors import FencedInstanceId, InvalidRequest, UnknownMemberId
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
-    Heard,
     Members,
     Participant,
+    RebalanceLog,
     loading,
     new_group,
     new_topic,
@@ -41,7 +41,7 @@ async def test_two_stops_at_once_are_one(cluster: LocalCluster) -> None:
     """The second waits for the first: all callbacks, the commit, the departure, and no error."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 3)
-    group, heard = new_group(), Heard()
+    group, heard = new_group(), RebalanceLog()
     consumer = Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS)
     await consumer.start()
     consumer.subscribe([topic], listener=heard)
@@ -198,7 +198,7 @@ async def test_another_subscription_and_none_leave_nothing_to_be_read_twice(
     first, second = await new_topic(cluster, 3), await new_topic(cluster, 3)
     for topic in (first, second):
         await write(cluster, topic, 0, 6)
-    group, heard = new_group(), Heard()
+    group, heard = new_group(), RebalanceLog()
     settings = {**GROUP_SETTINGS, "rebalance_protocol": protocol, "auto_commit_interval_ms": 60_000}
     async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
         consumer.subscribe([first], listener=heard)
@@ -253,7 +253,7 @@ async def test_from_a_subscription_to_assigned_partitions(cluster: LocalCluster)
     topic = await new_topic(cluster, 2)
     name = TopicPartition(topic, 0)
     await write(cluster, topic, 0, 4)
-    group, heard = new_group(), Heard()
+    group, heard = new_group(), RebalanceLog()
     async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
         consumer.subscribe([topic], listener=heard)
         assert [(await consumer.getone()).offset for _ in range(2)] == [0, 1]
@@ -306,7 +306,7 @@ async def test_a_commit_of_a_fenced_member_is_refused_as_fenced(cluster: LocalCl
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 1)
     settings = {**GROUP_SETTINGS, "group_instance_id": "one", "enable_auto_commit": False}
-    group, heard = new_group(), Heard()
+    group, heard = new_group(), RebalanceLog()
     async with (
         Consumer(cluster.bootstrap, group_id=group, **settings) as consumer,
         Consumer(cluster.bootstrap, group_id=group, **settings) as usurper,

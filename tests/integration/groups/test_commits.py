@@ -22,8 +22,8 @@ from strandline.errors import InvalidGroupId, InvalidRequest, InvalidSessionTime
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
-    Heard,
     Members,
+    RebalanceLog,
     loading,
     new_group,
     new_topic,
@@ -307,7 +307,7 @@ async def test_a_commit_in_a_rebalance_keeps_what_stays(cluster: LocalCluster) -
 async def test_a_cancelled_application_leaves_quickly_and_in_order(cluster: LocalCluster) -> None:
     """All callbacks, the commit of what was processed, and no waiting for what never will be."""
     topic = await new_topic(cluster, 2)
-    group, heard = new_group(), Heard()
+    group, heard = new_group(), RebalanceLog()
     await write(cluster, topic, 0, 3)
     handling = asyncio.Event()
 
@@ -338,7 +338,7 @@ async def test_a_cancelled_application_leaves_quickly_and_in_order(cluster: Loca
 
 async def test_a_close_in_the_middle_of_a_drain_does_not_wait_for_it(cluster: LocalCluster) -> None:
     topic = await new_topic(cluster, 2)
-    group, heard = new_group(), Heard()
+    group, heard = new_group(), RebalanceLog()
     for partition in (0, 1):
         await write(cluster, topic, partition, 1)
     async with Members(cluster, [topic], rebalance_protocol="eager") as members:

@@ -48,7 +48,7 @@ class Handing:
                     answer[member].append(name)
         return answer
 
-    def assign_and_tell(
+    def assign_with_user_data(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
         self.plans += 1

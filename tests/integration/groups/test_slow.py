@@ -15,8 +15,8 @@ from strandline.adapters.system_host import system_host
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
-    Heard,
     Members,
+    RebalanceLog,
     new_group,
     new_topic,
     write,
@@ -69,7 +69,7 @@ async def test_a_handler_that_blocks_the_loop_is_rebalanced_nevertheless(
     topic = await new_topic(cluster, 2)
     group = new_group()
     protocol = {"session_timeout_ms": SESSION_MS, "rebalance_protocol": "cooperative"}
-    heard = Heard()
+    heard = RebalanceLog()
     for partition in (0, 1):
         await write(cluster, topic, partition, 100)
     async with (
@@ -150,7 +150,7 @@ async def test_a_blocked_loop_is_overdue_too(cluster: LocalCluster) -> None:
     group = new_group()
     await write(cluster, topic, 0)
     settings = {**GROUP_SETTINGS, "session_timeout_ms": 60_000, "max_poll_interval_ms": 700}
-    heard = Heard()
+    heard = RebalanceLog()
     async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
         consumer.subscribe([topic], listener=heard)
         first = await consumer.getone()
@@ -182,7 +182,7 @@ async def test_more_time_can_be_asked_for(cluster: LocalCluster) -> None:
     topic = await new_topic(cluster, 1)
     group = new_group()
     await write(cluster, topic, 0)
-    heard = Heard()
+    heard = RebalanceLog()
     settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 700}
     async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
         consumer.subscribe([topic], listener=heard)
@@ -201,7 +201,7 @@ async def test_a_consumer_that_waits_for_records_is_not_slow(cluster: LocalClust
     """A get call that waits, however long, is no reason to leave: there is nothing to be handed out."""
     topic = await new_topic(cluster, 1)
     settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 500}
-    heard = Heard()
+    heard = RebalanceLog()
     async with Consumer(cluster.bootstrap, group_id=new_group(), **settings) as consumer:
         consumer.subscribe([topic], listener=heard)
         assert await consumer.getmany(timeout_ms=2_500) == {}

@@ -18,9 +18,9 @@ from strandline.vocabulary.groups import GroupProtocol, Heartbeat, Joined, JoinG
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
-    Heard,
     Members,
     Participant,
+    RebalanceLog,
     loading,
     new_group,
     new_topic,
@@ -194,7 +194,7 @@ async def test_an_assignment_that_takes_without_revoking_is_fatal(
         leader = RawLeader(transport, address, group, topic)
         _ = await leader.join()
         await leader.assign({leader.member: Assignment(1, ())})
-        heard = Heard()
+        heard = RebalanceLog()
         async with (
             Consumer(cluster.bootstrap, group_id=group, **settings) as consumer,
             asyncio.TaskGroup() as t,

@@ -16,7 +16,7 @@ from strandline.errors import (
     OutcomeUnknown,
     StrandlineError,
 )
-from strandline.host import Heard, ServiceHost
+from strandline.host import ProbeResult, ServiceHost
 from strandline.ports import Caller, Method, Reply, Rpc, ServedCall, ServedStream, StreamEnded
 from strandline.simulation.hosts import SimulatedProcess
 from strandline.simulation.world import World
@@ -130,14 +130,14 @@ def test_what_nobody_listens_to_is_not_available(server: Server) -> None:
         server.process.kill()
         with pytest.raises(BrokerNotAvailable, match="unreachable"):
             await server.echoed(b"hello")
-        assert await server.client.host.probe(server.endpoint, 0.2) is Heard.GONE
+        assert await server.client.host.probe(server.endpoint, 0.2) is ProbeResult.GONE
 
     run(server, work)
 
 
 def test_a_call_that_takes_too_long_is_cancelled_at_the_server(server: Server) -> None:
     async def work(server: Server) -> None:
-        assert await server.client.host.probe(server.endpoint, 0.2) is Heard.ALIVE
+        assert await server.client.host.probe(server.endpoint, 0.2) is ProbeResult.ALIVE
         with pytest.raises(OutcomeUnknown):
             await server.echoed(b"5", timeout_s=1.0)
         await asyncio.sleep(0.1)

@@ -11,7 +11,7 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.state_changes.queue import Execute, Record, StateQueue
-from strandline.broker.state_changes.execution import Executor, Outcome
+from strandline.broker.state_changes.execution import ExecutionResult, Executor
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import RequestState, StateChange
@@ -43,7 +43,7 @@ def breaking(world: World) -> Iterator[None]:
 def _observe(patches: pytest.MonkeyPatch, world: World) -> None:
     execute = Executor.execute
 
-    async def observed(self: Executor, change: StateChange, *given: Any) -> Outcome:
+    async def observed(self: Executor, change: StateChange, *given: Any) -> ExecutionResult:
         life = self._session
         try:
             world.truth.begins(life, change)
@@ -69,11 +69,11 @@ def _without_trail(state: PartitionState) -> bytes:
     return _dump_isr(replace(state, trail=()))
 
 
-async def _delete_by_name(self: Executor, change: StateChange) -> Outcome:
+async def _delete_by_name(self: Executor, change: StateChange) -> ExecutionResult:
     for replica in self._manager.all():
         if replica.name == (change.topic, change.key.partition):
             await self.remove(replica)
-    return Outcome(RequestState.COMPLETED)
+    return ExecutionResult(RequestState.COMPLETED)
 
 
 def _execute_all(self: StateQueue, key: Any) -> None:

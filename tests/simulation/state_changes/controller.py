@@ -37,7 +37,7 @@ class ControllerClock(VirtualClock):
 
 
 def recorder(_: ControllerSettings, host: Host, key: MemberKey) -> Recording:
-    """Stands in for `strandline.controller.term.recorder.Recorder`: each epoch has its own."""
+    """Stands in for `strandline.controller.term.recorder.RequestRecorder`: each epoch has its own."""
     process = cast(ControllerClock, host.clock).process
     process.recording = Recording(process.world.truth)
     return process.recording

@@ -54,7 +54,7 @@ class World:
     @contextmanager
     def opened(self) -> Iterator[World]:
         with pytest.MonkeyPatch.context() as patches, breaking(self):
-            patches.setattr(term, "Recorder", recorder)
+            patches.setattr(term, "RequestRecorder", recorder)
             structlog_before = structlog.get_config()
             structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
             try:

@@ -153,7 +153,7 @@ def test_a_member_whose_data_cannot_be_read_keeps_what_it_has_and_is_named() -> 
     leader = Process()
     garbage = MemberSubscription(TOPICS, tuple(named("amounts-1")), 1, user_data=b"?")
     members = {"a": leader.says(), "b": garbage}
-    assigned, user_data = leader.assignor.assign_and_tell(members, {"amounts": 2})
+    assigned, user_data = leader.assignor.assign_with_user_data(members, {"amounts": 2})
     assert words(assigned) == {"a": "amounts-0", "b": "amounts-1"}
     assert user_data.keys() == {"a", "b"}
     (line,) = leader.assignor.unreadable
@@ -183,7 +183,9 @@ def test_tasks_go_only_to_members_that_subscribe_to_all_their_topics() -> None:
 
 def test_every_member_knows_the_owners_and_their_addresses() -> None:
     one, two = Process("host-1:80"), Process("host-2:80")
-    assigned, user_data = one.assignor.assign_and_tell({"a": one.says(), "b": two.says()}, {"amounts": 2})
+    assigned, user_data = one.assignor.assign_with_user_data(
+        {"a": one.says(), "b": two.says()}, {"amounts": 2}
+    )
     for process, name in ((one, "a"), (two, "b")):
         process.assignor.on_assignment(user_data[name], frozenset(assigned[name]), 1)
         assert process.assignor.owners == {TaskId("sums", 0): "a", TaskId("sums", 1): "b"}
@@ -194,7 +196,7 @@ def test_a_directory_that_would_be_too_large_for_the_group_is_left_out() -> None
     leader = Process()
     said = MemberSubscription(TOPICS, user_data=MemberData(application_server="h" * 250).encode())
     members = {f"member-{n}": said for n in range(200)}
-    assigned, user_data = leader.assignor.assign_and_tell(members, {"amounts": 1_000})
+    assigned, user_data = leader.assignor.assign_with_user_data(members, {"amounts": 1_000})
     assert sum(map(len, user_data.values())) < 200_000
     leader.hears(user_data["member-0"], "amounts-0")
     assert (leader.assignor.owners, leader.assignor.servers) == ({}, {})
@@ -206,7 +208,7 @@ def test_subtopologies_without_state_get_no_standbys() -> None:
         StreamMember(), SOURCES, num_standbys=1, application_server="", on_received=print, stateless=["sums"]
     )
     said = {"a": Process().says(), "b": Process().says()}
-    user_data = [AssignmentData.decode(data) for data in one.assign_and_tell(said, COUNTS)[1].values()]
+    user_data = [AssignmentData.decode(data) for data in one.assign_with_user_data(said, COUNTS)[1].values()]
     assert {task.subtopology for data in user_data for task in data.standbys} == {"counts"}
 
 

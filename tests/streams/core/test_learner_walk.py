@@ -247,10 +247,10 @@ class SaysNothingOfWhatItRuns(LearnerAssignor):
 class SplitsTasks(LearnerAssignor):
     """Partitions of one task go to different members."""
 
-    def assign_and_tell(
+    def assign_with_user_data(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
-        assigned, assignment = super().assign_and_tell(members, partitions)
+        assigned, assignment = super().assign_with_user_data(members, partitions)
         first, last = min(assigned), max(assigned)
         moved = [partition for partition in assigned[first] if partition.topic == "u"]
         if first != last:
@@ -260,10 +260,10 @@ class SplitsTasks(LearnerAssignor):
 
 
 class TellsNobody(LearnerAssignor):
-    def assign_and_tell(
+    def assign_with_user_data(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
-        return super().assign_and_tell(members, partitions)[0], {}
+        return super().assign_with_user_data(members, partitions)[0], {}
 
 
 class ReleasesNothing(LearnerAssignor):

@@ -44,16 +44,16 @@ class Member(Generic[Token]):
     def stored_bytes(self) -> int:
         """An upper bound of this member's bytes in a group's record, before it has an assignment."""
         ids = (self.member, self.instance or "", self.client_id, self.host)
-        largest = max(len(self.assigned_for or b""), *(len(said.metadata) for said in self.protocols))
+        largest = max(len(self.assigned_for or b""), *(len(each.metadata) for each in self.protocols))
         return STORED_BYTES + largest + sum(len(text.encode()) for text in ids)
 
     @property
     def state_bytes(self) -> int:
         """The bytes of memory that this member takes."""
-        said = sum(len(protocol.metadata) + len(protocol.name) for protocol in self.protocols)
+        protocols = sum(len(protocol.metadata) + len(protocol.name) for protocol in self.protocols)
         return (
             MEMBER_BYTES
-            + said
+            + protocols
             + len(self.assignment)
             + len(self.assigned_for or b"")
             + OWNED_BYTES * len(self.owned)

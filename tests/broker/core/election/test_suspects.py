@@ -40,8 +40,8 @@ def test_an_answer_or_the_end_of_the_registration_ends_a_suspicion(how: str) -> 
     suspects.refused(ONE, 0.0)
     suspects.refused(OTHER, 0.0)
     if how == "heard":
-        assert suspects.heard(ONE)
-        assert not suspects.heard(ONE)
+        assert suspects.reached(ONE)
+        assert not suspects.reached(ONE)
     else:
         suspects.registered([OTHER])
     assert ONE not in suspects

@@ -15,7 +15,7 @@ from strandline.broker.core.replication.effects import (
     WriteIsr,
 )
 from strandline.broker.core.replication.leader_partition import LeaderPartition
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration
 
@@ -40,17 +40,19 @@ def alive(*brokers: int, shutting_down: tuple[int, ...] = ()) -> dict[BrokerId, 
     }
 
 
-def moving(original: tuple[int, ...], wanted: tuple[int, ...], *, reverting: bool = False) -> Assignment:
+def moving(
+    original: tuple[int, ...], wanted: tuple[int, ...], *, reverting: bool = False
+) -> PartitionAssignment:
     """As a controller writes it."""
     reassignment = Reassignment(TOPIC_ID, ids(*wanted), ids(*original), reverting=reverting)
-    return Assignment(reassignment.grown, 1, reassignment, 0)
+    return PartitionAssignment(reassignment.grown, 1, reassignment, 0)
 
 
 @dataclass
 class Led:
     """A leadership whose ZooKeeper always answers, and what it wanted; a write waits while `held`."""
 
-    assignment: Assignment
+    assignment: PartitionAssignment
     leader: int = 1
     isr: tuple[int, ...] = (1, 2, 3)
     living: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
@@ -115,7 +117,7 @@ class Led:
         self.core.live_changed(alive(*brokers, shutting_down=shutting_down))
         self.turn()
 
-    def assign(self, assignment: Assignment, min_insync: int | None = None) -> None:
+    def assign(self, assignment: PartitionAssignment, min_insync: int | None = None) -> None:
         self.assignment = assignment
         self.core.assign(assignment, min_insync or self.min_insync, self.now)
         self.turn()
@@ -158,4 +160,4 @@ class Led:
     def complete(self, state: PartitionState, assigned: tuple[BrokerId, ...]) -> None:
         self.written(state)
         if state.leader == self.leader:
-            self.assign(Assignment(assigned, 2))
+            self.assign(PartitionAssignment(assigned, 2))

@@ -14,7 +14,7 @@ from strandline.broker.core.replication.effects import (
     WriteIsr,
 )
 from strandline.broker.core.replication.leader_partition import LeaderPartition
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.vocabulary.metadata import Endpoint, PartitionState, Registration
 from strandline.vocabulary.state_changes import Command
@@ -24,7 +24,7 @@ KEEP_IN_SYNC_S = 1.0
 CLOSE_S = 5.0
 
 
-def min_insync(assignment: Assignment) -> int:
+def min_insync(assignment: PartitionAssignment) -> int:
     return 2 if assignment.replication_factor >= 3 else 1
 
 
@@ -39,7 +39,7 @@ class ZooKeeper:
     """The state of record; each write is atomic, and conditional on the versions that it was decided on."""
 
     state: PartitionState
-    assignment: Assignment
+    assignment: PartitionAssignment
     version: int = 0
     epoch: int = 1
     queues: dict[BrokerId, deque[Request]] = field(
@@ -140,7 +140,7 @@ class Leading:
         assert wanted.reverting or set(effect.state.isr_ids) == set(wanted.target), "E16"
         assert not self.core.queue or effect.successor == self.broker.id, "given up before it was drained"
         self._write(effect.state)
-        zookeeper.assignment = Assignment(effect.assigned, zookeeper.assignment.version + 1)
+        zookeeper.assignment = PartitionAssignment(effect.assigned, zookeeper.assignment.version + 1)
         zookeeper.queue(Command.DELETE_REPLICA, effect.removed, self.epoch)
         others = tuple(broker for broker in effect.assigned if broker != self.broker.id)
         zookeeper.queue(Command.START_REPLICA, others, self.epoch)

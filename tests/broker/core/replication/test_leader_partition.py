@@ -20,7 +20,7 @@ from strandline.broker.core.replication.effects import (
     WriteIsr,
 )
 from strandline.broker.core.replication.leader_partition import LeaderPartition
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Registration
 
@@ -53,7 +53,7 @@ class Driver:
             epoch=LeaderEpoch(7),
             log_end_offset=Offset(self.log_end),
             high_watermark=Offset(0),
-            assignment=Assignment((BrokerId(1), BrokerId(2), BrokerId(3))),
+            assignment=PartitionAssignment((BrokerId(1), BrokerId(2), BrokerId(3))),
             members=tuple(member(b) for b in self.isr),
             version=0,
             live=alive(1, 2, 3),
@@ -316,7 +316,7 @@ def test_a_follower_that_subscribes_before_the_leader_knows_its_assignment_subsc
     new = BrokerId(4)
     driver.partition.live_changed(alive(1, 2, 3, 4))
     driver.partition.fetched(new, BrokerEpoch(40), Offset(5), 0.0, subscription=3)
-    driver.partition.assign(Assignment((BrokerId(1), BrokerId(2), BrokerId(3), new), 1), 2, 0.0)
+    driver.partition.assign(PartitionAssignment((BrokerId(1), BrokerId(2), BrokerId(3), new), 1), 2, 0.0)
     assert driver.partition.outdated(new, BrokerEpoch(40), 3)
     driver.partition.fetched(new, BrokerEpoch(40), Offset(5), 0.0, subscription=4)
     driver.turn(0.0)
@@ -351,7 +351,7 @@ class PartitionMachine(RuleBasedStateMachine):
             epoch=LeaderEpoch(7),
             log_end_offset=Offset(0),
             high_watermark=Offset(0),
-            assignment=Assignment(tuple(BrokerId(b) for b in (1, 2, 3, 4))),
+            assignment=PartitionAssignment(tuple(BrokerId(b) for b in (1, 2, 3, 4))),
             members=self.znode.isr,
             version=0,
             live=self.live,

@@ -9,7 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from strandline.broker.core.replication.reassignment import Assignment, leaving, may_close, next_leader
+from strandline.broker.core.replication.reassignment import (
+    PartitionAssignment,
+    leaving,
+    may_close,
+    next_leader,
+)
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId
 from strandline.vocabulary.metadata import PartitionState
 from tests.broker.core.replication.moving_leader import CLOSE_S, EPOCH, Led, alive, ids, members, moving
@@ -31,7 +36,7 @@ def test_a_leader_in_rar_completes_once_the_old_replicas_are_no_longer_in_sync()
     (done,) = led.completed
     assert done.state == PartitionState(BrokerId(1), EPOCH, members(1, 4, 5))
     assert (done.assigned, done.removed, done.successor) == (ids(1, 4, 5), ids(2, 3), 1)
-    assert led.core.assignment == Assignment(ids(1, 4, 5), 2)
+    assert led.core.assignment == PartitionAssignment(ids(1, 4, 5), 2)
 
 
 def test_a_leader_that_is_not_in_rar_completes_last_and_gives_the_leadership_up() -> None:
@@ -369,8 +374,8 @@ def test_while_zookeeper_is_away_nothing_moves() -> None:
 
 def test_an_assignment_read_earlier_is_older_though_it_arrives_later() -> None:
     begun = moving((1, 2), (2, 3))
-    assert Assignment(ids(1, 2), 0).older_than(begun)
-    assert not begun.older_than(Assignment(ids(1, 2), 0))
+    assert PartitionAssignment(ids(1, 2), 0).older_than(begun)
+    assert not begun.older_than(PartitionAssignment(ids(1, 2), 0))
     cancelled = replace(begun, reassignment_mzxid=9)
     assert replace(begun, reassignment_mzxid=8).older_than(cancelled)
     assert not cancelled.older_than(begun)
@@ -379,7 +384,7 @@ def test_an_assignment_read_earlier_is_older_though_it_arrives_later() -> None:
 
 def test_an_unassigned_leader_leaves_too() -> None:
     assert leaving(BrokerId(9), moving((1, 2), (2, 3))) == ids(1, 9)
-    assert leaving(BrokerId(1), Assignment(ids(1, 2), 0)) == ()
+    assert leaving(BrokerId(1), PartitionAssignment(ids(1, 2), 0)) == ()
 
 
 def test_going_back_takes_one_in_sync_at_least() -> None:

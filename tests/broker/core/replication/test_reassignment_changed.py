@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from strandline.broker.core.replication.leader_partition import PAST_SUBSCRIPTIONS_MAX
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId
 from strandline.vocabulary.metadata import PartitionState
 from tests.broker.core.replication.moving_leader import EPOCH, Led, ids, members, moving
@@ -80,7 +80,7 @@ def test_a_reassignment_that_is_gone_leaves_ar_as_it_says() -> None:
     led = Led(moving((1, 2), (1, 2, 4)), isr=(1, 2))
     led.fetch(4)
     done = len(led.completed)
-    led.assign(Assignment(ids(1, 2), 9))
+    led.assign(PartitionAssignment(ids(1, 2), 9))
     assert led.in_sync == (1, 2)
     led.produce("a")
     led.fetch(2)
@@ -93,10 +93,10 @@ def test_a_reassignment_that_is_gone_leaves_ar_as_it_says() -> None:
 
 def test_a_replica_that_is_assigned_again_has_reported_no_position() -> None:
     """CORRECTNESS I2: a position from an earlier subscription may belong to a log that is gone."""
-    led = Led(Assignment(ids(1, 2, 3), 0))
-    led.assign(Assignment(ids(1, 2), 1))
+    led = Led(PartitionAssignment(ids(1, 2, 3), 0))
+    led.assign(PartitionAssignment(ids(1, 2), 1))
     assert led.in_sync == ids(1, 2)
-    led.assign(Assignment(ids(1, 2, 3), 2))
+    led.assign(PartitionAssignment(ids(1, 2, 3), 2))
     assert led.core.outdated(BrokerId(3), BrokerEpoch(30), 0)
     led.fetch(3)
     assert led.in_sync == ids(1, 2)
@@ -108,26 +108,26 @@ def test_a_replica_that_is_assigned_again_has_reported_no_position() -> None:
 
 def test_unassigned_brokers_are_remembered_within_a_bound() -> None:
     """CONTRIBUTING 7: any client may open a stream and claim to be broker 999."""
-    led = Led(Assignment(ids(1, 2, 3), 0))
+    led = Led(PartitionAssignment(ids(1, 2, 3), 0))
     for stranger in range(4, PAST_SUBSCRIPTIONS_MAX + 100):
         led.fetch(stranger)
     last = PAST_SUBSCRIPTIONS_MAX + 99
-    led.assign(Assignment(ids(1, 2, 3, 4, last), 1))
+    led.assign(PartitionAssignment(ids(1, 2, 3, 4, last), 1))
     assert led.core.outdated(BrokerId(last), BrokerEpoch(last * 10), 0)
     assert not led.core.outdated(BrokerId(4), BrokerEpoch(40), 0)
 
 
 def test_a_replica_assigned_again_before_it_left_the_isr_keeps_counting() -> None:
     """CORRECTNESS H3: it counts as long as ZooKeeper might elect it."""
-    led = Led(Assignment(ids(1, 2, 3), 0))
+    led = Led(PartitionAssignment(ids(1, 2, 3), 0))
     led.core.isr_writable = False
-    led.assign(Assignment(ids(1, 2), 1))
+    led.assign(PartitionAssignment(ids(1, 2), 1))
     led.produce("a")
     led.fetch(2)
     assert led.acknowledged == []
     led.fetch(3)
     assert led.acknowledged == ["a"]
-    led.assign(Assignment(ids(1, 2, 3), 2))
+    led.assign(PartitionAssignment(ids(1, 2, 3), 2))
     led.core.isr_writable = True
     led.turn()
     assert set(led.in_sync) == {1, 2, 3}

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset, TopicId
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Reassignment
 from strandline.vocabulary.state_changes import Command
@@ -35,7 +35,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
             self.brokers[broker] = Broker(broker, self.brokers, broker in assigned)
         members = tuple(IsrMember(b, self.brokers[b].broker_epoch) for b in assigned)
         self.zookeeper = ZooKeeper(
-            PartitionState(NO_BROKER, LeaderEpoch(0), members), Assignment(assigned, 0)
+            PartitionState(NO_BROKER, LeaderEpoch(0), members), PartitionAssignment(assigned, 0)
         )
         self.wanted = assigned
         self._elect(self.brokers[BROKERS[0]])
@@ -270,7 +270,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
                 asked = replace(standing, replicas=wanted, reverting=False)
         added = tuple(b for b in asked.replicas if b not in found.replicas)
         assigned = found.replicas + added
-        zookeeper.assignment = Assignment(assigned, found.version + 1, asked, version, version)
+        zookeeper.assignment = PartitionAssignment(assigned, found.version + 1, asked, version, version)
         zookeeper.queue(Command.START_REPLICA, assigned, zookeeper.state.leader_epoch, by_leader=False)
         self.wanted = asked.target
 

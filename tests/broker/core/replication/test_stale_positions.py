@@ -9,7 +9,7 @@ import pytest
 
 from strandline.broker.core.replication.effects import WriteIsr
 from strandline.broker.core.replication.leader_partition import LeaderPartition
-from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.metadata import Endpoint, IsrMember, Registration
 
@@ -25,7 +25,7 @@ def partition() -> LeaderPartition[str]:
         epoch=LeaderEpoch(7),
         log_end_offset=Offset(10),
         high_watermark=Offset(5),
-        assignment=Assignment((ME, OTHER)),
+        assignment=PartitionAssignment((ME, OTHER)),
         members=(IsrMember(ME, BrokerEpoch(10)),),
         version=0,
         live={

@@ -29,10 +29,10 @@ class OwnAssignor:
         self._called("assign")
         return BUILT_IN["sticky"].assign(members, partitions)
 
-    def assign_and_tell(
+    def assign_with_user_data(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
-        self._called("assign_and_tell")
+        self._called("assign_with_user_data")
         sent = self.to_send or {member: member.encode() for member in members}
         return BUILT_IN["sticky"].assign(members, partitions), sent
 

@@ -46,7 +46,7 @@ class Whimsical:
     ) -> dict[str, list[TopicPartition]]:
         return BUILT_IN["sticky"].assign(members, partitions)
 
-    def assign_and_tell(
+    def assign_with_user_data(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
         answer = self.assign(members, partitions)

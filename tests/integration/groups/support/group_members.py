@@ -53,7 +53,7 @@ def new_group() -> str:
     return f"group-{next(_numbers)}"
 
 
-class Heard(RebalanceListener):
+class RebalanceLog(RebalanceListener):
     """Records the listener's calls, with the generation of each."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Participant:
 
     def __init__(self, cluster: LocalCluster, group: str, **settings: Any) -> None:
         self.consumer = Consumer(cluster.bootstrap, group_id=group, **{**GROUP_SETTINGS, **settings})
-        self.heard = Heard()
+        self.heard = RebalanceLog()
         self.records: list[ConsumerRecord] = []
         self.errors: list[Exception] = []
         self.handle: Callable[[ConsumerRecord], Awaitable[None]] | None = None

@@ -16,7 +16,7 @@ import uvloop
 
 from strandline.adapters.rpc.probe import probe
 from strandline.adapters.system.clock import SystemClock
-from strandline.host import Heard
+from strandline.host import ProbeResult
 from strandline.ids import BrokerId
 from strandline.local.ports import LOOPBACK
 from strandline.vocabulary.metadata import Endpoint
@@ -27,7 +27,7 @@ SHORT_S = 0.2
 LONG_S = 30.0
 
 
-async def heard(port: int, timeout_s: float) -> Heard:
+async def heard(port: int, timeout_s: float) -> ProbeResult:
     return await probe(Endpoint(BrokerId(1), LOOPBACK, port), timeout_s, SystemClock())
 
 
@@ -49,13 +49,13 @@ async def test_a_grpc_server_sends_first() -> None:
     port = server.add_insecure_port(f"{LOOPBACK}:0")
     await server.start()
     try:
-        assert await heard(port, LONG_S) is Heard.ALIVE
+        assert await heard(port, LONG_S) is ProbeResult.ALIVE
     finally:
         await server.stop(None)
 
 
 async def test_a_closed_port_says_that_the_process_is_gone(closed_port: int) -> None:
-    assert await heard(closed_port, LONG_S) is Heard.GONE
+    assert await heard(closed_port, LONG_S) is ProbeResult.GONE
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ async def test_a_local_failure_says_nothing_about_the_other_process(host: str) -
     """CORRECTNESS E1: a broker without a network took every other one for dead, and their partitions. A cut
     may answer: no route, no neighbour, no ports, not permitted."""
     endpoint = Endpoint(BrokerId(1), host, 9)
-    assert await probe(endpoint, LONG_S, SystemClock()) is Heard.NOTHING
+    assert await probe(endpoint, LONG_S, SystemClock()) is ProbeResult.NOTHING
 
 
 def test_without_descriptors_no_broker_counts_as_dead(closed_port: int) -> None:
     """Under uvloop, as brokers run: the error for a refused connection is the same."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
-    async def ask() -> tuple[Heard, Heard]:
+    async def ask() -> tuple[ProbeResult, ProbeResult]:
         first = await heard(closed_port, LONG_S)
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
         try:
@@ -80,19 +80,19 @@ def test_without_descriptors_no_broker_counts_as_dead(closed_port: int) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
-    assert uvloop.run(ask()) == (Heard.GONE, Heard.NOTHING)
+    assert uvloop.run(ask()) == (ProbeResult.GONE, ProbeResult.NOTHING)
 
 
 def test_a_late_name_resolution_fails_without_an_unhandled_error() -> None:
     """uvloop, under which brokers run, leaves a look-up to itself whose caller has gone: a chaos round found
     its traceback in a broker's log."""
-    unheard: list[dict[str, Any]] = []
+    unhandled: list[dict[str, Any]] = []
     loop = uvloop.new_event_loop()
-    loop.set_exception_handler(lambda _, context: unheard.append(context))
+    loop.set_exception_handler(lambda _, context: unhandled.append(context))
     nowhere = Endpoint(BrokerId(1), "nowhere.invalid", 1)
 
     async def look() -> None:
-        assert await probe(nowhere, 0.0, SystemClock()) is Heard.NOTHING
+        assert await probe(nowhere, 0.0, SystemClock()) is ProbeResult.NOTHING
         with pytest.raises(OSError):
             await loop.getaddrinfo("nowhere.invalid", 1)
 
@@ -101,13 +101,13 @@ def test_a_late_name_resolution_fails_without_an_unhandled_error() -> None:
         gc.collect()
     finally:
         loop.close()
-    assert unheard == []
+    assert unhandled == []
 
 
 async def test_a_process_that_hangs_is_left_to_its_session() -> None:
     """The kernel accepts in its name."""
     with socket.create_server((LOOPBACK, 0)) as server:
-        assert await heard(server.getsockname()[1], SHORT_S) is Heard.NOTHING
+        assert await heard(server.getsockname()[1], SHORT_S) is ProbeResult.NOTHING
 
 
 async def test_a_process_that_is_being_killed_is_asked_until_its_port_is_closed() -> None:
@@ -127,7 +127,7 @@ async def test_a_process_that_is_being_killed_is_asked_until_its_port_is_closed(
         looking = tasks.create_task(heard(port, LONG_S))
         await closing.wait()
         assert not looking.done()
-    assert await looking is Heard.GONE
+    assert await looking is ProbeResult.GONE
     assert asked >= 3
 
 
@@ -138,4 +138,4 @@ async def test_a_process_that_closes_every_connection_is_judged_by_its_session()
         writer.transport.abort()
 
     async with listening(forwards) as port:
-        assert await heard(port, SHORT_S) is Heard.NOTHING
+        assert await heard(port, SHORT_S) is ProbeResult.NOTHING

@@ -46,7 +46,7 @@ def test_each_member_gets_the_assignors_data_for_it() -> None:
     one, sync = led(own)
     assert given(sync) == {"a": b"a", "b": b"b"}
     assert one.core.metadata(one.number, {"t": 2}, NOW) == [], "a plan is made once"
-    assert own.log == ["subscription_user_data", "assign_and_tell"]
+    assert own.log == ["subscription_user_data", "assign_with_user_data"]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_members_of_either_protocol_are_notified(members: dict[str, ParsedMember
         "a": b"a",
         "b": b"b",
     }
-    assert own.log == ["assign_and_tell"]
+    assert own.log == ["assign_with_user_data"]
 
 
 def test_a_member_without_data_has_none() -> None:
@@ -91,7 +91,7 @@ def test_an_assignor_that_returns_invalid_data_is_named(to_send: dict[str, bytes
 
 def test_an_assignor_that_fails_to_assign_ends_the_leader_by_name() -> None:
     own = OwnAssignor()
-    own.fails = "assign_and_tell"
+    own.fails = "assign_with_user_data"
     one = One(assignors=[own])
     one.begin()
     one.join(one.effects, leads=True)
@@ -207,7 +207,7 @@ def test_a_static_leader_that_comes_back_gets_its_data_and_knows_the_counts(
     back.feed(back.core.metadata(back.number, {"t": partitions}, NOW))
     effects = back.core.synced(back.number, sync.request.assignments["a"], NOW)
     assert own.heard == [(b"a", frozenset(parts("t0")), 1)]
-    assert "assign_and_tell" not in own.log
+    assert "assign_with_user_data" not in own.log
     assert back.sends(effects) is joins
 
 
