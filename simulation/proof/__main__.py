@@ -1,0 +1,56 @@
+"""Proves what the simulation can see: `python -m strandline.simulation.proof`, or `make simulate-proof`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TextIO
+
+from strandline.simulation.proof.mutation import Mutation
+from strandline.simulation.proof.mutations.every import MUTATIONS
+from strandline.simulation.proof.seeing import SECONDS, SEEDS, Seen, look_for
+
+
+def main() -> int:
+    """Print the table, in the order of the mutations. Returns 1 if one was not found."""
+    parser = argparse.ArgumentParser(prog="simulate-proof", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="only these rows or families, as H3 or T")
+    parser.add_argument("--jobs", type=int, default=2, help="mutations at a time (%(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds for each mutation (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of faults, virtual (%(default)s)")
+    args = parser.parse_args()
+    chosen = [each for each in MUTATIONS if not args.rows or {each.row, each.row[0]} & set(args.rows)]
+
+    def look(mutation: Mutation) -> Seen:
+        seen = look_for(mutation, args.seeds, args.seconds, args.first, report=_progress(sys.stderr))
+        print(_row(seen), flush=True)
+        return seen
+
+    print("| row | mutation | seed | seeds run | CPU s | what the judge said |")
+    print("| --- | --- | --- | --- | --- | --- |", flush=True)
+    with ThreadPoolExecutor(args.jobs) as pool:
+        seen = list(pool.map(look, chosen))
+    missed = [each.mutation for each in seen if each.seed is None]
+    print(f"{len(seen) - len(missed)} of {len(seen)} mutations found", file=sys.stderr)
+    return 1 if missed else 0
+
+
+def _progress(out: TextIO) -> Callable[[Seen], None]:
+    def report(seen: Seen) -> None:
+        print(f"  {seen.mutation.row} {seen.mutation.name}: {seen.tried} seeds run", file=out, flush=True)
+
+    return report
+
+
+def _row(seen: Seen) -> str:
+    seed = "not found" if seen.seed is None else str(seen.seed)
+    said = f"{seen.check}: {seen.sentence}" if seen.check else ""
+    cells = (seen.mutation.row, seen.mutation.name, seed, str(seen.tried), f"{seen.cpu_s:.0f}", said)
+    return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

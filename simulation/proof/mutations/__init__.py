@@ -1,0 +1,1 @@
+"""The mutations, one file a family of docs/correctness.md."""

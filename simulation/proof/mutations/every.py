@@ -1,0 +1,11 @@
+"""Every mutation there is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.simulation.proof.mutation import Mutation
+from strandline.simulation.proof.mutations.truncation import TRUNCATION
+from strandline.simulation.proof.mutations.watermark import WATERMARK
+
+MUTATIONS: Final[tuple[Mutation, ...]] = (*TRUNCATION, *WATERMARK)

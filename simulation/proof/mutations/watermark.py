@@ -1,0 +1,50 @@
+"""Mutations that break the rules of the high watermark and the commit queue (H)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.simulation.proof.mutation import Mutation
+
+_PARTITION: Final = "broker/core/replication/leader_partition.py"
+_ISR: Final = "broker/core/replication/isr.py"
+
+WATERMARK: Final = (
+    Mutation(
+        "the high watermark ignores the slowest member",
+        "H2",
+        _PARTITION,
+        "candidate = min(candidate, progress.log_end_offset)",
+        "candidate = max(candidate, progress.log_end_offset)",
+    ),
+    Mutation(
+        "a change of the ISR counts before it is written",
+        "H3",
+        _ISR,
+        """        ids = {member.broker for member in self.members}
+        if self.change is not None:
+            ids.update(member.broker for member in self.change.after)
+        return frozenset(ids)""",
+        """        after = self.members if self.change is None else self.change.after
+        return frozenset(member.broker for member in after)""",
+    ),
+    Mutation(
+        "the high watermark moves below min.insync.replicas",
+        "H5",
+        _PARTITION,
+        """        if not self.enough_in_sync:
+            return False
+        candidate""",
+        """        candidate""",
+    ),
+    Mutation(
+        "requests outlive their leadership as committed",
+        "H6",
+        "broker/replicas/leadership.py",
+        """            ticket.done(
+                OutcomeUnknown(""",
+        """            ticket.done(ticket.produced)
+            _ = (
+                OutcomeUnknown(""",
+    ),
+)

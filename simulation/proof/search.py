@@ -1,0 +1,54 @@
+"""Runs seeds until one shows a problem: `python -m strandline.simulation.proof.search` in a mutated tree.
+
+Writes one JSON object a line: the seed, its CPU seconds, and the first problem if it has one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Collection
+
+from strandline.simulation.judging.judge import Problem
+from strandline.simulation.plan import Plan
+from strandline.simulation.run import run_quietly
+
+
+def suits(plan: Plan, faults: Collection[str], workloads: Collection[str]) -> bool:
+    """True if the plan has one of these kinds of faults and one of these kinds of workloads."""
+    return (not faults or any(fault.kind in faults for fault in plan.faults)) and (
+        not workloads or any(workload.kind in workloads for workload in plan.workloads)
+    )
+
+
+def judged(plan: Plan) -> tuple[Problem, ...]:
+    """The problems of a run. An error that ends the run itself is a problem too."""
+    try:
+        return run_quietly(plan).problems
+    except Exception as error:
+        return (Problem("run", f"the run failed: {error!r}"),)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--end", type=int, required=True, help="the seed after the last one")
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--faults", nargs="*", default=())
+    parser.add_argument("--workloads", nargs="*", default=())
+    args = parser.parse_args()
+    for seed in range(args.first, args.end):
+        plan = Plan.drawn(seed, args.seconds)
+        if not suits(plan, args.faults, args.workloads):
+            continue
+        began = time.process_time()
+        problems = judged(plan)
+        line = {"seed": seed, "cpu_s": round(time.process_time() - began, 1), "problem": problems[:1]}
+        print(json.dumps(line), flush=True)
+        if problems:
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Looks for a seed that shows a mutation, in a copy of the code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from strandline.simulation.proof.copies import ROOT, copied_tree
+from strandline.simulation.proof.mutation import Mutation
+
+SEEDS: Final = 300
+SECONDS: Final = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What became of a mutation."""
+
+    mutation: Mutation
+    tried: int = 0
+    """How many seeds were run."""
+    cpu_s: float = 0.0
+    seed: int | None = None
+    """The seed that found it; None if none did."""
+    check: str = ""
+    """Which rule the judge found broken."""
+    sentence: str = ""
+
+
+def look_for(
+    mutation: Mutation,
+    seeds: int = SEEDS,
+    seconds: float = SECONDS,
+    first: int = 0,
+    report: Callable[[Seen], object] = lambda _: None,
+) -> Seen:
+    """Run seeds against the mutated code until one shows a problem that the code at hand does not have.
+
+    `report` gets the state after each seed.
+    """
+    seen = Seen(mutation)
+    choice = ["--seconds", str(seconds), "--faults", *mutation.faults, "--workloads", *mutation.workloads]
+    with copied_tree() as tree:
+        mutation.apply(tree)
+        seed = first
+        while seed < first + seeds:
+            for line in _search(tree, ["--first", str(seed), "--end", str(first + seeds), *choice]):
+                seen = replace(seen, tried=seen.tried + 1, cpu_s=seen.cpu_s + line["cpu_s"])
+                report(seen)
+                if line["problem"]:
+                    break
+            else:
+                return seen
+            seed = line["seed"] + 1
+            if all(not each["problem"] for each in _search(ROOT, [*_only(line["seed"]), *choice])):
+                [[check, sentence]] = line["problem"]
+                return replace(seen, seed=line["seed"], check=check, sentence=sentence)
+    return seen
+
+
+def _only(seed: int) -> list[str]:
+    return ["--first", str(seed), "--end", str(seed + 1)]
+
+
+def _search(tree: Path, arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    command = [sys.executable, "-m", "strandline.simulation.proof.search", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    with subprocess.Popen(command, cwd=tree, env=environment, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        try:
+            for line in child.stdout:
+                yield json.loads(line)
+        except BaseException:
+            child.kill()
+            raise
+    if child.returncode:
+        raise RuntimeError(f"the search of {tree} ended with {child.returncode}")
