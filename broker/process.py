@@ -67,6 +67,8 @@ class Broker:
         self._fail_fast = host.fail_fast(self._withdraw)
         self._coordination: CoordinationSession | None = None
         self._session: BrokerSession | None = None
+        self.manager: ReplicaManager | None = None
+        """The replicas of this process, once it has opened its data folder. For those who look on."""
         self._sessions = Sessions()
         self._key = MemberKey(host.new_id)
         self._times = RequestTimes(host.clock)
@@ -88,6 +90,7 @@ class Broker:
             )
             stack.callback(folder.close)
             manager = ReplicaManager(self._settings, folder, self._host)
+            self.manager = manager
             view = ClusterView(manager, self._settings, self._clock)
             producer_ids = ProducerIds(
                 lambda: None if manager.session is None else manager.session.coordination,

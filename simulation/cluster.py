@@ -37,6 +37,8 @@ class Cluster:
         self._controller_settings = controller_settings or {}
         self.broker_machines: list[Machine] = [world.new_machine() for _ in range(brokers)]
         self.controller_machines: list[Machine] = [world.new_machine() for _ in range(controllers)]
+        self.running: dict[int, Broker] = {}
+        """The brokers that run or ran last, by number."""
         self.brokers: list[SimulatedProcess] = [self._new_broker(number) for number in range(brokers)]
         self.controllers: list[SimulatedProcess] = [self._new_controller(n) for n in range(controllers)]
 
@@ -67,7 +69,8 @@ class Cluster:
         )
 
         async def run(host: ServiceHost) -> None:
-            await Broker(settings, host).run()
+            self.running[number] = Broker(settings, host)
+            await self.running[number].run()
 
         process = self.world.new_process(f"broker {settings.broker_id}", machine)
         process.start(run)

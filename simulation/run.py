@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,7 @@ import structlog
 
 from strandline.errors import StrandlineError
 from strandline.simulation.cluster import Cluster
+from strandline.simulation.faults.fault import Done
 from strandline.simulation.faults.nemesis import Nemesis
 from strandline.simulation.judging.every import new_judges
 from strandline.simulation.judging.judge import Judge, Problem
@@ -33,35 +35,45 @@ class Outcome:
     trace: str
     """The hash of its trace."""
     virtual_s: float
-    done: tuple[str, ...]
+    steps: tuple[str, ...]
     """What the faults did, with the times in seconds."""
+    done: tuple[Done, ...]
+    """The faults that began, in the order in which they did."""
+    healed_s: float | None
+    """When all faults had ended; None if the run did not come to it."""
     counts: dict[str, int]
     """How much the workloads did, by a short name such as `records`."""
     problems: tuple[Problem, ...]
     """Empty if all is well."""
 
 
-def run(plan: Plan) -> Outcome:
-    """Run a plan. The same plan has the same outcome on every machine."""
+def run(plan: Plan, watch: Callable[[Stage], object] | None = None) -> Outcome:
+    """Run a plan. The same plan has the same outcome on every machine.
+
+    `watch` gets the stage before anything runs. It may look at the run, and must not change it.
+    """
     with World(plan.seed) as world:
-        return _Run(plan, world).outcome()
+        running = _Run(plan, world)
+        if watch is not None:
+            watch(running.stage)
+        return running.outcome()
 
 
-def run_quietly(plan: Plan) -> Outcome:
+def run_quietly(plan: Plan, watch: Callable[[Stage], object] | None = None) -> Outcome:
     """`run` without the logs of the services: faults fill them."""
     logging.disable(logging.CRITICAL)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    return run(plan)
+    return run(plan, watch)
 
 
 class _Run:
     def __init__(self, plan: Plan, world: World) -> None:
         self._plan = plan
         self._world = world
-        self._stage = Stage(Cluster(world, brokers=plan.brokers, controllers=plan.controllers))
-        self._nemesis = Nemesis(self._stage, plan.faults)
-        self._workloads: list[Workload] = [each.workload(self._stage) for each in plan.workloads]
-        self._judges: list[Judge] = new_judges(self._stage)
+        self.stage = Stage(Cluster(world, brokers=plan.brokers, controllers=plan.controllers))
+        self._nemesis = Nemesis(self.stage, plan.faults)
+        self._workloads: list[Workload] = [each.workload(self.stage) for each in plan.workloads]
+        self._judges: list[Judge] = new_judges(self.stage)
 
     def outcome(self) -> Outcome:
         problems: list[Problem] = []
@@ -84,8 +96,10 @@ class _Run:
         return Outcome(
             self._plan,
             self._world.trace.digest(),
-            self._stage.now_s,
-            tuple(self._nemesis.done),
+            self.stage.now_s,
+            self._nemesis.steps,
+            self._nemesis.done,
+            self._nemesis.healed_s,
             counts,
             tuple(problems),
         )
@@ -100,7 +114,7 @@ class _Run:
             for workload in self._workloads:
                 running.create_task(workload.run())
             await self._nemesis.run(self._plan.seconds)
-            self._stage.faults_ended.set()
+            self.stage.faults_ended.set()
             async with asyncio.timeout(HEALED_S_MAX):
                 await self._finish()
 

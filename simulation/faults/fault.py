@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, Field
 
@@ -30,13 +30,34 @@ class Fault(BaseModel, frozen=True, extra="forbid"):
     """The seed of its lots."""
 
 
+class Step(NamedTuple):
+    """Something that a fault did."""
+
+    at_s: float
+    what: str
+    fault: int | None
+    """Its place in the plan; None: it heals what faults left."""
+
+
+class Done(NamedTuple):
+    """A fault of a plan, as it was done. Times are virtual seconds since the run began."""
+
+    fault: int
+    """Its place in the plan."""
+    began_s: float
+    ended_s: float | None
+    """None: it lasted until everything was healed."""
+    steps: tuple[Step, ...]
+
+
 @dataclass(slots=True)
 class Scene:
-    """What faults are done to, and what they did."""
+    """What faults are done to, and what they did. Each fault has a scene with the same lists."""
 
     stage: Stage
-    done: list[str] = field(default_factory=list)
-    """What was done, with the times in seconds."""
+    fault: int | None = None
+    """The fault that this scene is of."""
+    steps: list[Step] = field(default_factory=list)
     dark: list[Machine] = field(default_factory=list)
     """Machines without power."""
 
@@ -54,7 +75,7 @@ class Scene:
 
     def note(self, what: str) -> None:
         self.world.trace.note(what)
-        self.done.append(f"{self.stage.now_s:.3f} {what}")
+        self.steps.append(Step(self.stage.now_s, what, self.fault))
 
     def broker(self, random: Random) -> tuple[int, SimulatedProcess]:
         """Any broker, and its number."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 from strandline.simulation.faults.every import KINDS
-from strandline.simulation.faults.fault import Fault, Scene
+from strandline.simulation.faults.fault import Done, Fault, Scene
 from strandline.simulation.stage import Stage
 
 
@@ -17,26 +18,45 @@ class Nemesis:
     def __init__(self, stage: Stage, faults: Sequence[Fault]) -> None:
         self._scene = Scene(stage)
         self._faults = faults
+        self._began_s: dict[int, float] = {}
+        self._ended_s: dict[int, float] = {}
+        self.healed_s: float | None = None
+        """When all faults had ended."""
 
     @property
-    def done(self) -> list[str]:
+    def steps(self) -> tuple[str, ...]:
         """What was done, with the times in seconds."""
-        return self._scene.done
+        return tuple(f"{step.at_s:.3f} {step.what}" for step in self._scene.steps)
+
+    @property
+    def done(self) -> tuple[Done, ...]:
+        """The faults that began, in the order in which they did."""
+        steps = self._scene.steps
+        return tuple(
+            Done(
+                number, at_s, self._ended_s.get(number), tuple(step for step in steps if step.fault == number)
+            )
+            for number, at_s in self._began_s.items()
+        )
 
     async def run(self, seconds: float) -> None:
         """Do the faults for this time, then end those that last and run everything that should run."""
         async with asyncio.TaskGroup() as doing:
-            tasks = [doing.create_task(self._do(fault)) for fault in self._faults]
+            tasks = [doing.create_task(self._do(number)) for number in range(len(self._faults))]
             await asyncio.sleep(seconds)
             for task in tasks:
                 task.cancel()
         self._heal()
 
-    async def _do(self, fault: Fault) -> None:
+    async def _do(self, number: int) -> None:
+        fault = self._faults[number]
         await asyncio.sleep(fault.at_s)
-        await KINDS[fault.kind](self._scene, Random(fault.lot), fault.lasts_s)
+        self._began_s[number] = self._scene.stage.now_s
+        await KINDS[fault.kind](replace(self._scene, fault=number), Random(fault.lot), fault.lasts_s)
+        self._ended_s[number] = self._scene.stage.now_s
 
     def _heal(self) -> None:
+        self.healed_s = self._scene.stage.now_s
         scene, cluster, zookeeper = self._scene, self._scene.cluster, self._scene.world.zookeeper
         scene.note("everything is healed")
         scene.network.heal_all()

@@ -42,7 +42,7 @@ def result_of(ran: Ran) -> dict[str, object]:
         "virtual_s": None if outcome is None else round(outcome.virtual_s, 3),
         "cpu_s": round(ran.cpu_s, 2),
         "counts": {} if outcome is None else outcome.counts,
-        "faults": [] if outcome is None else list(outcome.done),
+        "faults": [] if outcome is None else list(outcome.steps),
         "problems": [problem._asdict() for problem in ran.problems],
     }
 

@@ -178,7 +178,7 @@ def _lines(ran: Ran) -> Iterator[str]:
             f"{len(ran.plan.faults)} faults, trace {outcome.trace}"
         )
     if not ran.sound and outcome is not None:
-        yield from (f"  {each}" for each in outcome.done)
+        yield from (f"  {each}" for each in outcome.steps)
     for check, sentence in ran.problems:
         yield from (f"  {line}" for line in f"{check}: {sentence}".splitlines())
 

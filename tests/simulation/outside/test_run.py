@@ -11,14 +11,14 @@ from strandline.simulation.run import run
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_under_faults_nothing_that_was_acknowledged_is_lost(seed: int) -> None:
     outcome = run(Plan.drawn(seed, 5.0))
-    assert outcome.problems == (), "\n".join(outcome.done)
+    assert outcome.problems == (), "\n".join(outcome.steps)
     assert outcome.counts["records"] > 0
 
 
 def test_a_seed_decides_everything() -> None:
     first, again, other = (run(Plan.drawn(seed, 3.0)) for seed in (107, 107, 108))
     assert first == again
-    assert first.done
+    assert first.steps
     assert first.trace != other.trace
 
 
@@ -31,4 +31,4 @@ def test_a_plan_goes_to_json_and_back() -> None:
 def test_a_plan_without_a_fault_does_the_others_as_before() -> None:
     plan = Plan.drawn(107, 3.0)
     without = plan.model_copy(update={"faults": plan.faults[:-1]})
-    assert set(run(without).done[:-1]) <= set(run(plan).done)
+    assert set(run(without).steps[:-1]) <= set(run(plan).steps)
