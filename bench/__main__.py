@@ -31,6 +31,7 @@ MODULES = {
     "pipeline_audit": "pipeline.audit",
     "stream_counts": "streams.counts",
     "stream_moves": "streams.moves",
+    "simulation": "simulation.speed",
     "peers": "log.peers",
 }
 """The measurements in the order in which they run, and the module of each."""
