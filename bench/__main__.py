@@ -21,6 +21,7 @@ MODULES = {
     "leaders": "cluster.leaders",
     "storage": "log.storage",
     "local_cluster": "cluster.local_cluster",
+    "in_memory": "cluster.in_memory",
     "rebalance": "groups.rebalance",
     "groups": "groups.groups",
     "assignors": "groups.assignors",

@@ -15,6 +15,7 @@ from strandline.simulation.world import World
 
 BROKER_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9090
+DATA: Final = Path("/data")
 
 
 class Cluster:
@@ -33,8 +34,13 @@ class Cluster:
     ) -> None:
         self.world = world
         self.first_id = first_id
-        self._broker_settings = broker_settings or {}
-        self._controller_settings = controller_settings or {}
+        zookeeper = world.zookeeper.address
+        for_brokers = {"broker_id": first_id, "data_dir": DATA, "port": BROKER_PORT, "zookeeper": zookeeper}
+        for_controllers = {"port": CONTROLLER_PORT, "zookeeper": zookeeper}
+        self._broker_settings = load(BrokerSettings, **{**(broker_settings or {}), **for_brokers})
+        self._controller_settings = load(
+            ControllerSettings, **{**(controller_settings or {}), **for_controllers}
+        )
         self.broker_machines: list[Machine] = [world.new_machine() for _ in range(brokers)]
         self.controller_machines: list[Machine] = [world.new_machine() for _ in range(controllers)]
         self.running: dict[int, Broker] = {}
@@ -58,15 +64,8 @@ class Cluster:
 
     def _new_broker(self, number: int) -> SimulatedProcess:
         machine = self.broker_machines[number]
-        settings = load(
-            BrokerSettings,
-            broker_id=self.first_id + number,
-            host=machine.host,
-            port=BROKER_PORT,
-            data_dir=Path(f"/data/{number}"),
-            zookeeper=self.world.zookeeper.address,
-            **self._broker_settings,
-        )
+        own = {"broker_id": self.first_id + number, "host": machine.host, "data_dir": DATA / str(number)}
+        settings = self._broker_settings.model_copy(update=own)
 
         async def run(host: ServiceHost) -> None:
             self.running[number] = Broker(settings, host)
@@ -78,14 +77,8 @@ class Cluster:
 
     def _new_controller(self, number: int) -> SimulatedProcess:
         machine = self.controller_machines[number]
-        settings = load(
-            ControllerSettings,
-            controller_id=self.first_id + number,
-            host=machine.host,
-            port=CONTROLLER_PORT,
-            zookeeper=self.world.zookeeper.address,
-            **self._controller_settings,
-        )
+        own = {"controller_id": self.first_id + number, "host": machine.host}
+        settings = self._controller_settings.model_copy(update=own)
 
         async def run(host: ServiceHost) -> None:
             await serve(settings, host)

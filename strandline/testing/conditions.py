@@ -11,8 +11,9 @@ from strandline.testing.errors import ConditionNotReached, Vacant
 
 T = TypeVar("T")
 
-POLL_S: Final = 0.01
-"""Between two looks."""
+POLL_S: Final = 0.001
+POLL_S_MAX: Final = 0.01
+"""Between two looks: at first, and after a while."""
 
 
 async def reached(
@@ -24,7 +25,7 @@ async def reached(
     Raises ConditionNotReached, with the last value and what `describe` returns.
     """
     last: Any = None
-    looks = 0
+    looks, pause_s = 0, POLL_S
     limit = asyncio.timeout(timeout_s)
     try:
         async with limit:
@@ -33,7 +34,8 @@ async def reached(
                 last, is_true = await _look(condition)
                 if is_true:
                     return cast(T, last)
-                await asyncio.sleep(POLL_S)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, POLL_S_MAX)
     except TimeoutError:
         if not limit.expired():
             raise  # the condition raised it
