@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from strandline.errors import SettingsError
+from strandline.ids import ACKS_ALL
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -314,7 +315,7 @@ class ClientSettings(BaseModel):
 
 
 class ProducerSettings(ClientSettings):
-    acks: int = Field(default=-1, ge=-1, le=1)
+    acks: int = Field(default=ACKS_ALL, ge=-1, le=1)
     """-1: all in-sync replicas acknowledge; 1: the leader; 0: no acknowledgement."""
     enable_idempotence: bool = True
     linger_ms: float = Field(default=0, ge=0)
@@ -333,7 +334,8 @@ class ProducerSettings(ClientSettings):
     @classmethod
     def _needs_idempotence(cls, gapless: bool, info: ValidationInfo) -> bool:
         given = info.data  # invalid fields are missing there
-        if gapless and not (given.get("acks", -1) == -1 and given.get("enable_idempotence", True)):
+        all_ack = given.get("acks", ACKS_ALL) == ACKS_ALL
+        if gapless and not (all_ack and given.get("enable_idempotence", True)):
             raise ValueError("needs acks=-1 and enable_idempotence")
         return gapless
 

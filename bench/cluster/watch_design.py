@@ -2,8 +2,8 @@
 
 Each broker watches the leader znode of every partition that it has a replica of; a leader also watches the
 ISR and the reassignment. With 3 brokers and 3,000 partitions of 3 replicas, these are the 15,000 watches that
-seed 002 counts. When a leader's session ends, every replica of each of its partitions is notified, and all of
-them try to create the leader znode. The model has no log: it measures only the coordination.
+Kafka's design V2 counts. When a leader's session ends, every replica of each of its partitions is notified,
+and all of them try to create the leader znode. The model has no log: it measures only the coordination.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from strandline.broker.core.replication.produce_ticket import Produced, ProduceO
 from strandline.broker.replicas.leadership import Leadership
 from strandline.config import KIB, MIB, BrokerSettings
 from strandline.errors import CoordinatorNotAvailable, MessageTooLarge, StrandlineError
+from strandline.ids import ACKS_ALL
 from strandline.ports import Clock
 from strandline.records import Codec, PackedRecords, pack
 
@@ -90,7 +91,7 @@ class Appender:
         self._in_flight = True
         try:
             self._leadership.produce(
-                packed.seal(), acks=-1, timeout_ms=self._timeout_ms, done=partial(self._done, writes)
+                packed.seal(), acks=ACKS_ALL, timeout_ms=self._timeout_ms, done=partial(self._done, writes)
             )
         except StrandlineError as error:
             self._done(writes, error)

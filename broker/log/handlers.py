@@ -25,11 +25,10 @@ from strandline.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
-from strandline.ids import INTERNAL_PREFIX, TopicPartition
+from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, TopicPartition
 from strandline.ports import Clock
 from strandline.tasks import Slices
 from strandline.vocabulary.log import (
-    ACKS_ALL,
     EARLIEST,
     LATEST,
     Fetched,

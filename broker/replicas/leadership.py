@@ -45,7 +45,7 @@ from strandline.errors import (
     StorageFailed,
 )
 from strandline.host import Host
-from strandline.ids import BrokerEpoch, BrokerId, Offset
+from strandline.ids import ACKS_ALL, BrokerEpoch, BrokerId, Offset
 from strandline.ports import (
     Coordination,
 )
@@ -172,7 +172,7 @@ class Leadership:
         if self.draining or self.core.handing_over or self.ended():
             raise NotLeaderOrFollower(f"{self.replica.name} is being handed over")
         core = self.core
-        if acks == -1:
+        if acks == ACKS_ALL:
             if not core.enough_in_sync:
                 raise NotEnoughReplicas(
                     f"{self.replica.name} has {core.isr.size_min()} in-sync replicas, "
@@ -196,7 +196,7 @@ class Leadership:
         counts = self.replica.counts
         counts.produce_requests += 1
         now = self._clock.monotonic()
-        if acks == -1:
+        if acks == ACKS_ALL:
             core.queue.push(
                 Offset(appended.next_offset), now + timeout_ms / 1000, ProduceTicket(produced, done)
             )
@@ -209,7 +209,7 @@ class Leadership:
                 core.appended(Offset(log.log_end_offset), now)
             for follower in self.followers:
                 follower.wake()
-        if acks != -1:
+        if acks != ACKS_ALL:
             done(produced)
         self.turn()
 

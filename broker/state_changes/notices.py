@@ -1,4 +1,5 @@
-"""Takes election notices from this broker's own queue. They wait behind no request (seed 002, goal 6).
+"""Takes election notices from this broker's own queue. They wait behind no request (Kafka's design V2,
+goal 6).
 
 One kind says that a partition has no leader and this broker is next; the other, that this broker leads a
 partition which another broker should lead. Neither waits for the other: long work begins here, and ends

@@ -2,7 +2,7 @@
 
 One `multi` a partition creates `/brokers/partitions_reassigned/[topic]/[partition]`, adds the new replicas to
 AR, and queues a start for every replica. The leader wakes up and reads both znodes. From then on the leader,
-or its successor, does the work; no controller is needed until the end (seed 003).
+or its successor, does the work; no controller is needed until the end (Kafka's design V3).
 """
 
 from __future__ import annotations

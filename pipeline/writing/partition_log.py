@@ -19,12 +19,11 @@ from strandline.errors import (
     StrandlineError,
     UnknownLeaderEpoch,
 )
-from strandline.ids import TopicPartition
+from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.pipeline.writing.exactly_once import Acked, LogEnd
 from strandline.ports import Clock
 from strandline.records import iterate
 from strandline.vocabulary.log import (
-    ACKS_ALL,
     LATEST,
     Fetched,
     FetchPartition,

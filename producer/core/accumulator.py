@@ -36,7 +36,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownProducerId,
 )
-from strandline.ids import NO_BROKER, UNKNOWN_OFFSET, TopicPartition
+from strandline.ids import ACKS_ALL, NO_BROKER, UNKNOWN_OFFSET, TopicPartition
 from strandline.producer.core.batch import NO_CONNECTION, Batch, Gap, PartitionQueue, Ticket
 from strandline.records import Codec, PackedRecords
 from strandline.records.encode import NO_SEQUENCE
@@ -104,7 +104,7 @@ class Accumulator(Generic[Ticket]):
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
         self.codec = Codec.named(settings.compression)
-        self.idempotent = settings.enable_idempotence and settings.acks == -1
+        self.idempotent = settings.enable_idempotence and settings.acks == ACKS_ALL
         ordered_by_broker = self.idempotent or settings.acks == 0
         self._in_flight_max = settings.in_flight_per_partition_max if ordered_by_broker else 1
         self._delivery_s = settings.delivery_timeout_ms / 1000

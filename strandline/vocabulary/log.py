@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from strandline.errors import StrandlineError
-from strandline.ids import TopicPartition
+from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.vocabulary.metadata import ClusterMetadata
 
-ACKS_ALL: Final = -1
 LATEST: Final = -1
 """As a timestamp in ListOffsets: the high watermark."""
 EARLIEST: Final = -2

@@ -1,6 +1,6 @@
 """State changes: the requests that are queued for brokers, and the recorded events.
 
-A **request** asks one broker to start, close or delete one replica. Its states (seed 002):
+A **request** asks one broker to start, close or delete one replica. Its states (Kafka's design V2):
 
     requested ─► received ─► completed
       │            ├─────► superseded   a later epoch, incarnation or request replaces it
@@ -42,7 +42,7 @@ at the time of the request."""
 
 
 class Command(Enum):
-    """The action that a state-change request asks of a broker (seed 002, seed 003)."""
+    """The action that a state-change request asks of a broker (Kafka's designs V2 and V3)."""
 
     START_REPLICA = "start-replica"
     """Host this replica, and follow the leader."""

@@ -3,7 +3,7 @@
 A member joins in three steps. It revokes the tasks that other members learn (`giving_up`), so that a ready
 learner gets them at once. It reports the rest (`claim`). It takes the assignment (`receive`) and returns the
 changes. All its state can be derived from its tasks and stores, so a group that loses a member, even the
-leader, continues from the other members' reports (seed 000).
+leader, continues from the other members' reports (Kafka's proposal for learner tasks).
 """
 
 from __future__ import annotations

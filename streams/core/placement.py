@@ -1,7 +1,8 @@
 """Decides which member runs, learns, or keeps a standby copy of each task.
 
 The inputs are the members' claims when they join, the outputs their shares. Nothing else has an influence, so
-any later leader decides the same (docs/use/streams.md, seed 000). The rules, in order:
+any later leader decides the same (docs/use/streams.md, Kafka's proposal for learner tasks). The rules,
+in order:
 
 1. a task goes to its learner once that is ready;
 2. any other task stays with its owner; a member that revoked it for the join counts as its owner;

@@ -136,7 +136,8 @@ def test_a_truncation_reports_how_much_of_it_had_been_committed() -> None:
 
 
 async def test_an_election_counts_at_the_broker_that_won_it(tmp_path: Path) -> None:
-    """No controller elects; an unclean election is counted separately (CORRECTNESS T11, seed 003)."""
+    """No controller elects; an unclean election is counted separately (CORRECTNESS T11, Kafka's
+    design V3)."""
     async with seated(tmp_path) as seat:
         await _elect(seat, led_by(1, 1, 2, 3, epoch=5))
         total = seat.manager.counts.broker

@@ -1,4 +1,4 @@
-"""Finds the partitions that another broker should lead: seed 003's checkLoadBalancing.
+"""Finds the partitions that another broker should lead: checkLoadBalancing of Kafka's design V3.
 
 A leader that is not the first of AR hands over to the first one, once that has been in sync for a while: a
 replica that joins and leaves repeatedly would otherwise move the leadership each time.

@@ -4,9 +4,9 @@
     asked     they were asked to stop fetching; the timeout runs
     cut off   a replica that still fetched after the timeout: it is neither served nor counted
 
-Seed 003: "wait until the replicas are closed or probably timeout and raise error". All of RAR is in sync
-without them, so the partition can do without a replica that does not answer. That replica leaves the ISR as
-a late one does: in ZooKeeper first, and only then may the HW pass it.
+Kafka's design V3: "wait until the replicas are closed or probably timeout and raise error". All of RAR is in
+sync without them, so the partition can do without a replica that does not answer. That replica leaves the ISR
+as a late one does: in ZooKeeper first, and only then may the HW pass it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commit queue of a led partition: requests that wait under the high watermark (seed 003).
+"""The commit queue of a led partition: requests that wait under the high watermark (Kafka's design V3).
 
 Entries are bound to the epoch in which they were appended: the queue belongs to one leadership and
 dies with it, so a later watermark can never complete an entry of an earlier one (CORRECTNESS H6).

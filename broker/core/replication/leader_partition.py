@@ -1,10 +1,10 @@
-"""A led partition: the commit loop of seed 003 as a pure machine.
+"""A led partition: the commit loop of Kafka's design V3 as a pure machine.
 
 event methods   note what happened: an append, a follower's position, a change of the live brokers,
                 the outcome of a write to ZooKeeper
-step(now)       the seed's loop body: late members leave, caught-up ones return (both in
+step(now)       the design's loop body: late members leave, caught-up ones return (both in
                 ZooKeeper first), the HW moves to the least LEO of the ISR, requests commit,
-                and a reassignment advances (seed 003, checkReassignedReplicas)
+                and a reassignment advances (Kafka's design V3, checkReassignedReplicas)
 
 driver (`broker/replicas/leadership.py`) carries the effects out in their order.
 """
@@ -277,7 +277,7 @@ class LeaderPartition(Generic[Ticket]):
     # --- the loop --------------------------------------------------------------------------
 
     def step(self, now: float) -> list[Effect[Ticket]]:
-        """One turn of the seed's loop, for all queued requests at once (group commit)."""
+        """One turn of that design's loop, for all queued requests at once (group commit)."""
         effects: list[Effect[Ticket]] = []
         if self._closing.is_overdue(now) and self._may_write_isr():
             cut = self._closing.cut(self._held_by())
@@ -404,7 +404,7 @@ class LeaderPartition(Generic[Ticket]):
     # --- reassignment ------------------------------------------------------------------------
 
     def _reassign(self, now: float) -> CloseReplicas | CompleteReassignment | None:
-        """Seed 003, both branches of checkReassignedReplicas and completePartitionReassignment."""
+        """Kafka's design V3: both branches of checkReassignedReplicas and completePartitionReassignment."""
         self.handing_over = False
         wanted = self.assignment.reassignment
         if wanted is None or not self._may_write_isr():

@@ -1,4 +1,4 @@
-"""Decides how the leader of a partition carries out a reassignment (seed 003).
+"""Decides how the leader of a partition carries out a reassignment (Kafka's design V3).
 
     catching up   AR is the original with RAR behind it; every replica may join the ISR
     closing       every member of RAR is in sync: AR − RAR is asked to close, may no longer join the

@@ -26,11 +26,10 @@ from strandline.adapters.rpc.reachable_address import endpoint_to_wire
 from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
 from strandline.errors import StrandlineError
-from strandline.ids import TopicId, TopicPartition
+from strandline.ids import ACKS_ALL, TopicId, TopicPartition
 from strandline.ports import Listener, Method, Rpc
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import (
-    ACKS_ALL,
     FetchAnswer,
     Fetched,
     FetchPartition,

@@ -1,7 +1,7 @@
 """Ends a process at its first defect: it logs the defect, leaves the cluster, and exits at once.
 
 A defect is a broken invariant: the state of the process is wrong, so none of its later answers can
-be relied on (seed 002, goal 2). All defects reach the event loop's exception handler: exceptions of
+be relied on (Kafka's design V2, goal 2). All defects reach the event loop's exception handler: exceptions of
 callbacks, timers and lost futures by themselves, all others by `report`.
 """
 

@@ -1,4 +1,4 @@
-"""Formats state changes as lines for people, after the list in seed 002."""
+"""Formats state changes as lines for people, after the list in Kafka's design V2."""
 
 from __future__ import annotations
 

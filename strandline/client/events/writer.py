@@ -32,10 +32,10 @@ from strandline.errors import (
     UnknownProducerId,
     UnknownTopicOrPartition,
 )
-from strandline.ids import TopicPartition
+from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Transport
 from strandline.records import Codec, PackedRecords, pack
-from strandline.vocabulary.log import ACKS_ALL, ProduceEntry, ProduceResult, ProducerIdentity
+from strandline.vocabulary.log import ProduceEntry, ProduceResult, ProducerIdentity
 
 logger = logging.getLogger(__name__)
 

@@ -240,7 +240,7 @@ async def given(desk: Desk, leadership: Leadership, to: BrokerId = FIRST) -> boo
 
 
 async def test_a_leadership_that_is_yielded_is_drained_first_and_says_why(desk: Desk) -> None:
-    """Seed 003's checkLoadBalancing, with a drain before it: no request is left without an answer."""
+    """Kafka's design V3, checkLoadBalancing, with a drain before it: no request is left without an answer."""
     leadership = desk.lead(1)
     desk.produce(leadership)
     async with asyncio.TaskGroup() as tasks:
@@ -423,7 +423,8 @@ async def test_a_notice_that_does_not_fit_changes_nothing(desk: Desk, late: dict
 
 
 async def test_the_preferred_replica_gets_what_it_may_have(desk: Desk) -> None:
-    """Seed 003's checkLoadBalancing, over all that this broker leads; a drained one is left in peace."""
+    """Kafka's design V3, checkLoadBalancing, over all that this broker leads; a drained one is left in
+    peace."""
     led = [desk.lead(number) for number in range(1, 61)]
     await desk.balancing.check()
     assert not any(leadership.draining or leadership.ended() for leadership in led)  # not in sync for long

@@ -107,8 +107,8 @@ def without_trail(state: PartitionState) -> PartitionState:
 
 
 async def test_a_leader_that_stays_writes_all_in_one_multi_and_continues() -> None:
-    """Seed 003's completePartitionReassignment: ISR, AR, the reassignment; and the requests to the brokers
-    concerned."""
+    """Kafka's design V3, completePartitionReassignment: ISR, AR, the reassignment; and the requests to the
+    brokers concerned."""
     async with moving(1, 3) as it:
         it.report(2, 3)
         await eventually(lambda: it.queued(2) == [Command.CLOSE_REPLICA])
@@ -131,8 +131,8 @@ async def test_a_leader_that_stays_writes_all_in_one_multi_and_continues() -> No
 
 
 async def test_a_leader_that_leaves_names_the_preferred_one_and_gets_a_request_to_delete() -> None:
-    """Seed 003, stopCommitThread: the same `multi` removes the leader and leaves a notice for the next
-    one."""
+    """Kafka's design V3, stopCommitThread: the same `multi` removes the leader and leaves a notice for the
+    next one."""
     async with moving(3, 2) as it:
         it.report(2, 3)
         await eventually(lambda: it.led.handed_over == [3])
@@ -147,7 +147,7 @@ async def test_a_leader_that_leaves_names_the_preferred_one_and_gets_a_request_t
 
 
 async def test_a_replica_that_continues_to_fetch_is_left_out_and_its_flow_ends() -> None:
-    """Seed 003: wait until closed, or time out and raise error. The error names the replica and the
+    """Kafka's design V3: wait until closed, or time out and raise error. The error names the replica and the
     reason."""
     async with moving(1, 3, reassignment_close_ms=50) as it:
         link = it.led.link(2)

@@ -42,7 +42,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 async def test_a_request_is_recorded_from_its_beginning_to_its_end(desk: Desk) -> None:
-    """Seed 002, goal 7: requested, received, completed; nothing of it is left in the queue."""
+    """Kafka's design V2, goal 7: requested, received, completed; nothing of it is left in the queue."""
     await desk.asked(START)
     assert [event.state for event in desk.seat.recorder.events] == [
         RequestState.REQUESTED,
@@ -96,7 +96,7 @@ async def test_a_disk_that_takes_nothing_fails_the_request_and_not_the_broker(
 
 
 async def test_a_closed_replica_answers_as_one_that_does_not_lead_and_keeps_its_log(desk: Desk) -> None:
-    """Seed 003's close-replica: nothing fetches or serves, the log stays, and it can be had again."""
+    """Kafka's design V3, close-replica: nothing fetches or serves, the log stays, and it can be had again."""
     replica = desk.seat.replica
     write(replica, 5, "a", "b")
     await desk.moves_away()

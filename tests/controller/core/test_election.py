@@ -1,4 +1,4 @@
-"""Decides whether the first assigned replica should and can lead (seed 003's checkLoadBalancing, on
+"""Decides whether the first assigned replica should and can lead (checkLoadBalancing of Kafka's design V3, on
 demand)."""
 
 from __future__ import annotations

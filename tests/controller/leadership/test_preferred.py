@@ -1,4 +1,5 @@
-"""Preferred leaders on demand, on a real ZooKeeper; the test answers in the place of leaders (seed 003)."""
+"""Preferred leaders on demand, on a real ZooKeeper; the test answers in the place of leaders (Kafka's
+design V3)."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def errors(outcomes: list[PartitionResult]) -> list[type[BaseException] | None]:
 async def test_leaders_are_asked_in_their_own_queues_and_success_means_that_it_happened(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """Seed 003's checkLoadBalancing on demand; a word about leadership waits behind no request (Q3)."""
+    """Kafka's design V3, checkLoadBalancing on demand; a notice about leadership waits behind no request
+    (Q3)."""
     session = await open_session()
     epochs = await register(session, [1, 2, 3])
     both = [(1, epochs[1]), (2, epochs[2])]

@@ -85,7 +85,8 @@ async def nothing_under_way(session: Coordination) -> bool:
 async def test_ar_grows_and_every_replica_gets_a_request_in_one_write(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """Seed 003's partitions_reassigned; the leader is woken in its epoch and reads what stands (E6)."""
+    """Kafka's design V3, partitions_reassigned; the leader is woken in its epoch and reads what stands
+    (E6)."""
     session = await open_session()
     await register(session, [1, 2, 3])
     async with running(zookeeper) as controller:

@@ -78,7 +78,8 @@ def test_each_multi_comes_with_the_meaning_of_its_steps() -> None:
 
 
 def test_the_requests_that_a_multi_queues_are_recorded() -> None:
-    """Seed 002, goal 7: the life of a request begins with the requester, the broker and the reason."""
+    """Kafka's design V2, goal 7: the life of a request begins with the requester, the broker and the
+    reason."""
     (multi,) = pack(creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1), BrokerId(2))]), {}, STAMP))
     told = [(event.broker, event.state, event.requester, event.at_ms) for event in multi.events()]
     assert told == [(broker, RequestState.REQUESTED, NO_BROKER, STAMP.at_ms) for broker in (1, 2)]

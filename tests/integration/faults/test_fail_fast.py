@@ -1,4 +1,4 @@
-"""A process that meets a defect of its own ends at once, and others take over (seed 002, goal 2)."""
+"""A process that meets a defect of its own ends at once, and others take over (Kafka's design V2, goal 2)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ def reasons(state: PartitionState) -> list[str]:
 
 @pytest.mark.timeout(120)
 async def test_a_leader_that_was_killed_and_came_back_leads_again_by_itself(harness: Harness) -> None:
-    """Seed 003's checkLoadBalancing under load: acknowledged by one or the other, and nothing is lost."""
+    """Kafka's design V3, checkLoadBalancing under load: acknowledged by one or the other, and nothing is
+    lost."""
     topic = await harness.create_topic([(1, 2, 3)])
     async with workload(topic, producers=2) as load:
         await load.progress()

@@ -42,8 +42,8 @@ async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
 async def test_replicas_move_and_no_producer_notices(
     harness: Harness, before: tuple[int, ...], after: tuple[int, ...]
 ) -> None:
-    """Seed 003's checkReassignedReplicas, both branches, under load (CORRECTNESS E16, Q6): the handover at
-    the end drains first."""
+    """Kafka's design V3, checkReassignedReplicas, both branches, under load (CORRECTNESS E16, Q6): the
+    handover at the end drains first."""
     topic = await harness.create_topic([before])
     async with workload(topic) as load:
         await load.progress()

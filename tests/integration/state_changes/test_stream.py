@@ -193,7 +193,7 @@ async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_di
 async def test_the_changes_of_a_topic_can_be_watched_from_its_creation_to_the_loss_of_its_leader(
     own: Harness,
 ) -> None:
-    """Seed 002: the entire life of a state change, and the reason for each leader."""
+    """Kafka's design V2: the entire life of a state change, and the reason for each leader."""
     async with following(own.cluster, topic="orders") as follower:
         async with Admin(own.cluster.bootstrap) as admin:
             await admin.create_topic("orders", 1, 3)

@@ -1,4 +1,4 @@
-"""Placement of running and learned tasks, rule by rule (seed 000)."""
+"""Placement of running and learned tasks, rule by rule (Kafka's proposal for learner tasks)."""
 
 from __future__ import annotations
 

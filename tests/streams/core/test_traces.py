@@ -1,4 +1,4 @@
-"""Both traces of seed 000, round by round."""
+"""Both traces of Kafka's proposal for learner tasks, round by round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Election of a better leader: seed 003's checkLoadBalancing as a function of a leader's knowledge."""
+"""Election of a better leader: checkLoadBalancing of Kafka's design V3 as a function of a leader's
+knowledge."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def balanced(standing: LedPartition, **given: object) -> list[tuple[PartitionKey
 
 
 def test_the_preferred_replica_leads_again_when_it_was_in_sync_for_a_while() -> None:
-    """Seed 003's checkLoadBalancing: the leader is not the preferred one, and that one is in the ISR."""
+    """Kafka's design V3, checkLoadBalancing: the leader is not the preferred one, and that one is in
+    the ISR."""
     assert balanced(ABLE) == [(KEY, FIRST)]
     assert balanced(replace(ABLE, assigned=(ME, FIRST, THIRD))) == []
 

@@ -1,4 +1,4 @@
-"""The commit queue against a model (seed 003; CORRECTNESS H6)."""
+"""The commit queue against a model (Kafka's design V3; CORRECTNESS H6)."""
 
 from __future__ import annotations
 

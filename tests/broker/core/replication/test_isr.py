@@ -26,7 +26,7 @@ LIVE = {BrokerId(2): registration(2, 20)}
 
 
 def test_a_member_is_late_after_keep_in_sync_time_and_not_before() -> None:
-    """Seed 003: offsetReached within KeepInSyncTime."""
+    """Kafka's design V3: offsetReached within KeepInSyncTime."""
     behind = progress(20, 5, behind_since=10.0, target=8)
     assert not is_late(member(2, 20), behind, LIVE, now=10.9, keep_in_sync_s=1.0)
     assert is_late(member(2, 20), behind, LIVE, now=11.0, keep_in_sync_s=1.0)
@@ -66,7 +66,8 @@ def test_a_follower_joins_only_above_the_start_of_the_epoch() -> None:
 
 
 def test_a_target_that_was_reached_is_replaced_and_the_clock_starts_again() -> None:
-    """Seed 003: each request has KeepInSyncTime of its own; a follower that keeps up is never late."""
+    """Kafka's design V3: each request has KeepInSyncTime of its own; a follower that keeps up is never
+    late."""
     behind = progress(20, 0, behind_since=1.0, target=5)
     behind.note_position(Offset(3), Offset(20), now=1.5)
     assert (behind.target, behind.behind_since) == (5, 1.0)

@@ -1,4 +1,4 @@
-"""The led partition: the commit loop of seed 003, sentence by sentence, and as a machine.
+"""The led partition: the commit loop of Kafka's design V3, sentence by sentence, and as a machine.
 
 The machine plays the driver and a ZooKeeper whose replies may be late, lost or refused.
 """
@@ -93,7 +93,7 @@ class Driver:
 
 
 def test_a_request_commits_once_every_in_sync_replica_has_it() -> None:
-    """Seed 003: for each r in ISR, offsetReached(r, pr.offset); then r.hw = pr.offset, send ACK."""
+    """Kafka's design V3: for each r in ISR, offsetReached(r, pr.offset); then r.hw = pr.offset, send ACK."""
     driver = Driver()
     driver.produce("a", 5)
     driver.fetched(2, 5)
@@ -114,7 +114,7 @@ def test_many_requests_commit_in_one_turn() -> None:
 
 
 def test_every_late_member_leaves_the_isr_before_the_watermark_passes_it() -> None:
-    """Seed 003: p.ISR.delete(r), write p.ISR to ZK; DESIGN §4: in ZooKeeper first (H3)."""
+    """Kafka's design V3: p.ISR.delete(r), write p.ISR to ZK; DESIGN §4: in ZooKeeper first (H3)."""
     driver = Driver(answer=False)
     driver.produce("a", 5)
     driver.fetched(2, 5)
@@ -128,7 +128,7 @@ def test_every_late_member_leaves_the_isr_before_the_watermark_passes_it() -> No
 
 
 def test_a_replica_that_caught_up_returns_to_the_isr_through_zookeeper() -> None:
-    """Seed 003: if c.leo >= pr.offset: p.ISR.add(c), write p.ISR to ZK."""
+    """Kafka's design V3: if c.leo >= pr.offset: p.ISR.add(c), write p.ISR to ZK."""
     driver = Driver(isr=(1, 2))
     driver.produce("a", 5)
     driver.fetched(2, 5)

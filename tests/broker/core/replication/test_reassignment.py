@@ -1,4 +1,4 @@
-"""Reassignment at the leader: seed 003's checkReassignedReplicas and completePartitionReassignment.
+"""Reassignment at the leader: checkReassignedReplicas and completePartitionReassignment of Kafka's design V3.
 
 Brokers 1 to 3 are the original AR and broker 1 leads, unless a test says otherwise.
 """
@@ -23,7 +23,8 @@ from tests.broker.core.replication.moving_leader import CLOSE_S, EPOCH, Led, ali
 
 
 def test_a_leader_in_rar_completes_once_the_old_replicas_are_no_longer_in_sync() -> None:
-    """Seed 003, the second branch: every replica in AR − RAR is not in ISR anymore: complete, lead on."""
+    """Kafka's design V3, the second branch: every replica in AR − RAR is not in ISR anymore: complete,
+    lead on."""
     led = Led(moving((1, 2, 3), (1, 4, 5)))
     led.fetch(4)
     assert led.closed == []  # 5 is not in sync yet (CORRECTNESS E16)
@@ -40,8 +41,8 @@ def test_a_leader_in_rar_completes_once_the_old_replicas_are_no_longer_in_sync()
 
 
 def test_a_leader_that_is_not_in_rar_completes_last_and_gives_the_leadership_up() -> None:
-    """Seed 003, the first branch: broker_id is in (AR − RAR) and the other replicas in it are not in ISR:
-    complete, and stop leading. Every broker of AR − RAR loses its replica, the leader too."""
+    """Kafka's design V3, the first branch: broker_id is in (AR − RAR) and the other replicas in it are not in
+    ISR: complete, and stop leading. Every broker of AR − RAR loses its replica, the leader too."""
     led = Led(moving((1, 2, 3), (4, 5, 6)))
     led.fetch(4, 5, 6)
     assert led.closed == [ids(2, 3)]  # if r.broker_id != broker_id
@@ -52,7 +53,7 @@ def test_a_leader_that_is_not_in_rar_completes_last_and_gives_the_leadership_up(
 
 
 def test_a_leader_that_is_not_the_preferred_one_gives_the_leadership_up() -> None:
-    """Seed 003: stopCommitThread || broker_id is not preferred replica."""
+    """Kafka's design V3: stopCommitThread || broker_id is not preferred replica."""
     led = Led(moving((1, 2, 3), (4, 1, 2)))
     led.fetch(4)
     led.stop_fetching(3)
@@ -112,8 +113,8 @@ def still_fetching(led: Led, *brokers: int, for_s: float = CLOSE_S) -> None:
 
 
 def test_a_replica_that_does_not_close_is_left_out_after_a_while() -> None:
-    """Seed 003: wait until the replicas are closed or probably timeout and raise error. It leaves the ISR in
-    ZooKeeper first, and the event of the completion names it."""
+    """Kafka's design V3: wait until the replicas are closed or probably timeout and raise error. It leaves
+    the ISR in ZooKeeper first, and the event of the completion names it."""
     led = Led(moving((1, 2, 3), (1, 4, 5)))
     led.fetch(4, 5)
     assert led.closed == [ids(2, 3)]

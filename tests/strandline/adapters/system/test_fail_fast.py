@@ -1,4 +1,5 @@
-"""Defects: which exceptions count, where they are caught, and how they end a process (seed 002, goal 2)."""
+"""Defects: which exceptions count, where they are caught, and how they end a process (Kafka's design V2,
+goal 2)."""
 
 from __future__ import annotations
 

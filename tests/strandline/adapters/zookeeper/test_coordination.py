@@ -88,7 +88,7 @@ async def test_each_refusal_has_its_own_error_that_names_the_path(open_session: 
 
 
 async def test_sequential_znodes_are_numbered_in_order(open_session: SessionFactory) -> None:
-    """The state-change queue is read in the order of these numbers (seed 002)."""
+    """The state-change queue is read in the order of these numbers (Kafka's design V2)."""
     session = await open_session()
     await session.create("/queue")
     made = [await session.create("/queue/request-", b"", sequential=True) for _ in range(3)]

@@ -43,8 +43,8 @@ async def reassign(shell: Shell, topic: str, *arguments: str) -> dict[str, Any]:
 async def test_replicas_move_under_any_leader_with_and_without_traffic(
     shell: Shell, cluster: LocalCluster, records: int
 ) -> None:
-    """Seed 003, both branches: the leader stays, or is not in RAR. Also on a quiet partition, where only
-    the reassignment causes any work (CORRECTNESS E16); removed replicas are gone from the disk too."""
+    """Kafka's design V3, both branches: the leader stays, or is not in RAR. Also on a quiet partition, where
+    only the reassignment causes any work (CORRECTNESS E16); removed replicas are gone from the disk too."""
     topic = await shell.topic(f"moves-{records}", replication_factor=2)
     lines = [b"%d" % number for number in range(records)]
     await shell.objects("produce", topic, stdin=b"\n".join(lines))
@@ -102,9 +102,9 @@ async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: She
 async def test_the_controllers_requests_are_recorded_even_for_a_broker_that_is_down(
     shell: Shell, cluster: LocalCluster
 ) -> None:
-    """Seed 002, goal 7: the broker, the requester and the reason are visible before the broker returns; a
-    reassignment's life is recorded once from its request to its end. A command that waits for it says so,
-    and continues."""
+    """Kafka's design V2, goal 7: the broker, the requester and the reason are visible before the broker
+    returns; a reassignment's life is recorded once from its request to its end. A command that waits for it
+    says so, and continues."""
     topic = await shell.topic("told", replication_factor=2)
     await reassign(shell, topic, "--replicas", "1,2", "--wait")
     await cluster.kill_broker(4)
@@ -171,7 +171,7 @@ async def test_partitions_are_added_and_never_taken_away(shell: Shell) -> None:
 
 
 async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, cluster: LocalCluster) -> None:
-    """Seed 003's checkLoadBalancing on demand: the command's success means that it happened."""
+    """Kafka's design V3, checkLoadBalancing on demand: the command's success means that it happened."""
     topic = await shell.topic("preferred", partitions=4, replication_factor=3)
     await eventually(lambda: are_led_by_the_first(shell, topic, 4), deadline_s=30)
     one = await partition_of(shell, topic)

@@ -46,7 +46,7 @@ async def test_as_json_a_line_is_the_record(shell: Shell, made_up: MadeUpEvents)
 
 
 async def test_for_people_a_line_is_a_step_and_filters_hold(shell: Shell, made_up: MadeUpEvents) -> None:
-    """Seed 002's list."""
+    """The list in Kafka's design V2."""
     early = int(datetime(2026, 11, 20, 10, 31, tzinfo=UTC).timestamp() * 1000)
     made_up.put(at_ms=early)
     made_up.put(at_ms=early + 60_000)
@@ -141,7 +141,8 @@ async def test_the_backlog_has_a_line_for_each_broker(shell: Shell) -> None:
 async def test_the_backlog_of_a_dead_broker_is_shown_with_its_age(
     cluster: LocalCluster, shell: Shell
 ) -> None:
-    """Seed 002: the backup of state change requests, on slow followers; a dead one is the slowest."""
+    """Kafka's design V2: the backup of state change requests, on slow followers; a dead one is the
+    slowest."""
     await shell.topic("deleted-while-one-is-dead")
     await cluster.kill_broker(3)
     try:

@@ -1,4 +1,4 @@
-"""The lines of `strandline state-changes`, after the list in seed 002."""
+"""The lines of `strandline state-changes`, after the list in Kafka's design V2."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
     ],
 )
 def test_each_kind_is_one_line_with_subject_action_and_reason(event: StateChangeEvent, line: str) -> None:
-    """Seed 002: "leader, broker id 0, requested start-replica to broker id 1, at epoch 10"."""
+    """Kafka's design V2: "leader, broker id 0, requested start-replica to broker id 1, at epoch 10"."""
     assert line_of(event, DAY) == f"10:31:02.123  {line}"
 
 
