@@ -17,6 +17,7 @@ from strandline.simulation.faults.nemesis import Nemesis
 from strandline.simulation.judging.every import new_judges
 from strandline.simulation.judging.judge import Judge, Problem
 from strandline.simulation.plan import Plan
+from strandline.simulation.settling import until_settled
 from strandline.simulation.stage import Stage
 from strandline.simulation.workloads.workload import Workload
 from strandline.simulation.world import World
@@ -119,6 +120,7 @@ class _Run:
                 await self._finish()
 
     async def _finish(self) -> None:
+        await until_settled(self._stage)
         for workload in self._workloads:
             await workload.finish()
         for judge in self._judges:

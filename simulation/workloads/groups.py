@@ -16,13 +16,13 @@ from strandline.auditing.ownership import LEFT, LOST, GroupEvent
 from strandline.client.admin.admin import Admin
 from strandline.errors import StrandlineError
 from strandline.host import Host
-from strandline.ids import TopicPartition
+from strandline.ids import OFFSETS_TOPIC, TopicPartition
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import Stage
 from strandline.simulation.workloads.internal_topics import group_events
 from strandline.simulation.workloads.lives import Lives
 from strandline.simulation.workloads.member import MemberLife, MemberPlan
-from strandline.simulation.workloads.topic import ClosedTopic
+from strandline.simulation.workloads.topic import SYNCED, ClosedTopic
 from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
 
 Assignor = Literal["range", "roundrobin", "sticky"]
@@ -87,7 +87,15 @@ class _Group(Workload):
         self._events: list[GroupEvent] = []
 
     async def prepare(self) -> None:
-        await self._admin.run(self._topic.create(self._admin.host, synced=self._plan.synced))
+        await self._admin.run(self._prepare(self._admin.host))
+
+    async def _prepare(self, host: Host) -> None:
+        """The offsets of groups survive what the topic survives."""
+        await self._topic.create(host, synced=self._plan.synced)
+        if self._plan.synced:
+            async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
+                await admin.group_offsets(self._group)  # this creates the topic
+                await admin.alter_topic(OFFSETS_TOPIC, set=SYNCED)
 
     async def run(self) -> None:
         plan, topic = self._plan, self._topic

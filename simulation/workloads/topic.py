@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from random import Random
 from typing import Any, Final
 
 from strandline.auditing import closed_topic
@@ -20,11 +21,17 @@ from strandline.simulation.stage import Stage
 
 REPLICAS: Final = 3
 MIN_INSYNC: Final = "2"
+SYNCED: Final = {"flush.messages": "1"}
+"""The config of a topic whose records are synced before they count."""
 DELIVERY_TIMEOUT_MS: Final = 60_000
 FLUSH_S_MAX: Final = 30.0
 """After the faults: until each record that a producer has sent is acknowledged."""
 TAIL_S: Final = 0.5
 """The longest time for which a reader waits for the next record."""
+LAST: Final = b"last"
+"""The key of the last record of a partition, and the beginning of its value."""
+
+Line = Callable[[Random], tuple[bytes | None, bytes | None]]
 
 
 class ClosedTopic:
@@ -50,13 +57,17 @@ class ClosedTopic:
         """`synced`: each record is synced before it counts, so that no loss of power costs one."""
         given = {"min.insync.replicas": MIN_INSYNC, **(config or {})}
         if synced:
-            given["flush.messages"] = "1"
+            given |= SYNCED
         async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
             await admin.create_topic(self.name, len(self.partitions), REPLICAS, given)
 
-    async def write(self, name: str, host: Host, pause_s: float, **settings: Any) -> None:
+    async def write(
+        self, name: str, host: Host, pause_s: float, *, line: Line | None = None, **settings: Any
+    ) -> None:
         """Send a record to a drawn partition every `pause_s` seconds on average, until the faults end.
-        Returns once each record is acknowledged or has failed."""
+        Returns once each record is acknowledged or has failed.
+
+        `line` draws a record's key and value; without it each value is another one."""
         random = self._stage.random(name)
         recorder = self.recorder(name)
         given = {"delivery_timeout_ms": DELIVERY_TIMEOUT_MS, "linger_ms": 1, **settings}
@@ -65,9 +76,9 @@ class ClosedTopic:
             while not self._stage.faults_ended.is_set():
                 record += 1
                 place = random.choice(self.partitions)
-                value = f"{name} {record}".encode()
-                recorder.sent(record, None, value, place.partition)
-                sent = await producer.send(self.name, value, partition=place.partition)
+                key, value = line(random) if line is not None else (None, f"{name} {record}".encode())
+                recorder.sent(record, key, value, place.partition)
+                sent = await producer.send(self.name, value, key, partition=place.partition)
                 sent.add_done_callback(partial(settled, recorder, record))
                 await host.clock.sleep(random.expovariate(1 / pause_s))
             ended_s = self._stage.now_s
@@ -85,15 +96,32 @@ class ClosedTopic:
                 await _receive(consumer, recorder)
 
     async def read_all(self, host: Host) -> None:
-        """Read everything: this is the log that the histories are held against."""
+        """Read everything: this is the log that the histories are held against.
+
+        A broker that was paused may name an old end, as long as it does not know that it was replaced. So
+        one more record is written to each partition, which comes after all others.
+        """
         recorder = Recorder("the log", self.name)
+        ends = await self._write_last(host)
         async with self._reader(host) as consumer:
-            ends = await consumer.end_offsets(self.partitions)
             consumer.assign(self.partitions)
             while any([await consumer.position(name) < ends[name] for name in self.partitions]):
                 await _receive(consumer, recorder)
         self.log = list(recorder.log())
         self.spans = {(name.topic, name.partition): Span(0, ends[name]) for name in self.partitions}
+
+    async def _write_last(self, host: Host) -> dict[TopicPartition, int]:
+        """Returns the end of each partition."""
+        recorder = self.recorder(f"{self.name} last")
+        ends: dict[TopicPartition, int] = {}
+        async with Producer(self._stage.cluster.bootstrap, host=host) as producer:
+            for record, name in enumerate(self.partitions):
+                value = LAST + b"%d" % record
+                recorder.sent(record, LAST, value, name.partition)
+                acked = await producer.send_and_wait(self.name, value, LAST, partition=name.partition)
+                recorder.acked(record, acked.partition, acked.offset)
+                ends[name] = acked.offset + 1
+        return ends
 
     def problems(self) -> list[str]:
         """What is wrong with the log, the histories, and the time that answers took."""

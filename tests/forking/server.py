@@ -32,7 +32,7 @@ STREAMS: Final = 3
 LEFT_OUT: Final = ("strandline.pipeline", "strandline.chaos")
 """Spark and what draws pictures: heavy, and no broker's, controller's or member's."""
 OTHERS: Final = (
-    "tests.integration.streams.counting",
+    "strandline.simulation.workloads.counting.topology",
     "tests.waiting",
     "uvloop",
     "prometheus_client",

@@ -13,9 +13,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from strandline import Admin, LocalCluster, Producer, TopicPartition
+from strandline import Admin, LocalCluster, Producer
+from strandline.simulation.workloads.counting.reading import Names
+from strandline.simulation.workloads.counting.topology import COMPONENTS
 from tests.forking.client import Forked, start_forked
-from tests.integration.streams.counting import COMPONENTS
 from tests.waiting import eventually
 
 SETTLE_S: Final = 60.0
@@ -154,7 +155,7 @@ class Application:
         self.state_bytes = state_bytes
         self.id = f"app-{next(_numbers)}"
         self.lines, self.counts = f"{self.id}-lines", f"{self.id}-counts"
-        self.repartition = f"{self.id}-{COMPONENTS}-repartition"
+        self.names = Names(self.id, self.lines, self.counts, partitions)
         self.members: list[Member] = []
         self._settings = {**SETTINGS, **settings, "application_id": self.id}
         self._directory = directory
@@ -166,12 +167,6 @@ class Application:
         async with Admin(self.cluster.bootstrap) as admin:
             for topic in (self.lines, self.counts):
                 await admin.create_topic(topic, self.partitions, replication_factor=3)
-
-    def changelog(self, subtopology: str) -> str:
-        return f"{self.id}-{subtopology}-changelog"
-
-    def partitions_of(self, topic: str) -> list[TopicPartition]:
-        return [TopicPartition(topic, number) for number in range(self.partitions)]
 
     @property
     def user_tasks(self) -> list[str]:

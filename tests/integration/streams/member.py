@@ -18,8 +18,8 @@ from typing import Any
 import uvloop
 
 from strandline.adapters.system.clock import SystemClock
+from strandline.simulation.workloads.counting.topology import counting
 from strandline.streams import Record, Streams
-from tests.integration.streams.counting import counting
 from tests.waiting import looking
 
 TOLD_EVERY_LOOKS = 10

@@ -80,7 +80,7 @@ async def test_the_broker_that_leads_a_changelog_is_killed(cluster: LocalCluster
         await feed.goes_on(200)
         async with Admin(cluster.bootstrap) as admin:
             coordinator = (await admin.describe_group(app.id)).coordinator.id
-            (changelog,) = await admin.describe_topics([app.changelog(app.lines)])
+            (changelog,) = await admin.describe_topics([app.names.changelog(app.lines)])
             leaders = [each.leader for each in changelog.partitions]
             # The coordinator's death would take events along that the judge wants to hear.
             victim = next((leader for leader in leaders if leader != coordinator), leaders[0])
@@ -89,7 +89,7 @@ async def test_the_broker_that_leads_a_changelog_is_killed(cluster: LocalCluster
             await cluster.start_broker(victim)
 
             async def whole() -> bool:
-                (topic,) = await admin.describe_topics([app.changelog(app.lines)])
+                (topic,) = await admin.describe_topics([app.names.changelog(app.lines)])
                 return all(set(each.isr) == set(each.replicas) for each in topic.partitions)
 
             await eventually(whole, deadline_s=SETTLE_S, what="every ISR is whole again")

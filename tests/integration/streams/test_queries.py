@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from strandline import LocalCluster
+from strandline.simulation.workloads.counting.topology import COMPONENTS
 from tests.integration.streams.application import COMPONENTS_FED, feeding, streaming
-from tests.integration.streams.counting import COMPONENTS
 from tests.integration.streams.verdict import exactly_once
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-from strandline import Admin, Consumer, FetchedBatch
+from strandline import Admin, Consumer
 from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition
-from strandline.streams import INTEGER
-from tests.integration.streams import judge
+from strandline.simulation.workloads.counting import judge
+from strandline.simulation.workloads.counting.reading import Reading
 from tests.integration.streams.application import Application
-from tests.integration.streams.counting import COMPONENTS, USERS
 from tests.waiting import eventually
 
 READ_MS = 200
@@ -22,9 +21,8 @@ async def exactly_once(app: Application) -> judge.History:
 
     Raises AssertionError with all that is wrong.
     """
-    reading = Reading(app)
-    await reading.complete()
-    found = judge.faults(reading.history, app.lines, app.repartition)
+    reading = await _read_all(app)
+    found = reading.faults()
     assert found == [], "\n".join(found[:20])
     await committed(app)
     await eventually(lambda: one_owner(app), deadline_s=EVENTS_S, what="nothing has two owners")
@@ -41,7 +39,7 @@ async def one_owner(app: Application) -> bool:
 
 async def committed(app: Application) -> None:
     """Return once the group's offsets are at the ends of its input: what tools for lags look at."""
-    names = [*app.partitions_of(app.lines), *app.partitions_of(app.repartition)]
+    names = [*app.names.of(app.lines), *app.names.of(app.names.repartition)]
     async with Admin(app.cluster.bootstrap) as admin, Consumer(app.cluster.bootstrap) as consumer:
 
         async def at_the_ends() -> bool:
@@ -66,57 +64,19 @@ async def events(app: Application) -> list[dict[str, object]]:
     return found
 
 
-class Reading:
-    """All topics of an application, from their beginnings."""
+async def _read_all(app: Application) -> Reading:
+    """All topics of an application, once every input partition is read, here and by it, to its end."""
+    reading, names = Reading(app.names), app.names.everything
+    async with Consumer(app.cluster.bootstrap, offset_reset="earliest") as consumer:
+        consumer.assign(names)
 
-    def __init__(self, app: Application) -> None:
-        self.history = judge.History()
-        self._app = app
-        self._users, self._components = app.changelog(app.lines), app.changelog(COMPONENTS)
+        async def at_the_end() -> bool:
+            for batch in await consumer.getbatches(timeout_ms=READ_MS):
+                reading.take(batch)
+            if not reading.all_read(await consumer.end_offsets(names)):
+                return False
+            ends = await consumer.end_offsets(names)
+            return all([await consumer.position(name) >= ends[name] for name in names])
 
-    async def complete(self) -> None:
-        """Read until every input partition is read, here and by the application, to its end."""
-        topics = (
-            *(self._app.lines, self._app.repartition, self._app.counts),
-            *(self._users, self._components),
-        )
-        names = [name for topic in topics for name in self._app.partitions_of(topic)]
-        async with Consumer(self._app.cluster.bootstrap, offset_reset="earliest") as consumer:
-            consumer.assign(names)
-
-            async def at_the_end() -> bool:
-                for batch in await consumer.getbatches(timeout_ms=READ_MS):
-                    self._take(batch)
-                if not self._all_read(await consumer.end_offsets(names)):
-                    return False
-                ends = await consumer.end_offsets(names)
-                return all([await consumer.position(name) >= ends[name] for name in names])
-
-            await self._app.until(at_the_end, "every line is counted")
-
-    def _take(self, batch: FetchedBatch) -> None:
-        history, partition = self.history, batch.partition
-        if batch.topic == self._users:
-            history.users[partition].append(judge.commit(batch, USERS))
-        elif batch.topic == self._components:
-            history.components[partition].append(judge.commit(batch, COMPONENTS))
-        elif batch.topic == self._app.lines:
-            history.lines[partition] += [(r.key or b"", r.value or b"") for r in batch.records()]
-        elif batch.topic == self._app.repartition:
-            history.repartitioned[partition] += [judge.origin(r.headers) for r in batch.records()]
-        else:
-            records = batch.records()
-            history.counts += [(r.key or b"", INTEGER.decode(r.value or b"")) for r in records]
-
-    def _all_read(self, ends: dict[TopicPartition, int]) -> bool:
-        """True by the last commits. A commit comes after the outputs that belong to it."""
-        stages = ((self._app.lines, self.history.users), (self._app.repartition, self.history.components))
-        return all(
-            _read(commits[name.partition], name) >= ends[name]
-            for topic, commits in stages
-            for name in self._app.partitions_of(topic)
-        )
-
-
-def _read(commits: list[judge.Commit], source: TopicPartition) -> int:
-    return commits[-1].read.get(source, 0) if commits else 0
+        await app.until(at_the_end, "every line is counted")
+    return reading

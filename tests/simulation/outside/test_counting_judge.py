@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from strandline import TopicPartition
-from tests.integration.streams.judge import Commit, History, faults, owner_faults
+from strandline.simulation.workloads.counting.judge import Commit, History, faults, owner_faults
 
 LINES, REPARTITION = "lines", "components-repartition"
 A, B = b"ada", b"bob"

@@ -1,4 +1,4 @@
-"""The topology of these tests' members: it counts each user and each component in a topic.
+"""The topology of a counting application: it counts each user and each component in a topic.
 
 A record's key is its user, its value its component. Users are counted where they are read, components behind
 a repartition topic, so that both ways in which a count could be wrong are covered.

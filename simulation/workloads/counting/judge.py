@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from strandline import FetchedBatch, TopicPartition
 from strandline.records import RecordHeaders
+from strandline.simulation.workloads.counting.topology import COUNT_BYTES
 from strandline.streams import INTEGER
 from strandline.streams.core.changelog import POSITION_KEY, store_prefix
 from strandline.streams.core.origins import ORIGIN_HEADER
 from strandline.streams.core.positions import Positions
-from tests.integration.streams.counting import COUNT_BYTES
 
 LETS_GO: Final = frozenset({"revoked", "lost"})
 STOPS: Final = frozenset({"task_suspended", "task_closed", "task_restoring", "task_learning", "task_standby"})

@@ -1,0 +1,179 @@
+"""A stream application counts the lines of a topic, while its members leave, are killed and paused."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Literal
+
+from strandline.consumer.consumer import Consumer
+from strandline.host import Host
+from strandline.simulation.hosts import SimulatedProcess
+from strandline.simulation.judging.judge import Problem
+from strandline.simulation.stage import Stage
+from strandline.simulation.workloads.counting.reading import Names, Reading
+from strandline.simulation.workloads.counting.topology import counting
+from strandline.simulation.workloads.lives import Lives
+from strandline.simulation.workloads.topic import ClosedTopic
+from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
+from strandline.streams.storage.memory_stores import MemoryDisk
+from strandline.streams.streams import Streams
+
+GET_MS_MAX: Final = 200
+STATE_BYTES: Final = 8
+USERS: Final = 10
+COMPONENTS: Final = 4
+SETTINGS: Final[dict[str, Any]] = {
+    "session_timeout_ms": 4_000,
+    "heartbeat_interval_ms": 1_000,
+    "commit_interval_ms": 200,
+    "leave_timeout_ms": 15_000,
+    "progress_interval_ms": 1_000,
+}
+
+
+class Counting(WorkloadPlan, frozen=True):
+    """One application, its topics, and who writes there."""
+
+    kind: Literal["counting"] = "counting"
+    partitions: int
+    pause_s: float
+    """Between two lines, on average."""
+    members: int
+    standbys: int
+    acceptable_lag: int
+    """A learner is ready once its state is at most this number of records behind."""
+    change_s: float
+    """Between two changes of the members, on average."""
+
+    @staticmethod
+    def drawn(random: Random, name: str) -> Counting:
+        return Counting(
+            name=name,
+            partitions=random.randint(1, 3),
+            pause_s=random.choice((0.1, 0.3)),
+            members=random.randint(1, 3),
+            standbys=random.choice((0, 0, 1)),
+            acceptable_lag=random.choice((0, 10, 1_000)),
+            change_s=random.choice((2.0, 8.0, 30.0)),
+        )
+
+    @property
+    def survives_power_loss(self) -> bool:
+        return False  # the application's own topics are not synced
+
+    def workload(self, stage: Stage) -> Workload:
+        return _Application(self, stage)
+
+
+class _Member:
+    """One life of a member. Its stores outlive it."""
+
+    def __init__(self, process: SimulatedProcess, app: Streams) -> None:
+        self.process = process
+        self.leave = asyncio.Event()
+        self._app = app
+
+    async def run(self) -> None:
+        """Raises StrandlineError if it cannot go on."""
+        async with self._app as app:
+            async with asyncio.TaskGroup() as tasks:
+                leaving = tasks.create_task(self._leave())
+                with suppress(Exception):
+                    await app.wait()
+                leaving.cancel()
+            await app.wait()
+
+    async def _leave(self) -> None:
+        await self.leave.wait()
+        _ = await self._app.leave()
+
+
+class _Application(Workload):
+    def __init__(self, plan: Counting, stage: Stage) -> None:
+        self._plan = plan
+        self._stage = stage
+        self._lines = ClosedTopic(stage, f"{plan.name}-lines", plan.partitions)
+        self._counts = ClosedTopic(stage, f"{plan.name}-counts", plan.partitions)
+        self._names = Names(plan.name, self._lines.name, self._counts.name, plan.partitions)
+        self._admin = stage.client(f"{plan.name} admin")
+        self._disks = [MemoryDisk() for _ in range(plan.members)]
+        self._lives = Lives(stage, f"{plan.name} members", plan.members, plan.change_s, self._start)
+        self._reading = Reading(self._names)
+        self._written = asyncio.Event()
+        """The producer has finished."""
+
+    async def prepare(self) -> None:
+        for topic in (self._lines, self._counts):
+            await self._admin.run(topic.create(self._admin.host, synced=False))
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._lives.run())
+            writer = self._stage.client(f"{self._plan.name} writer")
+            written = self._lines.write(writer.name, writer.host, self._plan.pause_s, line=_line)
+            await joined(writer.run(written))
+            self._written.set()
+
+    async def finish(self) -> None:
+        await self._written.wait()
+        self._lives.resume()
+        await self._admin.run(self._lines.read_all(self._admin.host))
+        await self._admin.run(self._read_all(self._admin.host))
+        await self._lives.end()
+
+    def _start(self, number: int, life: int) -> _Member:
+        plan, disk = self._plan, self._disks[number]
+        process = self._stage.client(f"{plan.name} member {number} life {life}")
+        disk.process_ended()
+        topology = counting(
+            self._names.lines,
+            self._names.counts,
+            state_bytes=STATE_BYTES,
+            partitions=plan.partitions,
+            look=lambda record: None,
+        )
+        app = Streams(
+            topology,
+            self._stage.cluster.bootstrap,
+            application_id=self._names.application,
+            state_dir=Path(f"/state/{number}"),
+            host=process.host,
+            open_stores=disk.open,
+            client_id=process.name,
+            num_standbys=plan.standbys,
+            acceptable_lag=plan.acceptable_lag,
+            **SETTINGS,
+        )
+        member = _Member(process, app)
+        process.start(lambda host: member.run())
+        return member
+
+    async def _read_all(self, host: Host) -> None:
+        """Read all of the application's topics, once it has counted every line."""
+        names, reading = self._names.everything, self._reading
+        async with Consumer(self._stage.cluster.bootstrap, host=host, offset_reset="earliest") as consumer:
+            consumer.assign(names)
+            while True:
+                for batch in await consumer.getbatches(timeout_ms=GET_MS_MAX):
+                    reading.take(batch)
+                ends = await consumer.end_offsets(names)
+                if not reading.all_read(ends):
+                    continue
+                ends = await consumer.end_offsets(names)
+                if all([await consumer.position(name) >= ends[name] for name in names]):
+                    return
+
+    def problems(self) -> list[Problem]:
+        lines = [*self._lines.problems(), *self._reading.faults(), *self._lives.defects]
+        return [Problem(self._plan.kind, line) for line in lines]
+
+    def counts(self) -> dict[str, int]:
+        return {"records": len(self._lines.log), "lives": len(self._lives.ended)}
+
+
+def _line(random: Random) -> tuple[bytes, bytes]:
+    """A user and a component."""
+    return b"user-%d" % random.randrange(USERS), b"component-%d" % random.randrange(COMPONENTS)
