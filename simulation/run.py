@@ -120,7 +120,7 @@ class _Run:
                 await self._finish()
 
     async def _finish(self) -> None:
-        await until_settled(self._stage)
+        await until_settled(self.stage)
         for workload in self._workloads:
             await workload.finish()
         for judge in self._judges:
