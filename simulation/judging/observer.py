@@ -1,0 +1,131 @@
+"""Judges what the cluster reports: high watermarks, leaders, in-sync replicas, and its own record of changes.
+
+A client looks during the whole run. After the faults the cluster has to converge: every partition is led, has
+its full ISR, and answers. Then every request to a broker has ended once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from strandline.auditing import cluster, leader_epochs, requests
+from strandline.auditing.cluster import Observation
+from strandline.client.admin.admin import Admin
+from strandline.errors import StrandlineError
+from strandline.host import Host
+from strandline.ids import INTERNAL_PREFIX, STATE_CHANGES_TOPIC
+from strandline.simulation.judging.judge import Judge, Problem
+from strandline.simulation.stage import Stage
+from strandline.simulation.workloads.internal_topics import records
+from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, parse_event
+
+CHECK: Final = "cluster"
+CONVERGENCE: Final = "convergence"
+LOOK_S: Final = 0.5
+"""Between two looks."""
+ANSWER_S_MAX: Final = 2.0
+CONVERGED_S_MAX: Final = 60.0
+"""After all clients have finished: until the whole cluster is healthy."""
+RECORDED_S: Final = 2.0
+"""After that: until what happened is in `__state_changes`."""
+
+
+class Observer(Judge):
+    """An admin client that looks."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._process = stage.client("observer")
+        self._observations: list[Observation] = []
+        self._changes: list[StateChangeEvent] = []
+        self._settled_ms: int | None = None
+        self._missing = ""
+
+    def start(self) -> None:
+        self._process.start(self._watch)
+
+    async def finish(self) -> None:
+        auditor = self._stage.client("auditor")
+        await auditor.run(self._finish(auditor.host))
+
+    def problems(self) -> list[Problem]:
+        changes = self._changes
+        found = [
+            *cluster.findings(self._observations, changes),
+            *leader_epochs.findings(changes),
+            *requests.findings(changes, settled_ms=self._settled_ms),
+        ]
+        problems = [Problem(CHECK, each.sentence) for each in found]
+        if self._missing:
+            problems.append(Problem(CONVERGENCE, f"not healthy after {CONVERGED_S_MAX:g} s: {self._missing}"))
+        return problems
+
+    async def _watch(self, host: Host) -> None:
+        async with self._admin(host) as admin:
+            while not self._stage.faults_ended.is_set():
+                try:
+                    async with asyncio.timeout(ANSWER_S_MAX):
+                        await self._look(admin)
+                except (StrandlineError, TimeoutError):
+                    pass
+                await asyncio.sleep(LOOK_S)
+
+    async def _finish(self, host: Host) -> None:
+        ends_s = self._stage.now_s + CONVERGED_S_MAX
+        async with self._admin(host) as admin:
+            while missing := await self._unhealthy(admin):
+                if self._stage.now_s > ends_s:
+                    self._missing = missing
+                    return
+                await asyncio.sleep(LOOK_S)
+            await self._look(admin)
+        await asyncio.sleep(RECORDED_S)
+        found = await records(self._stage, host, STATE_CHANGES_TOPIC)
+        steps: dict[tuple[str, RequestState], StateChangeEvent] = {}
+        for event in [parse_event(each.value) for each in found]:
+            steps.setdefault((event.id, event.state), event)  # a step may be recorded again
+        self._changes = list(steps.values())
+
+    async def _look(self, admin: Admin) -> None:
+        """Note the partitions of the topics of clients."""
+        known = await admin.metadata()
+        topics = [topic.name for topic in known.topics if not topic.name.startswith(INTERNAL_PREFIX)]
+        at_ms = int(self._stage.now_s * 1000)
+        for topic in await admin.describe_topics(topics) if topics else ():
+            self._observations += [
+                Observation(
+                    at_ms,
+                    "observer",
+                    topic.name,
+                    each.partition,
+                    each.leader,
+                    each.leader_epoch,
+                    tuple(each.isr),
+                    each.high_watermark,
+                    each.log_end_offset,
+                )
+                for each in topic.partitions
+            ]
+
+    async def _unhealthy(self, admin: Admin) -> str:
+        """The first thing that is missing; empty if all is well."""
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                described = await admin.describe_topics()
+                under_way = await admin.list_reassignments()
+        except (StrandlineError, TimeoutError) as error:
+            return repr(error)
+        for topic in described:
+            for each in topic.partitions:
+                name = f"{topic.name}-{each.partition}"
+                if each.leader < 0:
+                    return f"{name} has no leader"
+                if set(each.isr) != set(each.replicas):
+                    return f"{name} has replicas {list(each.replicas)} and of them in sync {list(each.isr)}"
+                if each.high_watermark is None:
+                    return f"the leader of {name} does not answer"
+        return f"{under_way[0].name} is being reassigned" if under_way else ""
+
+    def _admin(self, host: Host) -> Admin:
+        return Admin(self._stage.cluster.bootstrap, host=host)
