@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from strandline.errors import SettingsError
+from strandline.report.page import REPORT
 from strandline.simulation.plan import Plan
-from strandline.simulation.reporting.runs import Ran
+from strandline.simulation.reporting.page import PageOf, write_page
+from strandline.simulation.reporting.processes import each_in_a_process
+from strandline.simulation.reporting.runs import CPU_S_MAX, Ran
 
 PLAN: Final = "plan.json"
 RESULT: Final = "result.json"
@@ -25,11 +28,19 @@ class Folder:
     def plan(self) -> Path:
         return self.path / PLAN
 
-    def write(self, ran: Ran) -> None:
-        """Write the plan, for `--plan`, and what it showed. What was there is replaced. Raises OSError."""
+    def write(self, ran: Ran, command: str) -> Path | str:
+        """Write the plan, for `--plan`, what it showed, and a page. What was there is replaced.
+
+        `command` runs the plan again. Returns the path of the page, or why there is none. Raises OSError.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         self.plan.write_text(ran.plan.model_dump_json(indent=2) + "\n")
         (self.path / RESULT).write_text(json.dumps(result_of(ran), indent=2) + "\n")
+        if ran.outcome is None:
+            return "its process did not come to its end"
+        page = PageOf(ran.plan, command, self.path)
+        [ended] = each_in_a_process(write_page, [page], jobs=1, cpu_s_max=CPU_S_MAX)
+        return ended.failure.reason if ended.failure is not None else self.path / REPORT
 
 
 def result_of(ran: Ran) -> dict[str, object]:

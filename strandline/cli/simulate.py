@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -63,8 +63,8 @@ def simulate(
     """Run a cluster on virtual time in a world that a seed decides, and judge what its clients saw.
 
     The same seed gives the same run, and the same trace, on every machine. Each failing seed gets a folder
-    with its plan and a smaller plan that fails in the same check. Exits with 0 if all is well, 2 if something
-    was found.
+    with its plan, a smaller plan that fails in the same check, and a page about each. Exits with 0 if all is
+    well, 2 if something was found.
     """
     if plan_file is not None and (seed, seeds, seconds) != (None, None, None):
         raise click.UsageError(
@@ -189,15 +189,20 @@ def _keep(out: Output, ran: Ran, folder: Path, again: str, shrink_s: float) -> N
     from strandline.simulation.reporting.runs import run_plan
     from strandline.simulation.reporting.shrink import shrink
 
-    kept = Folder(folder)
-    kept.write(ran)
     say = out.note if out.json else out.line
     say(f"seed {ran.plan.seed} failed: {ran.problems[0].check}")
-    say(f"  to run it again: strandline simulate {again}")
+    again = f"strandline simulate {again}"
+    say(f"  to run it again: {again}")
+    _say_page(say, Folder(folder).write(ran, again))
     if not shrink_s:
         return
     shrunk = shrink(ran, run_plan, cpu_s_max=shrink_s)
     smallest = Folder(folder / "shrunk")
-    smallest.write(shrunk.ran)
+    again = f"strandline simulate --plan {smallest.plan}"
     left = f"{len(shrunk.ran.plan.faults)} of {len(ran.plan.faults)} faults, {shrunk.ran.plan.seconds:g} s"
-    say(f"  the smallest plan of {shrunk.runs} runs ({left}): strandline simulate --plan {smallest.plan}")
+    say(f"  the smallest plan of {shrunk.runs} runs ({left}): {again}")
+    _say_page(say, smallest.write(shrunk.ran, again))
+
+
+def _say_page(say: Callable[[str], None], page: Path | str) -> None:
+    say(f"  its page: {page}" if isinstance(page, Path) else f"  it has no page: {page}")

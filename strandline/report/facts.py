@@ -62,7 +62,7 @@ class Facts:
     reasons: tuple[str, ...]
     span: Span
     loaded: Span | None
-    """The time from the first record sent to the last."""
+    """The time from the first record sent to the last; None: no client recorded its times."""
     faults: tuple[FaultFact, ...]
     places: tuple[TopicPartition, ...]
     leaders: tuple[Held, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -76,6 +76,13 @@ def _verdict(facts: Facts) -> Markup:
 # --- tables -----------------------------------------------------------------------------------
 
 
+CLIENTS_DURING_FAULTS: Final = ("#longest without an acknowledged write meanwhile", "")
+CLIENTS: Final = (
+    "#acknowledged", "#longest without an acknowledged write", "#from", "#read after, at most",
+)  # fmt: skip
+"""Columns that are known only of clients that recorded their times."""
+
+
 def faults_table(facts: Facts) -> Markup:
     if not facts.faults:
         return joined(tag("h2", "Faults"), tag("p", "None was planned.", class_="note"))
@@ -83,7 +90,8 @@ def faults_table(facts: Facts) -> Markup:
         "what", "who", "#from", "#for", "detail", "#longest without an acknowledged write meanwhile", "",
         "#after its end, until all were in sync",
     )  # fmt: skip
-    return joined(tag("h2", "Faults"), table(columns, [_fault(fault, facts) for fault in facts.faults]))
+    rows = [_fault(fault, facts) for fault in facts.faults]
+    return joined(tag("h2", "Faults"), _known(facts, columns, rows, CLIENTS_DURING_FAULTS))
 
 
 def _fault(fault: FaultFact, facts: Facts) -> Sequence[str]:
@@ -104,9 +112,8 @@ def partitions_table(facts: Facts) -> Markup:
         "partition", "#acknowledged", "#high watermark", "#longest without an acknowledged write", "#from",
         "#elections", "#unclean", "#least in sync", "#in sync after healing", "#read after, at most",
     )  # fmt: skip
-    return joined(
-        tag("h2", "Partitions"), table(columns, [_partition(each, facts) for each in facts.partitions])
-    )
+    rows = [_partition(each, facts) for each in facts.partitions]
+    return joined(tag("h2", "Partitions"), _known(facts, columns, rows, CLIENTS))
 
 
 def _partition(fact: PartitionFact, facts: Facts) -> Sequence[str]:
@@ -119,6 +126,15 @@ def _partition(fact: PartitionFact, facts: Facts) -> Sequence[str]:
         str(fact.place), f"{fact.acked:,}", watermark, gap, begins, str(fact.elections), str(fact.unclean),
         cell(fact.least_isr), time(fact.whole_after_ms), time(fact.read_after_ms),
     )  # fmt: skip
+
+
+def _known(
+    facts: Facts, columns: Sequence[str], rows: Iterable[Sequence[str]], of_clients: Collection[str]
+) -> Markup:
+    """The table; without the columns of clients if none recorded its times."""
+    left_out = () if facts.loaded is not None else of_clients
+    places = [place for place, column in enumerate(columns) if column not in left_out]
+    return table([columns[place] for place in places], [[row[place] for place in places] for row in rows])
 
 
 def terms(*terms: tuple[str, object]) -> Markup:

@@ -41,8 +41,10 @@ _KINDS: Final = {
     "disconnect": "#7a6a53", "one-way": "#a8927a", "unreachable": "#8f7f5f", "refused": "#6f6a5a",
     "disk-full": "#9c5b5b", "reassign": "#6f9a9a",
     "add-partitions": "#6f9a9a",
+    "stop": "#4a5160", "cut": "#7a6a53", "reset": "#6f6a5a", "lose": "#2b303b", "fill": "#9c5b5b",
+    "spoil": "#9c5b5b", "isolate": "#7a6a53", "expire": "#8b7fa8",
 }  # fmt: skip
-"""Faults have dark, dull colours, so that no fault looks like a broker."""
+"""Colours by the first word of a kind. Faults have dark, dull ones, so that no fault looks like a broker."""
 
 
 class NoMatplotlib(Exception):
@@ -73,21 +75,21 @@ def _whole(facts: Facts) -> Figure:
         0.55 + 0.27 * max(1, len(fault_rows)),
         0.5 + 0.42 * max(1, len(places)),
         0.4 + 0.24 * max(1, len(places)),
-        1.5,
-        1.8,
+        *((1.5, 1.8) if facts.loaded is not None else ()),
     ]
-    figure, (faults, leaders, marks, rate, latency) = _panels(heights)
+    figure, panels = _panels(heights)
+    faults, leaders, marks = panels[:3]
     axis = _Time(facts.span)
     figure.suptitle(_headline(facts), x=0.01, ha="left", fontsize=11, color=_INK)
     _draw_faults(faults, facts, fault_rows, axis)
     _draw_partitions(leaders, facts, places, axis)
     _draw_growth(marks, facts, places, axis)
-    _draw_rates(rate, facts, axis)
-    _draw_latencies(latency, facts, axis)
-    for axes in (faults, leaders, marks, rate, latency):
+    for axes, draw_panel in zip(panels[3:], (_draw_rates, _draw_latencies), strict=False):
+        draw_panel(axes, facts, axis)
+    for axes in panels:
         _draw_moments(axes, facts, axis, named=axes is faults)
-    latency.set_xlim(0, axis.of(_last_ms(facts)) or 1)
-    latency.set_xlabel("seconds since the round began", fontsize=9, loc="left")
+    panels[-1].set_xlim(0, axis.of(_last_ms(facts)) or 1)
+    panels[-1].set_xlabel("seconds since it began", fontsize=9, loc="left")
     return figure
 
 
@@ -183,7 +185,9 @@ def _draw_faults(axes: Axes, facts: Facts, rows: Mapping[_Row, Sequence[FaultFac
             assert fault.span is not None
             begin, width = axis.bar(fault.span)
             shown = max(width, seconds / 300)
-            axes.barh(row, shown, left=begin, height=0.72, color=_KINDS.get(fault.kind, _GREY), zorder=3)
+            axes.barh(
+                row, shown, left=begin, height=0.72, color=_KINDS.get(fault.kind.split()[0], _GREY), zorder=3
+            )
             inside = width > seconds * 0.009 * len(fault.kind)
             at = begin + shown / 2 if inside else begin + shown + seconds / 300
             side, colour = ("center", "white") if inside else ("left", _INK)
@@ -269,7 +273,7 @@ def _draw_partitions(axes: Axes, facts: Facts, places: Sequence[TopicPartition],
             axes.plot(at, row[election.place] - 0.17, "X", color=_RED, markersize=8, zorder=6)
     axes.set_yticks(range(len(places)), [str(place) for place in places])
     axes.set_ylim(len(places) - 0.4, -0.6)
-    _partition_legend(axes, brokers, bool(facts.unclean))
+    _partition_legend(axes, brokers, gaps=facts.loaded is not None, unclean=bool(facts.unclean))
 
 
 def _draw_vacancy(axes: Axes, held: Held, row: int, axis: _Time) -> None:
@@ -280,7 +284,7 @@ def _draw_vacancy(axes: Axes, held: Held, row: int, axis: _Time) -> None:
     )  # fmt: skip
 
 
-def _partition_legend(axes: Axes, brokers: Iterable[int], unclean: bool) -> None:
+def _partition_legend(axes: Axes, brokers: Iterable[int], *, gaps: bool, unclean: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -288,8 +292,9 @@ def _partition_legend(axes: Axes, brokers: Iterable[int], unclean: bool) -> None
         *(Patch(color=_colour(broker), label=f"broker {broker}") for broker in brokers),
         Patch(facecolor="white", edgecolor=_RED, hatch="/////", label="no leader"),
         Patch(facecolor="white", edgecolor=_GREY, linewidth=0.5, label="no broker answered"),
-        Patch(color=_RED, label=f"no acknowledged\nwrite for > {GAP_SHOWN_MS / 1000:g} s"),
     ]
+    if gaps:
+        handles.append(Patch(color=_RED, label=f"no acknowledged\nwrite for > {GAP_SHOWN_MS / 1000:g} s"))
     if unclean:
         handles.append(Line2D([], [], color=_RED, marker="X", linestyle="", label="unclean election"))
     _legend(axes, handles)

@@ -1,0 +1,92 @@
+"""Looks at a run without a part in it: leaders and in-sync replicas as ZooKeeper has them, and watermarks.
+
+Looking changes nothing, so the run is the one that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from strandline.adapters.zookeeper import znodes
+from strandline.auditing.cluster import Observation
+from strandline.broker.replicas.replica import Replica
+from strandline.errors import StrandlineError
+from strandline.ids import INTERNAL_PREFIX
+from strandline.ports import NoNode
+from strandline.simulation.stage import Stage
+
+LOOK_EVERY_MS: Final = 50
+"""Virtual time between two looks, at least."""
+
+
+class Observer:
+    """Give `watch` to `run`; afterwards it has what it saw."""
+
+    def __init__(self) -> None:
+        self.observations: list[Observation] = []
+        """Of all topics but internal ones. Their times are virtual milliseconds since the run began."""
+        self._stage: Stage
+        self._next_ms = 0
+
+    def watch(self, stage: Stage) -> None:
+        """Begin to look."""
+        self._stage = stage
+        stage.world.trace.on_event = self._look
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The names of processes by the addresses of their machines, as faults may mention them."""
+        cluster, world = self._stage.cluster, self._stage.world
+        servers = enumerate(world.zookeeper.servers)
+        return {
+            **{process.machine.host: process.name for process in cluster.brokers},
+            **{process.machine.host: process.name for process in cluster.controllers},
+            **{server.process.host: f"zookeeper {number}" for number, server in servers},
+        }
+
+    def _look(self) -> None:
+        at_ms = int(self._stage.now_s * 1000)
+        if at_ms >= self._next_ms:
+            self._next_ms = at_ms + LOOK_EVERY_MS
+            self.observations += self._seen(at_ms)
+
+    def _seen(self, at_ms: int) -> Iterator[Observation]:
+        """Of each partition that has a leader or had one."""
+        tree = max(self._stage.world.zookeeper.servers, key=lambda server: server.zxid).tree
+        try:
+            topics = tree.children(znodes.TOPICS)
+        except NoNode:
+            return  # no process of the cluster has started yet
+        for topic in topics:
+            if topic.startswith(INTERNAL_PREFIX):
+                continue
+            for number in znodes.numbers(tree.children(znodes.topic(topic))):
+                try:
+                    state = znodes.load_isr(topic, number, tree.get(znodes.isr(topic, number)).data)
+                except NoNode:
+                    continue
+                replica = self._replica(state.leader, topic, number)
+                yield Observation(
+                    at_ms,
+                    "simulation",
+                    topic,
+                    number,
+                    state.leader,
+                    state.leader_epoch,
+                    tuple(member.broker for member in state.isr),
+                    None if replica is None else replica.high_watermark,
+                    None if replica is None else replica.log.log_end_offset,
+                )
+
+    def _replica(self, broker: int, topic: str, number: int) -> Replica | None:
+        """The replica of a broker that runs."""
+        cluster = self._stage.cluster
+        index = broker - cluster.first_id
+        running = cluster.running.get(index)
+        if running is None or running.manager is None or not cluster.brokers[index].life.alive:
+            return None
+        try:
+            return running.manager.named(topic, number)
+        except StrandlineError:
+            return None
