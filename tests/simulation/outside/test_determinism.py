@@ -11,8 +11,8 @@ import pytest
 from strandline.simulation.plan import Plan
 from strandline.simulation.workloads.workload import WorkloadPlan
 
-SECONDS: Final = 2.0
-OTHERS: Final = [("1", 50), ("2", 0), ("3", 10_000)]
+SECONDS: Final = 1.5
+OTHERS: Final = [("1", 50), ("2", 0)]
 """Hash seeds of processes, and their thresholds of the garbage collector; 0 switches it off."""
 
 RUN: Final = """
@@ -27,12 +27,16 @@ for line in sys.stdin:
 
 
 def plans() -> list[Plan]:
-    """Of some seeds, and one of each kind of workload."""
+    """One of each kind of workload, each under faults of its own."""
     drawn = [Plan.drawn(seed, SECONDS) for seed in range(200, 300)]
-    kinds = {workload.kind: workload for plan in drawn for workload in plan.workloads}
-    assert len(kinds) == len(WorkloadPlan.__subclasses__())
-    alone = [drawn[0].model_copy(update={"workloads": (workload,)}) for workload in kinds.values()]
-    return drawn[:2] + alone
+    alone = {
+        workload.kind: plan.model_copy(update={"workloads": (workload,)})
+        for plan in drawn
+        if plan.faults
+        for workload in plan.workloads
+    }
+    assert len(alone) == len(WorkloadPlan.__subclasses__())
+    return list(alone.values())
 
 
 def shown(plans: list[Plan], hash_seed: str, threshold: int) -> list[str]:
