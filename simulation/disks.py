@@ -1,7 +1,8 @@
 """The disk of a simulated machine: it outlives processes, and loses unsynced writes with the power.
 
 `MemoryFiles` keeps names and bytes apart and knows which of them are synced; the faults are drawn here. The
-system writes back on its own as well, so that any first part of what was not synced may have survived.
+system writes back on its own as well, so that any first part of what was not synced may have survived, and
+sectors of that part may be missing: they were not written in their order.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from random import Random
 from typing import Final
 
 from strandline.adapters.system.memory_files import MemoryFiles
+from strandline.adapters.system.memory_nodes import SECTOR_BYTES
 
 SHORT_WRITE_BYTES_MAX: Final = 4096
 _GROWING: Final = ("append", "create")
+_LOG_SUFFIX: Final = ".log"
 
 
 class Disk:
@@ -34,8 +37,27 @@ class Disk:
         self._replace(self.files.after_crash())
 
     def power_lost(self) -> None:
-        """Keep what was synced, and of the rest a first part of each file and each directory."""
-        self._replace(self.files.after_power_loss(self._survivors))
+        """Keep what was synced, and of the rest a first part of each file and each directory, in some files
+        with zeros for sectors that were not written."""
+        self._replace(self.files.after_power_loss(self._survivors, self._lost))
+
+    def misdirect(self) -> str | None:
+        """Overwrite a sector of a log file with one of another file, as a disk does that confuses addresses.
+
+        Returns what was done; None if no file is large enough. Nothing repairs it but another replica: it
+        is no fault that a log promises to survive alone.
+        """
+        sizes = {path: len(self.files.content(path)) // SECTOR_BYTES for path in self.files.files()}
+        whole = [path for path, sectors in sizes.items() if sectors]
+        targets = [path for path in whole if path.suffix == _LOG_SUFFIX]
+        if not targets:
+            return None
+        source, target = self._random.choice(whole), self._random.choice(targets)
+        read_at = self._random.randrange(sizes[source]) * SECTOR_BYTES
+        written_at = self._random.randrange(sizes[target]) * SECTOR_BYTES
+        sector = self.files.content(source)[read_at : read_at + SECTOR_BYTES]
+        self.files.overwrite(target, written_at, sector)
+        return f"byte {written_at} of {target} has byte {read_at} of {source}"
 
     def _replace(self, files: MemoryFiles) -> None:
         self.files = files
@@ -44,6 +66,11 @@ class Disk:
     def _survivors(self, count: int) -> int:
         """How many of `count` unsynced parts survive: often none or all."""
         return self._random.choice((0, count, self._random.randint(0, count)))
+
+    def _lost(self, count: int) -> list[int]:
+        """Which of `count` unsynced sectors of a file are missing: in half of all files none."""
+        rate = self._random.choice((0.0, self._random.random()))
+        return [sector for sector in range(count) if rate and self._random.random() < rate]
 
     def _fault(self, operation: str, path: Path) -> int | None:
         if self.full and operation in _GROWING:

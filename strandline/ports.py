@@ -244,7 +244,7 @@ class Files(Protocol):
 
     def make_directory(self, path: Path) -> bool:
         """Create a directory with its parents; False if it existed. Raises FileExistsError if a file has
-        its path."""
+        its path. Its parents survive a loss of power then, and its own name after `sync_directory`."""
         ...
 
     def sizes(self, path: Path) -> dict[str, int]:

@@ -238,7 +238,7 @@ class Executor:
     async def remove(self, replica: Replica) -> None:
         """Remove a replica from memory and disk. Raises OSError."""
         aside = self._manager.delete(replica)
-        await self._manager.host.threads.run(self._manager.folder.files.remove_directory, aside)
+        await self._manager.host.threads.run(self._manager.folder.remove_aside, aside)
 
     def _newer(self, change: StateChange) -> ExecutionResult | None:
         """The outcome of a leader's request if a later epoch is known here. Requests of the controller have

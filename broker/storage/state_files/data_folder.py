@@ -56,6 +56,8 @@ class DataFolder:
     def _take_over(self, boot_id_file: Path) -> None:
         """Read what the last life left; the clean marker is removed before anything else happens."""
         life = self._read("life.json")
+        if not life:
+            self.files.sync_directory(self.path.parent)  # else a loss of power may take the whole folder
         marker = self._read("clean_shutdown")
         with suppress(FileNotFoundError):
             self.files.remove(self.path / "clean_shutdown")
@@ -135,6 +137,12 @@ class DataFolder:
 
     def partition_folders(self) -> Iterable[Path]:
         return [self.path / name for name in sorted(self.files.directories(self.path))]
+
+    def remove_aside(self, aside: Path) -> None:
+        """Remove a folder that was moved aside. Its new name is synced first: no loss of power leaves a part
+        of its content under the old name. Raises OSError."""
+        self.files.sync_directory(self.path)
+        self.files.remove_directory(aside)
 
     def close(self) -> None:
         self.files.close(self._lock)

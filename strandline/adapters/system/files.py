@@ -94,7 +94,11 @@ class SystemFiles:
 
     def make_directory(self, path: Path) -> bool:
         try:
-            path.mkdir(parents=True)
+            path.mkdir()
+        except FileNotFoundError:
+            if self.make_directory(path.parent):
+                self.sync_directory(path.parent.parent)
+            return self.make_directory(path)
         except FileExistsError:
             if not path.is_dir():
                 raise

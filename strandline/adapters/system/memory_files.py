@@ -1,21 +1,27 @@
 """A file system in memory that can lose unsynced data, fill up and fail, for simulators and tests.
 
-It keeps what the port `Files` promises and no more. After a loss of power, unsynced bytes and names
-in unsynced directories may be gone. For each file and each directory separately, the loss begins at
-any point after its last sync, also in the middle of a write. Directories are made, renamed and removed
-durably at once.
+It keeps what the port `Files` promises and no more. After a loss of power, unsynced bytes and unsynced names
+of files and folders may be gone. For each file and each folder separately, the loss begins at any point after
+its last sync, also in the middle of a write; bytes before that point may be lost by sectors too.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from strandline.adapters.system.memory_nodes import (
+    Choose,
+    Copies,
+    File,
+    Folder,
+    Lost,
+    Node,
+    Survivors,
+    none_lost,
+)
 from strandline.ports import SyncFailed
-
-Choose = Callable[[int], int]
-"""Returns a number from 0 to n: how many of n unsynced parts survive."""
 
 Fault = Callable[[str, Path], int | None]
 """Called before each operation that changes something. It may raise (an OSError, or any exception
@@ -23,74 +29,32 @@ that ends the process in a test), or return how many bytes of an append are writ
 is lost."""
 
 
-class _File:
-    """One file's bytes: `data` is the current content, `synced` the part that survives, `unsynced`
-    the changes in between."""
-
-    __slots__ = ("data", "synced", "unsynced")
-
-    def __init__(self, content: bytes = b"") -> None:
-        self.data = bytearray(content)
-        self.synced = content
-        self.unsynced: list[bytes | int] = []
-        """Appended bytes, or the size that the file was truncated to, in order."""
-
-    def append(self, content: bytes) -> None:
-        self.data += content
-        self.unsynced.append(content)
-
-    def truncate(self, size: int) -> None:
-        del self.data[size:]
-        self.unsynced.append(size)
-
-    def sync(self) -> None:
-        self.synced = bytes(self.data)
-        self.unsynced.clear()
-
-    def copy(self) -> _File:
-        copied = _File(self.synced)
-        copied.data, copied.unsynced = bytearray(self.data), list(self.unsynced)
-        return copied
-
-    def after_power_loss(self, choose: Choose) -> _File:
-        data = bytearray(self.synced)
-        kept = self.unsynced[: choose(len(self.unsynced))]
-        for number, change in enumerate(kept, start=1):
-            if isinstance(change, int):
-                del data[change:]
-            else:
-                data += change[: choose(len(change))] if number == len(kept) else change
-        return _File(bytes(data))
-
-
 class MemoryFiles:
-    """`Files` in memory."""
+    """`Files` in memory. The folder of a new file need not exist: it is made, and is durable."""
 
     def __init__(self, fault: Fault | None = None) -> None:
         self.fault = fault
         self.operations = 0
         """Changes made or attempted, so that a test can iterate over them."""
-        self._names: dict[Path, _File] = {}
-        self._synced_names: dict[Path, _File] = {}
-        self._unsynced_names: list[tuple[Path, _File | None]] = []
-        """Names created or changed (their file) or removed (None) since their directory was synced."""
-        self._directories: set[Path] = set()
+        self._root = Folder()
         self._locks: dict[int, Path] = {}
         self._boot = 1
-        self._open: dict[int, tuple[Path, _File]] = {}
+        self._open: dict[int, tuple[Path, File]] = {}
         self._next_descriptor = 3
 
     # --- the port ----------------------------------------------------------------------------
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        file = self._names.get(path)
+        file = self._find(path)
         self._need_descriptor(path)
+        if isinstance(file, Folder):
+            raise IsADirectoryError(errno.EISDIR, "it is a directory", str(path))
         if file is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
             self._change("create", path)
-            file = _File()
-            self._set_name(path, file)
+            file = File()
+            self._made(path.parent).change({path.name: file})
         descriptor = self._new_descriptor()
         self._open[descriptor] = (path, file)
         return descriptor
@@ -125,66 +89,50 @@ class MemoryFiles:
     def sync_directory(self, path: Path) -> None:
         self._need_descriptor(path)
         self._sync("sync_directory", path)
-        for name, file in self._unsynced_names:
-            if name.parent == path:
-                self._apply(self._synced_names, name, file)
-        self._unsynced_names = [change for change in self._unsynced_names if change[0].parent != path]
+        folder = self._find(path)
+        if isinstance(folder, Folder):
+            folder.sync()
 
     def make_directory(self, path: Path) -> bool:
-        if path in self._names:
+        found = self._find(path)
+        if isinstance(found, File):
             raise FileExistsError(errno.EEXIST, "a file has this path", str(path))
-        made = path not in self._directories
-        self._directories.update((path, *path.parents))
-        return made
+        if found is None:
+            self._made(path.parent).change({path.name: Folder()})
+        return found is None
 
     def sizes(self, path: Path) -> dict[str, int]:
         self._need_descriptor(path)
-        return {name.name: len(file.data) for name, file in self._names.items() if name.parent == path}
+        folder = self._find(path)
+        entries = folder.entries if isinstance(folder, Folder) else {}
+        return {name: len(node.data) for name, node in entries.items() if isinstance(node, File)}
 
     def rename(self, source: Path, target: Path) -> None:
         self._change("rename", target)
-        self._set_name(target, self._names[source])
-        self._set_name(source, None)
+        self._move(source, target)
 
     def remove(self, path: Path) -> None:
-        if path not in self._names:
+        if not isinstance(self._find(path), File):
             raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
         self._change("remove", path)
-        self._set_name(path, None)
+        self._made(path.parent).change({path.name: None})
 
     def directories(self, path: Path) -> list[str]:
-        if path not in self._directories:
-            raise FileNotFoundError(errno.ENOENT, "no such directory", str(path))
-        return [each.name for each in sorted(self._directories) if each.parent == path != each]
+        entries = self._existing(path).entries
+        return sorted(name for name, node in entries.items() if isinstance(node, Folder))
 
     def rename_directory(self, source: Path, target: Path) -> None:
-        if source not in self._directories:
-            raise FileNotFoundError(errno.ENOENT, "no such directory", str(source))
-        if target in self._directories:
+        self._existing(source)
+        if isinstance(self._find(target), Folder):
             raise FileExistsError(errno.EEXIST, "it exists", str(target))
         self._change("rename_directory", target)
-
-        def moved(path: Path) -> Path:
-            return target / path.relative_to(source) if path.is_relative_to(source) else path
-
-        self._names = {moved(path): file for path, file in self._names.items()}
-        self._synced_names = {moved(path): file for path, file in self._synced_names.items()}
-        self._unsynced_names = [(moved(path), file) for path, file in self._unsynced_names]
-        self._directories = {moved(path) for path in self._directories}
-        self._open = {number: (moved(path), file) for number, (path, file) in self._open.items()}
+        self._move(source, target)
 
     def remove_directory(self, path: Path) -> None:
-        if path not in self._directories:
-            raise FileNotFoundError(errno.ENOENT, "no such directory", str(path))
+        folder = self._existing(path)
         self._change("remove_directory", path)
-
-        def stays(each: Path) -> bool:
-            return not each.is_relative_to(path)
-
-        self._names = {name: file for name, file in self._names.items() if stays(name)}
-        self._synced_names = {name: file for name, file in self._synced_names.items() if stays(name)}
-        self._unsynced_names = [change for change in self._unsynced_names if stays(change[0])]
-        self._directories = {each for each in self._directories if stays(each)}
+        folder.clear()
+        self._made(path.parent).change({path.name: None})
 
     def lock(self, path: Path) -> int:
         if path in self._locks.values():
@@ -204,42 +152,86 @@ class MemoryFiles:
 
     def after_crash(self) -> MemoryFiles:
         """A copy as the next process finds it: everything that was written, and nothing open."""
-        after = MemoryFiles()
-        every = {*self._names.values(), *self._synced_names.values()}
-        every.update(file for _, file in self._unsynced_names if file is not None)
-        copies = {file: file.copy() for file in every}
-        after._names = {name: copies[file] for name, file in self._names.items()}
-        after._synced_names = {name: copies[file] for name, file in self._synced_names.items()}
-        after._unsynced_names = [
-            (name, None if file is None else copies[file]) for name, file in self._unsynced_names
-        ]
-        after._directories = set(self._directories)
-        after._boot = self._boot
-        return after
+        return self._with_root(Copies().of(self._root), self._boot)
 
-    def after_power_loss(self, choose: Choose) -> MemoryFiles:
+    def after_power_loss(self, choose: Choose, lost: Lost = none_lost) -> MemoryFiles:
         """A copy as the next boot finds it: everything synced, and the part of the rest that
-        `choose` selects."""
+        `choose` selects, without the sectors that `lost` selects."""
+        return self._with_root(Survivors(choose, lost).of(self._root), self._boot + 1)
+
+    @staticmethod
+    def _with_root(root: Node, boot: int) -> MemoryFiles:
+        assert isinstance(root, Folder)
         after = MemoryFiles()
-        names = dict(self._synced_names)
-        for directory in sorted({name.parent for name, _ in self._unsynced_names}):
-            changes = [change for change in self._unsynced_names if change[0].parent == directory]
-            for name, file in changes[: choose(len(changes))]:
-                self._apply(names, name, file)
-        survivors = {names[name]: names[name].after_power_loss(choose) for name in sorted(names)}
-        after._names = {name: survivors[file] for name, file in names.items()}
-        after._synced_names = dict(after._names)
-        after._directories = set(self._directories)
-        after._boot = self._boot + 1
+        after._root, after._boot = root, boot
         return after
 
     def corrupt(self, path: Path, position: int, flip: int = 0xFF) -> None:
         """Flip bits of one byte of a file, as a bad medium does; a sync does not repair it."""
-        file = self._names[path]
+        file = self._file(path)
         file.data[position] ^= flip
         file.sync()
 
+    def drop_unsynced(self, path: Path) -> None:
+        """Drop the unsynced bytes of a file, as a kernel does whose writes failed; the machine runs on."""
+        self._file(path).drop_unsynced()
+
+    def overwrite(self, path: Path, position: int, content: bytes) -> None:
+        """Replace bytes of a file, as a write does that the disk put in the wrong place; the size stays."""
+        file = self._file(path)
+        end = min(position + len(content), len(file.data))
+        file.data[position:end] = content[: end - position]
+        file.sync()
+
+    def content(self, path: Path) -> bytes:
+        """All bytes of a file, also of one that cannot be opened because of a fault."""
+        return bytes(self._file(path).data)
+
+    def files(self) -> Iterator[Path]:
+        """The paths of all files, in order."""
+        yield from _paths(Path("/"), self._root)
+
     # --- names and descriptors ---------------------------------------------------------------
+
+    def _find(self, path: Path) -> Node | None:
+        node: Node | None = self._root
+        for name in path.parts[1:] if path.is_absolute() else path.parts:
+            node = node.entries.get(name) if isinstance(node, Folder) else None
+        return node
+
+    def _existing(self, path: Path) -> Folder:
+        folder = self._find(path)
+        if not isinstance(folder, Folder):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", str(path))
+        return folder
+
+    def _file(self, path: Path) -> File:
+        file = self._find(path)
+        if not isinstance(file, File):
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+        return file
+
+    def _made(self, path: Path) -> Folder:
+        """The folder of this path. Those that are missing are made, and are durable."""
+        folder = self._root
+        for name in path.parts[1:] if path.is_absolute() else path.parts:
+            node = folder.entries.get(name)
+            if isinstance(node, File):
+                raise NotADirectoryError(errno.ENOTDIR, "a file has this path", str(path))
+            if node is None:
+                node = folder.entries[name] = folder.synced[name] = Folder()
+            folder = node
+        return folder
+
+    def _move(self, source: Path, target: Path) -> None:
+        node = self._find(source)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file or directory", str(source))
+        if source.parent == target.parent:
+            self._made(source.parent).change({source.name: None, target.name: node})
+        else:
+            self._made(target.parent).change({target.name: node})
+            self._made(source.parent).change({source.name: None})
 
     def _new_descriptor(self) -> int:
         descriptor, self._next_descriptor = self._next_descriptor, self._next_descriptor + 1
@@ -259,13 +251,10 @@ class MemoryFiles:
         except OSError as error:
             raise SyncFailed(*error.args) from error
 
-    def _set_name(self, path: Path, file: _File | None) -> None:
-        self._apply(self._names, path, file)
-        self._unsynced_names.append((path, file))
 
-    @staticmethod
-    def _apply(names: dict[Path, _File], path: Path, file: _File | None) -> None:
-        if file is None:
-            names.pop(path, None)
+def _paths(path: Path, folder: Folder) -> Iterator[Path]:
+    for name, node in sorted(folder.entries.items()):
+        if isinstance(node, Folder):
+            yield from _paths(path / name, node)
         else:
-            names[path] = file
+            yield path / name

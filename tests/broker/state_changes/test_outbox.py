@@ -60,6 +60,7 @@ class Box:
 
     def __post_init__(self) -> None:
         self.files.make_directory(PATH.parent)
+        self.files.sync_directory(PATH.parent.parent)
         self.live()
 
     def live(self) -> None:

@@ -48,6 +48,7 @@ def test_after_a_clean_close_nothing_is_scanned() -> None:
         append(log, b"x" * 200, producer=(7, 0, step))
     expected = contents(log)
     log.close(clean=True)
+    files.sync_directory(FOLDER.parent)  # as the marker of a clean shutdown does
     after_power_loss = open_log(files.after_power_loss(none_of_it))
     assert contents(after_power_loss) == expected
     found = open_log(files.after_crash())

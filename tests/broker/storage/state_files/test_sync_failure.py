@@ -43,9 +43,9 @@ def pages_dropped(files: MemoryFiles) -> MemoryFiles:
     """Data that the kernel could not sync is gone, and the machine never stopped: names are in the journal,
     and the small file was never synced."""
     dropped = files.after_crash()
-    for path, file in dropped._names.items():
+    for path in dropped.files():
         if path.name != SYNC_FAILURE_FILE:
-            dropped._names[path] = file.after_power_loss(lambda _: 0)
+            dropped.drop_unsynced(path)
     return dropped
 
 

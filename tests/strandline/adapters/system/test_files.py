@@ -129,3 +129,72 @@ def test_a_name_that_was_not_synced_may_be_the_old_one() -> None:
     after = files.after_power_loss(lambda n: n)
     assert after.read(after.open(folder / "old"), 9, 0) == b"new"
     assert files.after_crash().sizes(folder) == {"old": 3}
+
+
+def test_a_folder_that_was_not_synced_may_vanish_or_have_its_old_name() -> None:
+    """CORRECTNESS E18: a log begins when its folder is on the medium, with every file that is in it."""
+    files, data = MemoryFiles(), Path("/data")
+    for name in ("kept", "new"):
+        files.make_directory(data / name)
+        descriptor = files.open(data / name / "file", create=True)
+        files.append(descriptor, (b"12",))
+        files.sync(descriptor)
+        files.sync_directory(data / name)
+        if name == "kept":
+            files.sync_directory(data)
+    assert files.after_power_loss(lambda n: 0).directories(data) == ["kept"]
+    assert files.after_power_loss(lambda n: n).directories(data) == ["kept", "new"]
+
+    files.rename_directory(data / "kept", data / "aside")
+    assert files.after_crash().sizes(data / "aside") == {"file": 2}
+    before = files.after_power_loss(lambda n: 0)
+    assert (before.directories(data), before.sizes(data / "kept")) == (["kept"], {"file": 2})
+    files.sync_directory(data)
+    files.remove_directory(data / "aside")
+    before = files.after_power_loss(lambda n: 0)
+    assert (before.directories(data), before.sizes(data / "aside")) == (["aside", "new"], {"file": 2})
+    assert files.after_power_loss(lambda n: n).directories(data) == ["new"]
+
+
+def test_a_rename_is_whole_after_a_loss_of_power() -> None:
+    """The port's `rename` is atomic: no loss of power leaves both names, or neither."""
+    files, folder = MemoryFiles(), Path("/d")
+    files.close(files.open(folder / "partial", create=True))
+    files.sync_directory(folder)
+    files.rename(folder / "partial", folder / "file")
+    assert list(files.after_power_loss(lambda n: 0).sizes(folder)) == ["partial"]
+    assert list(files.after_power_loss(lambda n: 1).sizes(folder)) == ["file"]
+
+
+def test_sectors_that_were_not_written_are_zeros_and_synced_bytes_stay() -> None:
+    """CORRECTNESS E3: a file may have its new size without its new bytes."""
+    files, path = MemoryFiles(), Path("/d/file")
+    descriptor = files.open(path, create=True)
+    files.append(descriptor, (b"s" * 100,))
+    files.sync(descriptor)
+    files.sync_directory(path.parent)
+    files.append(descriptor, (b"n" * 1_500,))
+    counts: list[int] = []
+
+    def first_and_last(count: int) -> list[int]:
+        counts.append(count)
+        return [0, count - 1]
+
+    after = files.after_power_loss(lambda n: n, first_and_last)
+    assert counts == [4]
+    expected = b"s" * 100 + bytes(412) + b"n" * 1_024 + bytes(64)
+    assert after.content(path) == expected
+    assert files.content(path) == b"s" * 100 + b"n" * 1_500, "the machine that runs on has everything"
+
+
+def test_a_misplaced_write_and_dropped_bytes_change_what_is_there() -> None:
+    files, path = MemoryFiles(), Path("/d/file")
+    descriptor = files.open(path, create=True)
+    files.append(descriptor, (b"0123456789",))
+    files.overwrite(path, 8, b"abcd")
+    assert files.content(path) == b"01234567ab"
+    assert files.after_power_loss(lambda n: n).content(path) == b"01234567ab"
+    files.append(descriptor, (b"!",))
+    files.drop_unsynced(path)
+    assert files.content(path) == b"01234567ab"
+    assert list(files.files()) == [path]
