@@ -17,6 +17,7 @@ from strandline.simulation.zookeeper.ensemble import Ensemble
 T = TypeVar("T")
 
 ZOOKEEPERS: Final = 3
+ADDRESSES: Final = "10.0.0.{}"
 WALL_MS: Final = 1_700_000_000_000
 """About the Unix time at which a simulation begins."""
 CLOCK_DRIFT_MAX: Final = 0.000_2
@@ -43,10 +44,13 @@ class World:
         keep_trace: bool = False,
         loop: SimulatedLoop | None = None,
         new_clock: Callable[[Random], MachineClock] | None = None,
+        addresses: str = ADDRESSES,
     ) -> None:
-        """`loop` may run on real time. `new_clock` makes the clocks of the machines."""
+        """`loop` may run on real time. `new_clock` makes the clocks of the machines. `addresses` are theirs,
+        with a place for the number."""
         self.seed = seed
         self.loop = loop or SimulatedLoop.new(self.random("loop"))
+        self._addresses = addresses
         self._new_clock = new_clock or drawn_clock
         self.trace = Trace(self.loop.now_ns, keep=keep_trace)
         self.network = Network(self.loop, self.random("network"), self.trace)
@@ -75,7 +79,7 @@ class World:
 
     def new_machine(self) -> Machine:
         """Another machine."""
-        host = f"10.0.0.{len(self.machines) + 1}"
+        host = self._addresses.format(len(self.machines) + 1)
         clock = self._new_clock(self.random(f"machine {host}"))
         machine = Machine(host, clock, Disk(self.random(f"disk {host}")))
         self.machines.append(machine)

@@ -19,7 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from strandline.adapters.system_host import system_host
 from strandline.errors import SettingsError
+from strandline.host import Host
 from strandline.local.layout import ClusterFile, Layout, Locked, MemberFile
 from strandline.local.ports import LOOPBACK, cluster_ports, free_ports
 from strandline.local.process import Process, ProcessFailed, Spawn
@@ -28,8 +30,7 @@ from strandline.local.zookeeper_process import RunningZooKeeper, ZooKeeperProces
 
 START_S_MAX: Final = 30.0
 LOCK_S_MAX: Final = 2 * START_S_MAX
-"""How long a stop waits for another process that is starting the cluster; a start ends within its
-own limit."""
+"""How long a stop waits for a process that starts the cluster; a start ends within its own limit."""
 LOCK_POLL_S: Final = 0.05
 BROKERS_MAX: Final = 100
 
@@ -155,6 +156,11 @@ class LocalCluster:
         return ",".join(service.address for service in self._brokers.values())
 
     @property
+    def host(self) -> Host:
+        """Where its clients run: on this machine. The clusters of `strandline.testing` have other hosts."""
+        return system_host()
+
+    @property
     def zookeeper(self) -> str:
         """`host:port` of ZooKeeper, with the chroot that the cluster was given."""
         return self._zookeeper.address
@@ -249,10 +255,7 @@ class LocalCluster:
             raise
 
     async def wait_serving(self, timeout_s: float = START_S_MAX) -> None:
-        """Return once ZooKeeper and every started broker and controller serve.
-
-        Raises ProcessFailed.
-        """
+        """Return once ZooKeeper and every started broker and controller serve. Raises ProcessFailed."""
         running = [service for service in self._services() if service.process is not None]
         waits: list[Awaitable[None]] = [_serving(service, timeout_s) for service in running]
         await _all([self._zookeeper.wait_serving(timeout_s), *waits])

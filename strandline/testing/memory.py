@@ -24,6 +24,8 @@ AT_ONCE: Final = Latency(0.0, 0.0)
 IN_TESTS: Final[Mapping[str, Any]] = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_partitions": 1}
 """Defaults of a broker that only cost a test time."""
 SEED: Final = 0
+NOWHERE: Final = "machine-{}.invalid"
+"""No network has this domain (RFC 6761): a client that was not given the cluster's host reaches nothing."""
 
 
 class MemoryCluster(PlayedCluster):
@@ -57,7 +59,11 @@ class MemoryCluster(PlayedCluster):
         clock = SystemClock()
         loop = HostedLoop.guest_of(asyncio.get_running_loop(), Random(SEED), clock)
         began_ms = clock.wall_ms()
-        world = World(SEED, loop=loop, new_clock=lambda _: MachineClock(wall_ms_at_zero=began_ms))
+
+        def new_clock(random: Random) -> MachineClock:
+            return MachineClock(wall_ms_at_zero=began_ms)
+
+        world = World(SEED, loop=loop, new_clock=new_clock, addresses=NOWHERE)
         world.network.default_latency = AT_ONCE
         world.zookeeper.commit_latency = world.zookeeper.lag = AT_ONCE
         self._open(world)

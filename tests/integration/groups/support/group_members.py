@@ -13,11 +13,11 @@ from strandline import (
     Admin,
     Consumer,
     ConsumerRecord,
-    LocalCluster,
     Producer,
     RebalanceListener,
     TopicPartition,
 )
+from tests.reachable import Reachable
 from tests.waiting import eventually
 
 GROUP_SETTINGS: Mapping[str, Any] = {
@@ -35,16 +35,16 @@ SETTLE_S = 20.0
 _numbers = count(1)
 
 
-async def new_topic(cluster: LocalCluster, partitions: int, prefix: str = "groups") -> str:
+async def new_topic(cluster: Reachable, partitions: int, prefix: str = "groups") -> str:
     name = f"{prefix}-{next(_numbers)}"
-    async with Admin(cluster.bootstrap) as admin:
+    async with Admin(cluster.bootstrap, host=cluster.host) as admin:
         await admin.create_topic(name, partitions, replication_factor=3)
     return name
 
 
-async def write(cluster: LocalCluster, topic: str, partition: int, how_many: int = 1) -> None:
+async def write(cluster: Reachable, topic: str, partition: int, how_many: int = 1) -> None:
     """Records, each once the one before is acknowledged."""
-    async with Producer(cluster.bootstrap) as producer:
+    async with Producer(cluster.bootstrap, host=cluster.host) as producer:
         for _ in range(how_many):
             _ = await producer.send_and_wait(topic, b"v", partition=partition)
 
@@ -101,8 +101,10 @@ class RebalanceLog(RebalanceListener):
 class Participant:
     """One consumer that reads until a test stops it."""
 
-    def __init__(self, cluster: LocalCluster, group: str, **settings: Any) -> None:
-        self.consumer = Consumer(cluster.bootstrap, group_id=group, **{**GROUP_SETTINGS, **settings})
+    def __init__(self, cluster: Reachable, group: str, **settings: Any) -> None:
+        self.consumer = Consumer(
+            cluster.bootstrap, host=cluster.host, group_id=group, **{**GROUP_SETTINGS, **settings}
+        )
         self.heard = RebalanceLog()
         self.records: list[ConsumerRecord] = []
         self.errors: list[Exception] = []
@@ -141,7 +143,7 @@ class Participant:
 class Members:
     """A group's participants, which come and go."""
 
-    def __init__(self, cluster: LocalCluster, topics: Iterable[str], **settings: Any) -> None:
+    def __init__(self, cluster: Reachable, topics: Iterable[str], **settings: Any) -> None:
         self.cluster = cluster
         self.group = new_group()
         self.topics = list(topics)
@@ -236,9 +238,9 @@ class Load:
 
 
 @asynccontextmanager
-async def loading(cluster: LocalCluster, topics: dict[str, int]) -> AsyncIterator[Load]:
+async def loading(cluster: Reachable, topics: dict[str, int]) -> AsyncIterator[Load]:
     """Records are written until the block ends."""
-    async with Producer(cluster.bootstrap) as producer, asyncio.TaskGroup() as tasks:
+    async with Producer(cluster.bootstrap, host=cluster.host) as producer, asyncio.TaskGroup() as tasks:
         load = Load(producer, topics)
         tasks.create_task(load.run())
         try:

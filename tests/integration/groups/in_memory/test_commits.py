@@ -10,15 +10,13 @@ from itertools import count
 import pytest
 
 from strandline import (
-    Admin,
     Consumer,
     ConsumerRecord,
-    LocalCluster,
-    Producer,
     RebalanceListener,
     TopicPartition,
 )
 from strandline.errors import InvalidGroupId, InvalidRequest, InvalidSessionTimeout, SettingsError
+from strandline.testing import MemoryCluster
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
@@ -40,33 +38,37 @@ COMMIT_S_MAX = 10.0
 # --- what is committed ----------------------------------------------------------------------------
 
 
-async def test_records_being_processed_are_not_committed(cluster: LocalCluster) -> None:
+async def test_records_being_processed_are_not_committed(cluster: MemoryCluster) -> None:
     """At least once: records whose handling failed are read again, those before them are not."""
     topic = await new_topic(cluster, 1)
     name = TopicPartition(topic, 0)
     group = new_group()
     await write(cluster, topic, 0, 10)
     with pytest.raises(RuntimeError, match="the handler failed"):
-        async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
+        async with Consumer(
+            cluster.bootstrap, host=cluster.host, group_id=group, **GROUP_SETTINGS
+        ) as consumer:
             consumer.subscribe([topic])
             async for record in consumer:
                 if record.offset == 4:
                     raise RuntimeError("the handler failed")
-    async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
+    async with cluster.consumer(group_id=group, **GROUP_SETTINGS) as consumer:
         consumer.subscribe([topic])
         again = await consumer.getone()
         assert again.offset == 4
         # This one ends in peace: what was handed out is done.
-    async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
+    async with cluster.consumer(group_id=group, **GROUP_SETTINGS) as consumer:
         committed = await consumer.committed(name)
         assert committed is not None and committed.offset == 5
 
 
-async def test_processed_records_are_committed_from_time_to_time(cluster: LocalCluster) -> None:
+async def test_processed_records_are_committed_from_time_to_time(cluster: MemoryCluster) -> None:
     topic = await new_topic(cluster, 1)
     name = TopicPartition(topic, 0)
     await write(cluster, topic, 0, 3)
-    async with Consumer(cluster.bootstrap, group_id=new_group(), **GROUP_SETTINGS) as consumer:
+    async with Consumer(
+        cluster.bootstrap, host=cluster.host, group_id=new_group(), **GROUP_SETTINGS
+    ) as consumer:
         consumer.subscribe([topic])
         for _ in range(3):
             _ = await consumer.getone()
@@ -85,7 +87,7 @@ async def _is(committed: object, offset: int) -> bool:
     return bool(await committed() == offset)
 
 
-async def test_a_partition_that_moves_waits_for_the_records_in_hand(cluster: LocalCluster) -> None:
+async def test_a_partition_that_moves_waits_for_the_records_in_hand(cluster: MemoryCluster) -> None:
     """Revoke = drain, commit, release: the next owner begins after the record that was being handled."""
     topic = await new_topic(cluster, 2)
     async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
@@ -98,7 +100,7 @@ async def test_a_partition_that_moves_waits_for_the_records_in_hand(cluster: Loc
             await go_on.wait()
 
         first.handle = slowly
-        async with Producer(cluster.bootstrap) as producer:
+        async with cluster.producer() as producer:
             for partition in (0, 1):
                 _ = await producer.send_and_wait(topic, b"v", partition=partition)
             await handling.wait()
@@ -113,7 +115,7 @@ async def test_a_partition_that_moves_waits_for_the_records_in_hand(cluster: Loc
         assert set(members.seen().values()) == {1}
 
 
-async def test_commits_by_hand(cluster: LocalCluster) -> None:
+async def test_commits_by_hand(cluster: MemoryCluster) -> None:
     """Offsets and metadata come back as committed; a commit in `on_revoked` is in time (G11)."""
     topic = await new_topic(cluster, 2)
     names = [TopicPartition(topic, number) for number in range(2)]
@@ -126,7 +128,7 @@ async def test_commits_by_hand(cluster: LocalCluster) -> None:
     for partition in (0, 1):
         await write(cluster, topic, partition, 5)
     settings = {**GROUP_SETTINGS, "enable_auto_commit": False}
-    async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
+    async with cluster.consumer(group_id=group, **settings) as consumer:
         assert await consumer.committed(names[0]) is None
         consumer.subscribe([topic], listener=Commits())
         read = 0
@@ -141,18 +143,18 @@ async def test_commits_by_hand(cluster: LocalCluster) -> None:
             await consumer.commit({names[0]: 4, stranger: 1})
         with pytest.raises(InvalidRequest, match="= -1: give"):
             await consumer.commit({names[0]: -1})
-    async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
+    async with cluster.consumer(group_id=group, **settings) as consumer:
         offsets = [await consumer.committed(name) for name in names]
         assert [committed and committed.offset for committed in offsets] == [5, 5]
 
 
-async def test_a_consumer_with_assigned_partitions_commits_to_its_group(cluster: LocalCluster) -> None:
+async def test_a_consumer_with_assigned_partitions_commits_to_its_group(cluster: MemoryCluster) -> None:
     """From outside the group protocol, as long as no consumer subscribes; and it continues at its offsets."""
     topic = await new_topic(cluster, 2)
     name = TopicPartition(topic, 1)
     group = new_group()
     await write(cluster, topic, 1, 4)
-    async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
+    async with cluster.consumer(group_id=group, **GROUP_SETTINGS) as consumer:
         consumer.assign([name])
         assert [(await consumer.getone()).offset for _ in range(2)] == [0, 1]
         await consumer.commit()
@@ -160,7 +162,7 @@ async def test_a_consumer_with_assigned_partitions_commits_to_its_group(cluster:
             consumer.subscribe([topic])
         with pytest.raises(InvalidRequest, match=f"{topic}-0"):
             await consumer.commit({TopicPartition(topic, 0): 0})
-    async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
+    async with cluster.consumer(group_id=group, **GROUP_SETTINGS) as consumer:
         consumer.assign([name])
         assert (await consumer.getone()).offset == 2
         consumer.assign([])
@@ -170,14 +172,14 @@ async def test_a_consumer_with_assigned_partitions_commits_to_its_group(cluster:
         assert consumer.subscription() == {topic}
 
 
-async def test_without_a_group_there_is_nothing_to_subscribe_in(cluster: LocalCluster) -> None:
-    async with Consumer(cluster.bootstrap) as consumer:
+async def test_without_a_group_there_is_nothing_to_subscribe_in(cluster: MemoryCluster) -> None:
+    async with cluster.consumer() as consumer:
         for refused in (lambda: consumer.subscribe(["t"]), consumer.group_metadata, consumer.unsubscribe):
             with pytest.raises(InvalidRequest, match="group_id"):
                 refused()
         with pytest.raises(InvalidRequest, match="group_id"):
             await consumer.commit()
-    async with Consumer(cluster.bootstrap, group_id=new_group()) as consumer:
+    async with cluster.consumer(group_id=new_group()) as consumer:
         for topics, pattern in (([], None), (None, None), (["t"], "t.*"), ("t", None)):
             with pytest.raises(InvalidRequest):
                 consumer.subscribe(topics, pattern=pattern)
@@ -189,9 +191,9 @@ async def test_without_a_group_there_is_nothing_to_subscribe_in(cluster: LocalCl
 class ByHand(RebalanceListener):
     """A member, and what it did with each record. It commits before it works on a record or after it."""
 
-    def __init__(self, cluster: LocalCluster, topic: str, group: str, protocol: str, *, early: bool) -> None:
+    def __init__(self, cluster: MemoryCluster, topic: str, group: str, protocol: str, *, early: bool) -> None:
         settings = {**GROUP_SETTINGS, "rebalance_protocol": protocol, "enable_auto_commit": False}
-        self.consumer = Consumer(cluster.bootstrap, group_id=group, **settings)
+        self.consumer = cluster.consumer(group_id=group, **settings)
         self.topic = topic
         self.early = early
         self.handled: list[tuple[int, int]] = []
@@ -248,7 +250,7 @@ def _read_on(members: Sequence[ByHand]) -> Callable[[], bool]:
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 async def test_members_that_commit_by_hand_handle_each_record_once(
-    cluster: LocalCluster, protocol: str
+    cluster: MemoryCluster, protocol: str
 ) -> None:
     """Nothing crashes: a partition changes hands when its handler has ended and its commit is answered, and
     no commit hangs or fails, however often the group rebalances (docs/use/groups.md)."""
@@ -273,20 +275,20 @@ async def test_members_that_commit_by_hand_handle_each_record_once(
     assert [member.broken for member in members] == [[]] * 4
     assert set(handled().values()) == {1}
     ends = Counter(partition for partition, _ in wanted)
-    async with Admin(cluster.bootstrap) as admin:
+    async with cluster.admin() as admin:
         stood = {name.partition: entry.offset for name, entry in (await admin.group_offsets(group)).items()}
     assert stood == ends
 
 
-async def test_a_commit_in_a_rebalance_keeps_what_stays(cluster: LocalCluster) -> None:
+async def test_a_commit_in_a_rebalance_keeps_what_stays(cluster: MemoryCluster) -> None:
     """The group takes a partition while the application commits all of them: at once, and nothing is lost."""
     topic, group = await new_topic(cluster, 2), new_group()
     for partition in (0, 1):
         await write(cluster, topic, partition, 1)
     settings = {**GROUP_SETTINGS, "rebalance_protocol": "cooperative", "enable_auto_commit": False}
     async with (
-        Consumer(cluster.bootstrap, group_id=group, **settings) as first,
-        Consumer(cluster.bootstrap, group_id=group, **settings) as second,
+        cluster.consumer(group_id=group, **settings) as first,
+        cluster.consumer(group_id=group, **settings) as second,
     ):
         first.subscribe([topic])
         _ = [await first.getone() for _ in range(2)]
@@ -296,7 +298,7 @@ async def test_a_commit_in_a_rebalance_keeps_what_stays(cluster: LocalCluster) -
             while len(first.assignment()) == 2:
                 await first.commit()
         await eventually(lambda: len(second.assignment()) == 1, deadline_s=SETTLE_S, what="it has moved")
-    async with Admin(cluster.bootstrap) as admin:
+    async with cluster.admin() as admin:
         offsets = await admin.group_offsets(group)
     assert {name.partition: entry.offset for name, entry in offsets.items()} == {0: 1, 1: 1}
 
@@ -304,7 +306,7 @@ async def test_a_commit_in_a_rebalance_keeps_what_stays(cluster: LocalCluster) -
 # --- the end, and bad input -----------------------------------------------------------------------
 
 
-async def test_a_cancelled_application_leaves_quickly_and_in_order(cluster: LocalCluster) -> None:
+async def test_a_cancelled_application_leaves_quickly_and_in_order(cluster: MemoryCluster) -> None:
     """All callbacks, the commit of what was processed, and no waiting for what never will be."""
     topic = await new_topic(cluster, 2)
     group, heard = new_group(), RebalanceLog()
@@ -313,7 +315,7 @@ async def test_a_cancelled_application_leaves_quickly_and_in_order(cluster: Loca
 
     async def application() -> None:
         settings = {**GROUP_SETTINGS, "session_timeout_ms": 60_000, "auto_commit_interval_ms": 60_000}
-        async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
+        async with cluster.consumer(group_id=group, **settings) as consumer:
             consumer.subscribe([topic], listener=heard)
             async for record in consumer:
                 if record.offset == 2:
@@ -336,7 +338,7 @@ async def test_a_cancelled_application_leaves_quickly_and_in_order(cluster: Loca
         assert [record.offset for record in member.records] == [2]
 
 
-async def test_a_close_in_the_middle_of_a_drain_does_not_wait_for_it(cluster: LocalCluster) -> None:
+async def test_a_close_in_the_middle_of_a_drain_does_not_wait_for_it(cluster: MemoryCluster) -> None:
     topic = await new_topic(cluster, 2)
     group, heard = new_group(), RebalanceLog()
     for partition in (0, 1):
@@ -344,7 +346,9 @@ async def test_a_close_in_the_middle_of_a_drain_does_not_wait_for_it(cluster: Lo
     async with Members(cluster, [topic], rebalance_protocol="eager") as members:
         members.group = group
         with pytest.raises(RuntimeError, match="gave up"):
-            async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
+            async with Consumer(
+                cluster.bootstrap, host=cluster.host, group_id=group, **GROUP_SETTINGS
+            ) as consumer:
                 consumer.subscribe([topic], listener=heard)
                 _ = await consumer.getmany(timeout_ms=WAIT_MS)
                 generation = consumer.group_metadata().generation
@@ -365,11 +369,11 @@ async def test_a_close_in_the_middle_of_a_drain_does_not_wait_for_it(cluster: Lo
     ],
 )
 async def test_fatal_refusals_of_the_group_are_raised_by_get_calls(
-    cluster: LocalCluster, settings: dict[str, str | int], error: type[Exception]
+    cluster: MemoryCluster, settings: dict[str, str | int], error: type[Exception]
 ) -> None:
     """Never a consumer that stops silently."""
     topic = await new_topic(cluster, 1)
-    async with Consumer(cluster.bootstrap, **{**GROUP_SETTINGS, **settings}) as consumer:
+    async with cluster.consumer(**{**GROUP_SETTINGS, **settings}) as consumer:
         consumer.subscribe([topic])
         with pytest.raises(error):
             _ = await consumer.getmany(timeout_ms=WAIT_MS)
@@ -377,6 +381,6 @@ async def test_fatal_refusals_of_the_group_are_raised_by_get_calls(
             _ = await consumer.getone()
 
 
-async def test_an_unknown_assignor_is_refused_at_once(cluster: LocalCluster) -> None:
+async def test_an_unknown_assignor_is_refused_at_once(cluster: MemoryCluster) -> None:
     with pytest.raises(SettingsError, match="'nearest'"):
-        Consumer(cluster.bootstrap, group_id="g", assignors=["nearest"])
+        cluster.consumer(group_id="g", assignors=["nearest"])

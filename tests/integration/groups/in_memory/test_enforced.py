@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from strandline import Admin, LocalCluster, TopicPartition
+from strandline import TopicPartition
 from strandline.consumer.core.assignors.assignor import MemberSubscription
 from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.errors import InvalidRequest
-from tests.conftest import ClusterFactory
+from strandline.testing import MemoryCluster
 from tests.integration.groups.support.group_members import SETTLE_S, Members, Participant, write
 from tests.waiting import eventually
 
@@ -68,11 +68,12 @@ class Handing:
         self.wanted_by_others = assigned & wanted
 
 
-async def start(make_cluster: ClusterFactory) -> LocalCluster:
-    cluster = await make_cluster(brokers=1)
-    async with Admin(cluster.bootstrap) as admin:
-        await admin.create_topic(TOPIC, PARTITIONS, replication_factor=1)
-    return cluster
+@pytest.fixture
+async def own() -> AsyncIterator[MemoryCluster]:
+    """One broker, for one test."""
+    async with MemoryCluster(brokers=1) as cluster:
+        await cluster.create_topic(TOPIC, PARTITIONS)
+        yield cluster
 
 
 async def joined(members: Members) -> tuple[Participant, Handing]:
@@ -86,15 +87,14 @@ async def joined(members: Members) -> tuple[Participant, Handing]:
     return participant, assignor
 
 
-async def test_a_partition_goes_to_its_ready_member_in_one_rebalance(make_cluster: ClusterFactory) -> None:
+async def test_a_partition_goes_to_its_ready_member_in_one_rebalance(own: MemoryCluster) -> None:
     """KIP-568: its owner hears that another one is ready, gives it up before it joins, and has committed all
     of it; the other one reads on from there. Neither reads anything twice."""
-    cluster = await start(make_cluster)
-    async with Members(cluster, [TOPIC], rebalance_protocol="cooperative") as members:
+    async with Members(own, [TOPIC], rebalance_protocol="cooperative") as members:
         (one, ones), (other, others) = await joined(members), await joined(members)
         await members.settled(one, other, partitions=PARTITIONS)
         moving = min(one.owned)
-        await write(cluster, TOPIC, moving.partition, 5)
+        await write(own, TOPIC, moving.partition, 5)
         await eventually(lambda: len(one.records) == 5, what="its owner reads it")
         generation = one.generation
         plans = ones.plans + others.plans
@@ -116,16 +116,15 @@ async def test_a_partition_goes_to_its_ready_member_in_one_rebalance(make_cluste
         assert others.log == [again, f"assigned [{moving.partition}]"], "the assignor hears of it first"
         assert (one.generation, other.generation) == (generation + 2, generation + 2)
         assert ones.plans + others.plans == plans + 2
-        await write(cluster, TOPIC, moving.partition, 1)
+        await write(own, TOPIC, moving.partition, 1)
         await eventually(lambda: other.records, what="the other one reads on")
         assert [(record.partition, record.offset) for record in other.records] == [(moving.partition, 5)]
         assert one.errors == other.errors == []
 
 
-async def test_requests_during_a_rebalance_cause_one_more(make_cluster: ClusterFactory) -> None:
+async def test_requests_during_a_rebalance_cause_one_more(own: MemoryCluster) -> None:
     """However many there are; and the group gets the reason."""
-    cluster = await start(make_cluster)
-    async with Members(cluster, [TOPIC], rebalance_protocol="cooperative") as members:
+    async with Members(own, [TOPIC], rebalance_protocol="cooperative") as members:
         (one, ones), (other, others) = await joined(members), await joined(members)
         await members.settled(one, other, partitions=PARTITIONS)
         generation = one.generation
@@ -147,7 +146,7 @@ async def test_requests_during_a_rebalance_cause_one_more(make_cluster: ClusterF
             lambda: told in ones.log and told in others.log, deadline_s=SETTLE_S, what="one more"
         )
         await members.settled(one, other, partitions=PARTITIONS)
-        async with Admin(cluster.bootstrap) as admin:
+        async with own.admin() as admin:
             group = await admin.describe_group(members.group)
         assert group.group.state == "Stable" and "the second" in group.group.reason
         assert one.generation == other.generation == generation + 2

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from random import Random
 
 import pytest
 
-from strandline import Consumer, LocalCluster, TopicPartition
+from strandline import Consumer, TopicPartition
 from strandline.adapters.codecs.groups import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
-from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.consumer.core.protocol import Assignment, Subscription
-from strandline.errors import RebalanceInProgress, StrandlineError
-from strandline.ports import Method, Request, Response
+from strandline.errors import CoordinatorNotAvailable, RebalanceInProgress, StrandlineError
+from strandline.ports import Method, Request, Response, Transport
+from strandline.testing import MemoryCluster
 from strandline.vocabulary.groups import GroupProtocol, Heartbeat, Joined, JoinGroup, MemberIdGiven, SyncGroup
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
@@ -33,7 +34,7 @@ PARTITIONS = 6
 
 
 async def test_two_rolling_bounces_upgrade_a_group_under_load(
-    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+    cluster: MemoryCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """KIP-429, upgrade: all members are replaced one by one, by eager ones and then by cooperative ones; the
     group is mixed in between, reads on, and each record is handed out once."""
@@ -81,7 +82,7 @@ async def _all_owned(group: list[Participant]) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-async def test_a_static_member_comes_back_without_a_rebalance(cluster: LocalCluster, protocol: str) -> None:
+async def test_a_static_member_comes_back_without_a_rebalance(cluster: MemoryCluster, protocol: str) -> None:
     """KIP-345, (G13) the same instance within its session has its partitions again, in the same
     generation, a leader too; no other member notices."""
     topic = await new_topic(cluster, 4)
@@ -104,7 +105,7 @@ async def test_a_static_member_comes_back_without_a_rebalance(cluster: LocalClus
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-async def test_a_static_member_comes_back_for_another_topic(cluster: LocalCluster, protocol: str) -> None:
+async def test_a_static_member_comes_back_for_another_topic(cluster: MemoryCluster, protocol: str) -> None:
     """docs/use/groups.md, "The end": what it gets at first was made for its former life; it does not take
     what it does not want, and the group rebalances."""
     old, new = await new_topic(cluster, 4), await new_topic(cluster, 4)
@@ -122,7 +123,7 @@ async def test_a_static_member_comes_back_for_another_topic(cluster: LocalCluste
         assert {name.topic for _, partitions in back.heard.events for name in partitions} == {new}
 
 
-async def test_an_instance_that_is_taken_over_is_fenced(cluster: LocalCluster) -> None:
+async def test_an_instance_that_is_taken_over_is_fenced(cluster: MemoryCluster) -> None:
     """(G1) of two with one instance name the later one continues; the earlier gets an error, and commits
     nothing."""
     topic = await new_topic(cluster, 2)
@@ -142,7 +143,7 @@ async def test_an_instance_that_is_taken_over_is_fenced(cluster: LocalCluster) -
 class RawLeader:
     """A member without a consumer, which assigns what a test says."""
 
-    def __init__(self, transport: GrpcTransport, address: str, group: str, topic: str) -> None:
+    def __init__(self, transport: Transport, address: str, group: str, topic: str) -> None:
         self._transport = transport
         self._address = address
         self._group = group
@@ -177,26 +178,33 @@ class RawLeader:
             return
 
 
+async def _coordinator(transport: Transport, cluster: MemoryCluster, group: str) -> str:
+    """Empty while the topic of the offsets is being created."""
+    try:
+        found = await transport.call(cluster.bootstrap.split(",")[0], FIND_COORDINATOR, group, timeout_s=10)
+    except CoordinatorNotAvailable:
+        return ""
+    return found.address
+
+
 async def test_an_assignment_that_takes_without_revoking_is_fatal(
-    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+    cluster: MemoryCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """KIP-429: assigned ⊉ owned − revoked means bugs, or members that do not belong together: the consumer
     says what it saw, leaves, and every get call raises it."""
     topic = await new_topic(cluster, 2)
     names = tuple(TopicPartition(topic, number) for number in range(2))
     group = new_group()
-    transport = GrpcTransport()
+    transport = cluster.host.transport(None)
     settings = {**GROUP_SETTINGS, "rebalance_protocol": "cooperative"}
     try:
-        address = (
-            await transport.call(cluster.bootstrap.split(",")[0], FIND_COORDINATOR, group, timeout_s=10)
-        ).address
+        address = await eventually(partial(_coordinator, transport, cluster, group))
         leader = RawLeader(transport, address, group, topic)
         _ = await leader.join()
         await leader.assign({leader.member: Assignment(1, ())})
         heard = RebalanceLog()
         async with (
-            Consumer(cluster.bootstrap, group_id=group, **settings) as consumer,
+            cluster.consumer(group_id=group, **settings) as consumer,
             asyncio.TaskGroup() as t,
         ):
             consumer.subscribe([topic], listener=heard)
@@ -240,7 +248,7 @@ async def read_in_all(members: Members, wanted: int) -> None:
 
 @pytest.mark.parametrize("protocols", [["cooperative"], ["eager"], ["eager", "cooperative"]], ids="/".join)
 async def test_members_come_and_go_at_random_and_each_record_is_read_once(
-    cluster: LocalCluster, protocols: list[str]
+    cluster: MemoryCluster, protocols: list[str]
 ) -> None:
     """(G4, G6) closes and joins in the middle of rebalances, commits that cross them: nothing is read twice,
     nothing is lost, no error is raised. The seed is fixed, what the cluster makes of it is not."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from inspect import isawaitable
 from typing import Any
 
 import pytest
 
-from strandline import Admin, CommittedOffset, Consumer, LocalCluster, Producer, TopicPartition
+from strandline import CommittedOffset, Consumer, TopicPartition
 from strandline.errors import InvalidRequest, InvalidTopic, SettingsError, UnknownTopicOrPartition
-from tests.conftest import ClusterFactory
+from strandline.testing import MemoryCluster
 from tests.integration.groups.support.group_members import GROUP_SETTINGS
 
 WAIT_MS = 20_000
@@ -23,13 +23,20 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
-    cluster = await make_module_cluster(brokers=1, broker_settings={"offsets_topic_partitions": 1})
-    async with Admin(cluster.bootstrap) as admin, Producer(cluster.bootstrap) as producer:
+async def cluster() -> AsyncIterator[MemoryCluster]:
+    async with MemoryCluster(brokers=1) as cluster:
+        await _fill(cluster)
+        yield cluster
+
+
+async def _fill(cluster: MemoryCluster) -> None:
+    async with (
+        cluster.admin() as admin,
+        cluster.producer() as producer,
+    ):
         await admin.create_topic("tides", 1, 1)
         for value in (b"low", b"high", b"low"):
             _ = await producer.send_and_wait("tides", value, partition=0)
-    return cluster
 
 
 async def refused(
@@ -42,9 +49,11 @@ async def refused(
 
 
 @pytest.mark.slow
-async def test_a_consumer_refuses_them_and_continues(cluster: LocalCluster) -> None:
+async def test_a_consumer_refuses_them_and_continues(cluster: MemoryCluster) -> None:
     """Its position, its membership and what it commits are as if nothing had been asked."""
-    async with Consumer(cluster.bootstrap, group_id="refuses", **GROUP_SETTINGS) as consumer:
+    async with Consumer(
+        cluster.bootstrap, host=cluster.host, group_id="refuses", **GROUP_SETTINGS
+    ) as consumer:
         for topics in ([1], b"tides", 5, [None], "tides", [], [""]):
             await refused(consumer.subscribe, topics)
         for name in ("a/b", "x" * 250, "."):
@@ -82,9 +91,9 @@ async def test_a_consumer_refuses_them_and_continues(cluster: LocalCluster) -> N
 
 
 @pytest.mark.slow
-async def test_a_committed_offset_that_was_read_can_be_committed_again(cluster: LocalCluster) -> None:
+async def test_a_committed_offset_that_was_read_can_be_committed_again(cluster: MemoryCluster) -> None:
     """With its metadata, which an application keeps there for a reason."""
-    async with Consumer(cluster.bootstrap, group_id="again", **GROUP_SETTINGS) as consumer:
+    async with cluster.consumer(group_id="again", **GROUP_SETTINGS) as consumer:
         consumer.subscribe(["tides"])
         _ = await consumer.getone()
         await consumer.commit({TIDES: (3, "spring tide")})
@@ -103,9 +112,9 @@ def test_assignors_that_are_none_are_refused_at_construction(assignors: Any) -> 
 
 
 @pytest.mark.slow
-async def test_an_administrator_gets_the_error_of_an_argument(cluster: LocalCluster) -> None:
+async def test_an_administrator_gets_the_error_of_an_argument(cluster: MemoryCluster) -> None:
     """And not that the group "" is empty."""
-    async with Admin(cluster.bootstrap) as admin:
+    async with cluster.admin() as admin:
         group: Any
         for group in (3, None, "\ud800", b"x"):
             for call in (admin.describe_group, admin.group_offsets, admin.delete_group):
@@ -121,9 +130,9 @@ async def test_an_administrator_gets_the_error_of_an_argument(cluster: LocalClus
 
 
 @pytest.mark.slow
-async def test_offsets_are_altered_of_partitions_that_exist_only(cluster: LocalCluster) -> None:
+async def test_offsets_are_altered_of_partitions_that_exist_only(cluster: MemoryCluster) -> None:
     """None is written if one is refused. An unknown group begins with its offsets, as in Kafka."""
-    async with Admin(cluster.bootstrap) as admin:
+    async with cluster.admin() as admin:
         for name in (TopicPartition("nope", 0), TopicPartition("tides", 1)):
             with pytest.raises(UnknownTopicOrPartition, match=name.topic):
                 await admin.alter_group_offsets("begins", {TIDES: 1, name: 1})

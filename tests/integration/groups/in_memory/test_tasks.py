@@ -11,9 +11,10 @@ import pytest
 from strandline import Consumer
 from strandline.errors import InvalidRequest
 from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition
-from strandline.local.cluster import LocalCluster
+from strandline.testing import MemoryCluster
 from strandline.vocabulary.groups import TaskChange, TaskChangeKind
 from tests.integration.groups.support.group_members import Members, new_topic
+from tests.reachable import Reachable
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -22,17 +23,17 @@ KINDS = TaskChangeKind
 
 
 @pytest.fixture
-async def members(cluster: LocalCluster) -> AsyncIterator[Members]:
+async def members(cluster: MemoryCluster) -> AsyncIterator[Members]:
     topic = await new_topic(cluster, 2)
     async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
         yield members
 
 
-async def events_of(cluster: LocalCluster, group: str) -> list[dict[str, Any]]:
+async def events_of(cluster: Reachable, group: str) -> list[dict[str, Any]]:
     """All that the topic has now, in its order."""
     found: list[dict[str, Any]] = []
     name = TopicPartition(GROUP_EVENTS_TOPIC, 0)
-    async with Consumer(cluster.bootstrap, offset_reset="earliest") as consumer:
+    async with Consumer(cluster.bootstrap, host=cluster.host, offset_reset="earliest") as consumer:
         end = (await consumer.end_offsets([name]))[name]
         consumer.assign([name])
         while await consumer.position(name) < end:
@@ -115,12 +116,12 @@ async def test_many_reports_arrive_completely_in_order_and_with_their_generation
     assert [event["lag"] for event in found if event["event"] == "task_progress"] == list(range(2_500))
 
 
-async def test_a_consumer_without_a_group_reports_nothing(cluster: LocalCluster) -> None:
+async def test_a_consumer_without_a_group_reports_nothing(cluster: MemoryCluster) -> None:
     change = TaskChange(KINDS.RUNNING, "t-0", 1)
-    async with Consumer(cluster.bootstrap) as consumer:
+    async with cluster.consumer() as consumer:
         with pytest.raises(InvalidRequest, match="group_id"):
             consumer.report_tasks([change])
-    async with Consumer(cluster.bootstrap, group_id="nobody's") as consumer:
+    async with cluster.consumer(group_id="nobody's") as consumer:
         consumer.report_tasks([change])
         with pytest.raises(InvalidRequest, match="at_ms of task t-0"):
             consumer.report_tasks([TaskChange(KINDS.RUNNING, "t-0", -1)])

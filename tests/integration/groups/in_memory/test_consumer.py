@@ -7,13 +7,12 @@ import asyncio
 import pytest
 
 from strandline import (
-    Admin,
     Consumer,
-    LocalCluster,
     RebalanceListener,
     TopicPartition,
 )
 from strandline.errors import InvalidRequest
+from strandline.testing import MemoryCluster
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
@@ -33,7 +32,9 @@ both_protocols = pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 
 
 @both_protocols
-async def test_members_come_and_go_and_each_record_is_read_once(cluster: LocalCluster, protocol: str) -> None:
+async def test_members_come_and_go_and_each_record_is_read_once(
+    cluster: MemoryCluster, protocol: str
+) -> None:
     """Where nothing crashes, draining and committing before a release leave nothing to be read twice (G6)."""
     topic = await new_topic(cluster, 6)
     async with (
@@ -56,7 +57,7 @@ async def test_members_come_and_go_and_each_record_is_read_once(cluster: LocalCl
         assert [member.errors for member in members.all] == [[], [], []]
 
 
-async def test_cooperative_members_are_notified_only_of_moving_partitions(cluster: LocalCluster) -> None:
+async def test_cooperative_members_are_notified_only_of_moving_partitions(cluster: MemoryCluster) -> None:
     """KIP-429: a member that keeps partitions over a rebalance hears nothing of them."""
     topic = await new_topic(cluster, 4)
     async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
@@ -72,7 +73,7 @@ async def test_cooperative_members_are_notified_only_of_moving_partitions(cluste
         assert [len(partitions) for kind, partitions in first.heard.events if partitions] == [4, 2, 2]
 
 
-async def test_eager_members_give_everything_up_first(cluster: LocalCluster) -> None:
+async def test_eager_members_give_everything_up_first(cluster: MemoryCluster) -> None:
     """KIP-429, "eager": V0's behaviour, as it always was."""
     topic = await new_topic(cluster, 4)
     async with Members(cluster, [topic], rebalance_protocol="eager") as members:
@@ -85,7 +86,7 @@ async def test_eager_members_give_everything_up_first(cluster: LocalCluster) -> 
         assert sizes[:3] == [4, 4, 2]
 
 
-async def test_kept_partitions_continue_while_a_cooperative_group_rebalances(cluster: LocalCluster) -> None:
+async def test_kept_partitions_continue_while_a_cooperative_group_rebalances(cluster: MemoryCluster) -> None:
     """(G9) records of kept partitions are handed out in the middle of a rebalance that another member
     delays."""
     topic = await new_topic(cluster, 6)
@@ -113,7 +114,7 @@ async def test_kept_partitions_continue_while_a_cooperative_group_rebalances(clu
 
 
 async def test_a_close_calls_the_listener_for_everything_and_hands_over_at_once(
-    cluster: LocalCluster,
+    cluster: MemoryCluster,
 ) -> None:
     """Everything is revoked in order, committed, and reported to the group, long before a session would
     expire."""
@@ -135,7 +136,7 @@ async def test_a_close_calls_the_listener_for_everything_and_hands_over_at_once(
 
 
 @both_protocols
-async def test_a_listener_that_fails_skips_nothing(cluster: LocalCluster, protocol: str) -> None:
+async def test_a_listener_that_fails_skips_nothing(cluster: MemoryCluster, protocol: str) -> None:
     """(G10) its exception is raised by the next get call; the rebalance continues as if nothing had
     happened."""
     topic = await new_topic(cluster, 4)
@@ -155,7 +156,7 @@ async def test_a_listener_that_fails_skips_nothing(cluster: LocalCluster, protoc
         assert messages == [f"{kind} failed" for kind, partitions in first.heard.events]
 
 
-async def test_a_seek_in_on_assigned_counts(cluster: LocalCluster) -> None:
+async def test_a_seek_in_on_assigned_counts(cluster: MemoryCluster) -> None:
     """Fetching begins after on_assigned returned, from where it says; positions can be asked for there."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 6)
@@ -168,13 +169,15 @@ async def test_a_seek_in_on_assigned_counts(cluster: LocalCluster) -> None:
                 assert await consumer.committed(name) is None
                 consumer.seek(name, 4)
 
-    async with Consumer(cluster.bootstrap, group_id=new_group(), **GROUP_SETTINGS) as consumer:
+    async with Consumer(
+        cluster.bootstrap, host=cluster.host, group_id=new_group(), **GROUP_SETTINGS
+    ) as consumer:
         consumer.subscribe([topic], listener=Seeks())
         assert [(await consumer.getone()).offset for _ in range(2)] == [4, 5]
     assert stood == [0]
 
 
-async def test_a_listener_cannot_stop_its_consumer(cluster: LocalCluster) -> None:
+async def test_a_listener_cannot_stop_its_consumer(cluster: MemoryCluster) -> None:
     """It would wait for itself: the call raises, and everything continues."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 1)
@@ -183,7 +186,9 @@ async def test_a_listener_cannot_stop_its_consumer(cluster: LocalCluster) -> Non
         async def on_assigned(self, added: set[TopicPartition]) -> None:
             await consumer.stop()
 
-    async with Consumer(cluster.bootstrap, group_id=new_group(), **GROUP_SETTINGS) as consumer:
+    async with Consumer(
+        cluster.bootstrap, host=cluster.host, group_id=new_group(), **GROUP_SETTINGS
+    ) as consumer:
         consumer.subscribe([topic], listener=Stops())
         with pytest.raises(InvalidRequest, match="cannot stop its consumer"):
             _ = await consumer.getone()
@@ -193,7 +198,7 @@ async def test_a_listener_cannot_stop_its_consumer(cluster: LocalCluster) -> Non
 # --- the subscription -----------------------------------------------------------------------------
 
 
-async def test_another_subscription_takes_the_place_of_the_first(cluster: LocalCluster) -> None:
+async def test_another_subscription_takes_the_place_of_the_first(cluster: MemoryCluster) -> None:
     """KIP-429 (a): joins again with what it has; partitions of a topic no longer wanted are revoked."""
     old, new = await new_topic(cluster, 2), await new_topic(cluster, 2)
     async with Members(cluster, [old], rebalance_protocol="cooperative") as members:
@@ -213,7 +218,7 @@ async def test_another_subscription_takes_the_place_of_the_first(cluster: LocalC
 
 
 @both_protocols
-async def test_a_pattern_finds_topics_that_come(cluster: LocalCluster, protocol: str) -> None:
+async def test_a_pattern_finds_topics_that_come(cluster: MemoryCluster, protocol: str) -> None:
     prefix = f"pattern-{protocol}"
     first = await new_topic(cluster, 2, prefix)
     async with Members(cluster, [], rebalance_protocol=protocol) as members:
@@ -233,19 +238,19 @@ async def _subscribed_by_pattern(members: Members, pattern: str) -> Participant:
     return participant
 
 
-async def test_a_topic_that_is_subscribed_to_may_come_later(cluster: LocalCluster) -> None:
+async def test_a_topic_that_is_subscribed_to_may_come_later(cluster: MemoryCluster) -> None:
     late = f"late-{new_group()}"
     async with Members(cluster, [late]) as members:
         member = await members.join()
         await eventually(lambda: member.generation >= 0, what="it has joined for nothing yet")
-        async with Admin(cluster.bootstrap) as admin:
+        async with cluster.admin() as admin:
             await admin.create_topic(late, 2, replication_factor=3)
         await members.settled(member, partitions=2)
 
 
 @both_protocols
 async def test_a_deleted_topic_leaves_a_group_subscribed_by_pattern(
-    cluster: LocalCluster, protocol: str
+    cluster: MemoryCluster, protocol: str
 ) -> None:
     """Its partitions are revoked, and no member fails for it."""
     prefix = f"deleted-{protocol}"
@@ -260,7 +265,7 @@ async def test_a_deleted_topic_leaves_a_group_subscribed_by_pattern(
         await _read_on(members, stays)
 
 
-async def test_a_deleted_topic_goes_from_an_eager_group(cluster: LocalCluster) -> None:
+async def test_a_deleted_topic_goes_from_an_eager_group(cluster: MemoryCluster) -> None:
     stays, goes = await new_topic(cluster, 2), await new_topic(cluster, 2)
     async with Members(cluster, [stays, goes], rebalance_protocol="eager") as members:
         one, two = await members.join(), await members.join()
@@ -270,7 +275,7 @@ async def test_a_deleted_topic_goes_from_an_eager_group(cluster: LocalCluster) -
         await _read_on(members, stays)
 
 
-async def test_a_deleted_topic_that_is_named_stays_with_its_owner(cluster: LocalCluster) -> None:
+async def test_a_deleted_topic_that_is_named_stays_with_its_owner(cluster: MemoryCluster) -> None:
     """KIP-429, unknown partitions: the member that claims them has them, so a topic that is created again
     is read at once."""
     stays, goes = await new_topic(cluster, 2), await new_topic(cluster, 2)
@@ -282,14 +287,14 @@ async def test_a_deleted_topic_that_is_named_stays_with_its_owner(cluster: Local
         await eventually(lambda: one.generation > generation, what="the leader has noticed")
         await members.settled(one, two, partitions=4)
         await _read_on(members, stays)
-        async with Admin(cluster.bootstrap) as admin:
+        async with cluster.admin() as admin:
             await admin.create_topic(goes, 2, replication_factor=3)
         await _read_on(members, goes)
         assert one.heard.kinds() + two.heard.kinds() == ["assigned"] * 2
 
 
-async def _delete(cluster: LocalCluster, topic: str) -> None:
-    async with Admin(cluster.bootstrap) as admin:
+async def _delete(cluster: MemoryCluster, topic: str) -> None:
+    async with cluster.admin() as admin:
         await admin.delete_topics([topic])
 
 
@@ -304,7 +309,7 @@ async def _read_on(members: Members, topic: str) -> None:
 
 
 async def test_a_topic_that_is_deleted_before_it_was_ever_read_is_no_error_of_its_readers(
-    cluster: LocalCluster,
+    cluster: MemoryCluster,
 ) -> None:
     """The group revokes its partitions; a reader has nothing to do about it."""
     prefix = "short-lived"

@@ -7,9 +7,10 @@ import asyncio
 
 import pytest
 
-from strandline import Admin, Consumer, LocalCluster, RebalanceListener, TopicPartition
+from strandline import RebalanceListener, TopicPartition
 from strandline.consumer.core.member_states import State
 from strandline.errors import FencedInstanceId, InvalidRequest, UnknownMemberId
+from strandline.testing import MemoryCluster
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     Members,
@@ -31,18 +32,18 @@ EARLY_S = 2.0
 both_protocols = pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 
 
-async def offsets(cluster: LocalCluster, group: str) -> dict[TopicPartition, int]:
+async def offsets(cluster: MemoryCluster, group: str) -> dict[TopicPartition, int]:
     """The committed offsets of the group."""
-    async with Admin(cluster.bootstrap) as admin:
+    async with cluster.admin() as admin:
         return {name: entry.offset for name, entry in (await admin.group_offsets(group)).items()}
 
 
-async def test_two_stops_at_once_are_one(cluster: LocalCluster) -> None:
+async def test_two_stops_at_once_are_one(cluster: MemoryCluster) -> None:
     """The second waits for the first: all callbacks, the commit, the departure, and no error."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 3)
     group, heard = new_group(), RebalanceLog()
-    consumer = Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS)
+    consumer = cluster.consumer(group_id=group, **GROUP_SETTINGS)
     await consumer.start()
     consumer.subscribe([topic], listener=heard)
     assert [(await consumer.getone()).offset for _ in range(3)] == [0, 1, 2]
@@ -52,18 +53,18 @@ async def test_two_stops_at_once_are_one(cluster: LocalCluster) -> None:
             tasks.create_task(consumer.stop())
     assert heard.kinds() == ["assigned", "revoked"]
     assert await offsets(cluster, group) == {TopicPartition(topic, 0): 3}
-    async with Admin(cluster.bootstrap) as admin:
+    async with cluster.admin() as admin:
         assert (await admin.describe_group(group)).group.state == "Empty"
 
 
-async def test_a_stop_of_another_task_lets_the_reader_say_that_it_is_done(cluster: LocalCluster) -> None:
+async def test_a_stop_of_another_task_lets_the_reader_say_that_it_is_done(cluster: MemoryCluster) -> None:
     """The reader closes in peace while a close is under way: what it holds is done, and committed."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 1)
     group = new_group()
     async with (
         asyncio.TaskGroup() as tasks,
-        Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer,
+        cluster.consumer(group_id=group, **GROUP_SETTINGS) as consumer,
     ):
         consumer.subscribe([topic])
         _ = await consumer.getone()
@@ -73,7 +74,7 @@ async def test_a_stop_of_another_task_lets_the_reader_say_that_it_is_done(cluste
 
 
 @pytest.mark.parametrize("call", ["getone", "getmany", "getbatches"])
-async def test_a_listener_cannot_ask_its_consumer_for_records(cluster: LocalCluster, call: str) -> None:
+async def test_a_listener_cannot_ask_its_consumer_for_records(cluster: MemoryCluster, call: str) -> None:
     """None can come before it returns: the call raises, also in a task that the listener waits for;
     everything continues."""
     topic = await new_topic(cluster, 1)
@@ -86,14 +87,14 @@ async def test_a_listener_cannot_ask_its_consumer_for_records(cluster: LocalClus
                 await getattr(consumer, call)()
             await asyncio.wait_for(getattr(consumer, call)(), 60)
 
-    async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
+    async with cluster.consumer(group_id=group, **GROUP_SETTINGS) as consumer:
         consumer.subscribe([topic], listener=Asks())
         with pytest.raises(InvalidRequest, match="cannot ask its consumer"):
             _ = await consumer.getone()
         assert (await consumer.getone()).offset == 0
 
 
-async def test_a_close_does_not_wait_forever_for_a_listener(cluster: LocalCluster) -> None:
+async def test_a_close_does_not_wait_forever_for_a_listener(cluster: MemoryCluster) -> None:
     """G10: one that hangs, and one that waits for what was cancelled, cost the others nothing."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 1)
@@ -109,7 +110,7 @@ async def test_a_close_does_not_wait_forever_for_a_listener(cluster: LocalCluste
             await asyncio.Event().wait()
 
     settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 1000}
-    async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
+    async with cluster.consumer(group_id=group, **settings) as consumer:
         consumer.subscribe([topic], listener=Hangs())
         with pytest.raises(RuntimeError, match="waited for what was cancelled"):
             _ = await consumer.getone()
@@ -144,7 +145,7 @@ class HeldUp:
         return first, second, third
 
 
-async def test_a_close_in_a_rebalance_commits_at_once(cluster: LocalCluster) -> None:
+async def test_a_close_in_a_rebalance_commits_at_once(cluster: MemoryCluster) -> None:
     """The coordinator takes commits until the next generation is there: what is processed need not wait for
     a rebalance that others hold up, and so cannot come too late (G1)."""
     topic = await new_topic(cluster, 6)
@@ -169,7 +170,7 @@ async def test_a_close_in_a_rebalance_commits_at_once(cluster: LocalCluster) -> 
         assert "lost" not in first.heard.kinds() and first.owned == set()
 
 
-async def test_an_unsubscription_in_a_rebalance_is_orderly(cluster: LocalCluster) -> None:
+async def test_an_unsubscription_in_a_rebalance_is_orderly(cluster: MemoryCluster) -> None:
     """From that call on nothing is handed out, and nothing is read twice: the release waits for the
     rebalance, in whose middle nothing may be committed (G1)."""
     topic = await new_topic(cluster, 6)
@@ -192,7 +193,7 @@ async def test_an_unsubscription_in_a_rebalance_is_orderly(cluster: LocalCluster
 
 @both_protocols
 async def test_another_subscription_and_none_leave_nothing_to_be_read_twice(
-    cluster: LocalCluster, protocol: str
+    cluster: MemoryCluster, protocol: str
 ) -> None:
     """KIP-429 (a), and a departure right after it: on_revoked, and what was processed is committed."""
     first, second = await new_topic(cluster, 3), await new_topic(cluster, 3)
@@ -200,7 +201,7 @@ async def test_another_subscription_and_none_leave_nothing_to_be_read_twice(
         await write(cluster, topic, 0, 6)
     group, heard = new_group(), RebalanceLog()
     settings = {**GROUP_SETTINGS, "rebalance_protocol": protocol, "auto_commit_interval_ms": 60_000}
-    async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
+    async with cluster.consumer(group_id=group, **settings) as consumer:
         consumer.subscribe([first], listener=heard)
         read = [await consumer.getone() for _ in range(5)]
         consumer.subscribe([second], listener=heard)
@@ -217,7 +218,7 @@ async def test_another_subscription_and_none_leave_nothing_to_be_read_twice(
 @both_protocols
 @pytest.mark.parametrize("spacing", [0, 1, 100])
 async def test_all_members_stop_one_soon_after_the_other(
-    cluster: LocalCluster, protocol: str, spacing: int
+    cluster: MemoryCluster, protocol: str, spacing: int
 ) -> None:
     """Nothing crashes, so all handed-out records are committed and nothing is lost (G6): each stops when
     it has been handed out this number of records since the one before it stopped."""
@@ -247,14 +248,14 @@ async def _reads_on(member: Participant, how_many: int) -> None:
     await eventually(lambda: len(member.records) >= wanted, what=f"{how_many} more records")
 
 
-async def test_from_a_subscription_to_assigned_partitions(cluster: LocalCluster) -> None:
+async def test_from_a_subscription_to_assigned_partitions(cluster: MemoryCluster) -> None:
     """The assignment waits until the subscribed partitions are released, and continues after the processed
     records; the last call counts."""
     topic = await new_topic(cluster, 2)
     name = TopicPartition(topic, 0)
     await write(cluster, topic, 0, 4)
     group, heard = new_group(), RebalanceLog()
-    async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
+    async with cluster.consumer(group_id=group, **GROUP_SETTINGS) as consumer:
         consumer.subscribe([topic], listener=heard)
         assert [(await consumer.getone()).offset for _ in range(2)] == [0, 1]
         with pytest.raises(InvalidRequest, match="is subscribed"):
@@ -281,13 +282,13 @@ async def test_from_a_subscription_to_assigned_partitions(cluster: LocalCluster)
 # --- commits that come too late -------------------------------------------------------------------
 
 
-async def test_a_commit_of_lost_records_raises(cluster: LocalCluster) -> None:
+async def test_a_commit_of_lost_records_raises(cluster: MemoryCluster) -> None:
     """As long as the application continues with records from before: no silent None (G12)."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 2)
     group = new_group()
     settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 1000, "enable_auto_commit": False}
-    async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
+    async with cluster.consumer(group_id=group, **settings) as consumer:
         consumer.subscribe([topic])
         _ = await consumer.getone()
         await eventually(lambda: not consumer.assignment(), what="it took too long")
@@ -301,15 +302,15 @@ async def test_a_commit_of_lost_records_raises(cluster: LocalCluster) -> None:
         assert await offsets(cluster, group) == {TopicPartition(topic, 0): 1}
 
 
-async def test_a_commit_of_a_fenced_member_is_refused_as_fenced(cluster: LocalCluster) -> None:
+async def test_a_commit_of_a_fenced_member_is_refused_as_fenced(cluster: MemoryCluster) -> None:
     """KIP-345: another process has its place, and what was handed out here is not committed (G1)."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 1)
     settings = {**GROUP_SETTINGS, "group_instance_id": "one", "enable_auto_commit": False}
     group, heard = new_group(), RebalanceLog()
     async with (
-        Consumer(cluster.bootstrap, group_id=group, **settings) as consumer,
-        Consumer(cluster.bootstrap, group_id=group, **settings) as usurper,
+        cluster.consumer(group_id=group, **settings) as consumer,
+        cluster.consumer(group_id=group, **settings) as usurper,
     ):
         consumer.subscribe([topic], listener=heard)
         _ = await consumer.getone()
