@@ -17,7 +17,7 @@ from strandline.rpc import admin_pb2
 from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import SessionFactory
-from tests.controller.support.running import ControllerProcess, process, running
+from tests.controller.support.running import Activate, ControllerProcess, process, running
 from tests.controller.support.znodes_seen import (
     assignments,
     check_replicas_deleted,
@@ -89,13 +89,10 @@ async def test_after_a_clean_stop_the_next_one_takes_over_at_once(zookeeper: str
 
 
 async def test_a_controller_whose_role_is_taken_away_serves_no_longer_and_starts_over(
-    zookeeper: str, open_session: SessionFactory
+    active: Activate,
 ) -> None:
     """CORRECTNESS E5, E13: /controller is removed under it, as a later epoch would do."""
-    session = await open_session()
-    await register(session, [1])
-    async with running(zookeeper, reconcile_ms=50) as controller:
-        await controller.wait_active()
+    async with active([1], reconcile_ms=50) as (session, controller, _):
         before = controller.activity.active
         await session.delete(znodes.CONTROLLER)
         await eventually(lambda: controller.activity.active not in (None, before))
@@ -107,13 +104,10 @@ async def test_a_controller_whose_role_is_taken_away_serves_no_longer_and_starts
 
 
 async def test_a_new_epoch_begins_with_what_zookeeper_says_not_with_what_the_last_one_knew(
-    zookeeper: str, open_session: SessionFactory
+    active: Activate,
 ) -> None:
     """CORRECTNESS E13: a topic that went behind its back is there in the old epoch, gone in the new."""
-    session = await open_session()
-    await register(session, [1])
-    async with running(zookeeper, reconcile_ms=50) as controller:
-        await controller.wait_active()
+    async with active([1], reconcile_ms=50) as (session, controller, _):
         await controller.admin.create_topics([NewTopic("t", 1, 1)])
         before = controller.activity.active
         path = znodes.topic("t")

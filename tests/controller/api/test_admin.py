@@ -25,7 +25,7 @@ from strandline.vocabulary.admin import AlterTopic, NewTopic, PartitionReassignm
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import SessionFactory
-from tests.controller.support.running import MULTI_BYTES, Running, running
+from tests.controller.support.running import MULTI_BYTES, Activate, Running, running
 from tests.controller.support.znodes_seen import (
     assignments,
     check_replicas_deleted,
@@ -55,14 +55,9 @@ async def topics(session: Coordination) -> list[str]:
     return sorted(await session.children(znodes.TOPICS))
 
 
-async def test_a_created_topic_is_complete_and_its_replicas_get_requests(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_a_created_topic_is_complete_and_its_replicas_get_requests(active: Activate) -> None:
     """The ISR of a new partition is its live replicas in their present lives (CORRECTNESS E4, I6)."""
-    session = await open_session()
-    epochs = await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3]) as (session, controller, epochs):
         (outcome,) = await create(controller, NewTopic("t", 3, 2, {"retention.ms": "1000"}))
         node = await topic_node(session, "t")
         assert node == znodes.TopicNode(outcome.topic_id or "", 3, {"retention.ms": "1000"})  # type: ignore[arg-type]
@@ -70,24 +65,16 @@ async def test_a_created_topic_is_complete_and_its_replicas_get_requests(
         assert sorted(a[0] for a in await assignments(session, "t")) == [1, 2, 3]
 
 
-async def test_each_broker_gets_one_znode_of_requests_however_many_partitions(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    await register(session, [1, 2])
-    async with running(zookeeper, multi_bytes_max=MULTI_BYTES_MAX) as controller:
-        await controller.wait_active()
+async def test_each_broker_gets_one_znode_of_requests_however_many_partitions(active: Activate) -> None:
+    async with active([1, 2], multi_bytes_max=MULTI_BYTES_MAX) as (session, controller, _):
         await create(controller, NewTopic("t", 50, 2))
         for broker in (1, 2):
             assert len(await session.children(znodes.state_queue(broker))) == 1
             assert len(await requests(session, broker)) == 50
 
 
-async def test_one_bad_topic_does_not_spoil_the_others(zookeeper: str, open_session: SessionFactory) -> None:
-    session = await open_session()
-    await register(session, [1, 2])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_one_bad_topic_does_not_spoil_the_others(active: Activate) -> None:
+    async with active([1, 2]) as (session, controller, _):
         outcomes = await controller.admin.create_topics(
             [
                 NewTopic("good", 1, 1),
@@ -111,11 +98,8 @@ async def test_one_bad_topic_does_not_spoil_the_others(zookeeper: str, open_sess
         assert await topics(session) == ["also-good", "good"]
 
 
-async def test_a_topic_is_created_once_however_many_ask(zookeeper: str, open_session: SessionFactory) -> None:
-    session = await open_session()
-    await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_a_topic_is_created_once_however_many_ask(active: Activate) -> None:
+    async with active([1]) as (session, controller, _):
         async with asyncio.TaskGroup() as tasks:
             asked = [
                 tasks.create_task(controller.admin.create_topics([NewTopic("t", 1, 1)])) for _ in range(9)
@@ -126,26 +110,16 @@ async def test_a_topic_is_created_once_however_many_ask(zookeeper: str, open_ses
         assert len(await requests(session, 1)) == 1
 
 
-async def test_a_topic_that_only_zookeeper_knows_of_is_not_overwritten(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_a_topic_that_only_zookeeper_knows_of_is_not_overwritten(active: Activate) -> None:
+    async with active([1]) as (session, controller, _):
         await session.create(znodes.topic("t"), b"somebody's")
         outcomes = await controller.admin.create_topics([NewTopic("t", 1, 1)])
         assert errors(outcomes) == [TopicAlreadyExists]
         assert (await session.get(znodes.topic("t"))).data == b"somebody's"
 
 
-async def test_validate_only_refuses_the_same_and_writes_nothing(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_validate_only_refuses_the_same_and_writes_nothing(active: Activate) -> None:
+    async with active([1]) as (session, controller, _):
         await create(controller, NewTopic("there", 1, 1))
         wanted = [NewTopic("t", 1, 1), NewTopic("there", 1, 1), NewTopic("wide", 1, 2)]
         outcomes = await controller.admin.create_topics(wanted, validate_only=True)
@@ -157,13 +131,8 @@ async def test_validate_only_refuses_the_same_and_writes_nothing(
         await create(controller, NewTopic("t", 1, 1))
 
 
-async def test_the_systems_own_topics_need_the_systems_own_request(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_the_systems_own_topics_need_the_systems_own_request(active: Activate) -> None:
+    async with active([1]) as (session, controller, _):
         wanted = [NewTopic("__state_changes", 1, 1)]
         assert errors(await controller.admin.create_topics(wanted)) == [InvalidTopic]
         assert errors(await controller.admin.create_topics(wanted, internal=True)) == [None]
@@ -185,13 +154,8 @@ async def test_replicas_on_a_dead_broker_are_assigned_and_queued_but_not_in_sync
         assert [change.topic for change in await requests(session, 2)] == ["t"]
 
 
-async def test_many_topics_of_one_request_are_spread_evenly(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_many_topics_of_one_request_are_spread_evenly(active: Activate) -> None:
+    async with active([1, 2, 3]) as (session, controller, _):
         await create(controller, *(NewTopic(f"t{i}", 1, 2) for i in range(30)))
         leaders = [(await assignments(session, f"t{i}"))[0][0] for i in range(30)]
         assert [leaders.count(broker) for broker in (1, 2, 3)] == [10, 10, 10]
@@ -202,12 +166,9 @@ async def test_many_topics_of_one_request_are_spread_evenly(
     [(LARGE, MULTI_BYTES), pytest.param(50 * LARGE, MULTI_BYTES_MAX, marks=pytest.mark.slow)],
 )
 async def test_a_topic_larger_than_a_multi_is_created_whole_and_deleted_whole(
-    zookeeper: str, open_session: SessionFactory, partitions: int, multi_bytes_max: int
+    active: Activate, partitions: int, multi_bytes_max: int
 ) -> None:
-    session = await open_session()
-    epochs = await register(session, [1, 2])
-    async with running(zookeeper, multi_bytes_max=multi_bytes_max) as controller:
-        await controller.wait_active()
+    async with active([1, 2], multi_bytes_max=multi_bytes_max) as (session, controller, epochs):
         (outcome,) = await create(controller, NewTopic("t", partitions, 2))
         await check_whole(session, "t", epochs)
         placed = await assignments(session, "t")
@@ -217,13 +178,10 @@ async def test_a_topic_larger_than_a_multi_is_created_whole_and_deleted_whole(
 
 
 async def test_a_deleted_topic_is_gone_its_replicas_get_requests_and_its_name_is_free(
-    zookeeper: str, open_session: SessionFactory
+    active: Activate,
 ) -> None:
     """CORRECTNESS E6: what is deleted is named by its incarnation."""
-    session = await open_session()
-    epochs = await register(session, [1, 2])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2]) as (session, controller, epochs):
         (first,) = await create(controller, NewTopic("t", 4, 2))
         placed = await assignments(session, "t")
         outcomes = await controller.admin.delete_topics(["t", "never", "x", "x"])
@@ -248,13 +206,8 @@ async def test_deleting_removes_the_znode_of_a_leader_that_still_stands(
         assert await is_gone(session, "t")
 
 
-async def test_concurrent_deletions_of_one_topic_notify_each_replica_once(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    await register(session, [1, 2])
-    async with running(zookeeper, reconcile_ms=50) as controller:
-        await controller.wait_active()
+async def test_concurrent_deletions_of_one_topic_notify_each_replica_once(active: Activate) -> None:
+    async with active([1, 2], reconcile_ms=50) as (session, controller, _):
         (outcome,) = await create(controller, NewTopic("t", LASTING, 1))
         placed = await assignments(session, "t")
         async with asyncio.TaskGroup() as tasks:
@@ -265,25 +218,15 @@ async def test_concurrent_deletions_of_one_topic_notify_each_replica_once(
         await check_replicas_deleted(session, outcome.topic_id or "", placed)
 
 
-async def test_a_topic_under_creation_is_not_taken_for_one_that_was_left(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_a_topic_under_creation_is_not_taken_for_one_that_was_left(active: Activate) -> None:
     """The reconcile that removes unfinished topics runs all the time, and leaves this one alone."""
-    session = await open_session()
-    epochs = await register(session, [1])
-    async with running(zookeeper, reconcile_ms=50) as controller:
-        await controller.wait_active()
+    async with active([1], reconcile_ms=50) as (session, controller, epochs):
         await create(controller, NewTopic("t", 2 * LASTING, 1))
         await check_whole(session, "t", epochs)
 
 
-async def test_a_client_that_hangs_up_leaves_a_whole_topic(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_a_client_that_hangs_up_leaves_a_whole_topic(active: Activate) -> None:
+    async with active([1]) as (session, controller, epochs):
         async with asyncio.TaskGroup() as tasks:
             call = tasks.create_task(controller.admin.create_topics([NewTopic("t", LASTING, 1)]))
             await eventually(lambda: session.exists(znodes.topic("t")))
@@ -298,12 +241,9 @@ async def test_a_client_that_hangs_up_leaves_a_whole_topic(
 
 
 async def test_altering_keeps_other_configs_and_notifies_every_replica_in_the_present_epoch(
-    zookeeper: str, open_session: SessionFactory
+    active: Activate,
 ) -> None:
-    session = await open_session()
-    await register(session, [1, 2])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2]) as (session, controller, _):
         await create(controller, NewTopic("t", 2, 2, {"retention.ms": "1000", "segment.ms": "7"}))
         led = PartitionState(BrokerId(1), LeaderEpoch(41), ())
         await session.set(znodes.isr("t", 1), znodes.dump_isr(led))
@@ -334,12 +274,9 @@ async def test_concurrent_changes_of_one_topic_are_all_kept(
         assert node.config == changes
 
 
-async def test_altering_is_refused_for_what_cannot_be(zookeeper: str, open_session: SessionFactory) -> None:
+async def test_altering_is_refused_for_what_cannot_be(active: Activate) -> None:
     """CORRECTNESS I11: the bound is held against the replicas that the topic has."""
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3]) as (session, controller, _):
         await create(controller, NewTopic("t", 1, 2))
         with pytest.raises(InvalidConfig, match="replication factor 2"):
             await controller.admin.alter_topic(AlterTopic("t", {"min.insync.replicas": "3"}))
@@ -412,14 +349,9 @@ async def test_the_controller_sets_no_watch(zookeeper: str, open_session: Sessio
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "/", "t/0", "t/0/isr", "\0", "é", "x" * 300])
-async def test_an_illegal_topic_name_never_becomes_a_path(
-    zookeeper: str, open_session: SessionFactory, name: str
-) -> None:
+async def test_an_illegal_topic_name_never_becomes_a_path(active: Activate, name: str) -> None:
     """Bad input reaches no znode, in any request, and the controller continues."""
-    session = await open_session()
-    await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1]) as (_, controller, _):
         await create(controller, NewTopic("t", 1, 1))
         for alteration in (AlterTopic(name, {"retention.ms": "1"}), AlterTopic(name, partitions=4)):
             with pytest.raises(UnknownTopicOrPartition):

@@ -23,7 +23,7 @@ from strandline.ports import Coordination
 from strandline.vocabulary.admin import NewTopic, PartitionResult
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from tests.conftest import SessionFactory
-from tests.controller.support.running import Running, running
+from tests.controller.support.running import Activate, Running, running
 from tests.controller.support.znodes_seen import register
 from tests.waiting import eventually
 
@@ -107,13 +107,8 @@ async def test_without_names_only_partitions_with_another_leader_are_reported(
         assert await controller.admin.elect_preferred([]) == []
 
 
-async def test_each_partition_that_cannot_or_need_not_change_is_reported_at_once(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [1, 2])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_each_partition_that_cannot_or_need_not_change_is_reported_at_once(active: Activate) -> None:
+    async with active([1, 2]) as (session, controller, epochs):
         await created(controller, (1, 2), (2, 1))
         await led(session, T0, 1, (1, epochs[1]))
         await led(session, T1, 1, (1, epochs[1]), (2, epochs[2] - 1))

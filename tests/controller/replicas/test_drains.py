@@ -16,7 +16,7 @@ from strandline.ports import Coordination, NoNode
 from strandline.vocabulary.admin import NewTopic, PartitionReassignment
 from strandline.vocabulary.metadata import Drain, IsrMember, PartitionState
 from tests.conftest import SessionFactory
-from tests.controller.support.running import Running, process, running
+from tests.controller.support.running import Activate, Running, process, running
 from tests.controller.support.znodes_seen import assignments, register
 from tests.waiting import eventually
 
@@ -57,14 +57,9 @@ async def drains(session: Coordination) -> dict[int, Drain]:
     return found
 
 
-async def test_a_drain_asks_the_broker_to_hand_each_leadership_over(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_a_drain_asks_the_broker_to_hand_each_leadership_over(active: Activate) -> None:
     """The word goes to the leader's own queue of notices, which waits behind no request."""
-    session = await open_session()
-    epochs = await register(session, [1, 2, 3])
-    async with running(zookeeper, **SETTINGS) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
         await created(controller, "t", (1, 3, 2), (2, 1, 3))
         await lead(session, "t", 1, epochs, 1, 2, 3)
         await lead(session, "t", 2, epochs, 1, 2, 3, partition=1)
@@ -79,13 +74,8 @@ async def test_a_drain_asks_the_broker_to_hand_each_leadership_over(
         assert await notices(session, 2) == await notices(session, 3) == []
 
 
-async def test_a_partition_without_a_possible_successor_is_reported_with_its_values(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [1, 2])
-    async with running(zookeeper, **SETTINGS) as controller:
-        await controller.wait_active()
+async def test_a_partition_without_a_possible_successor_is_reported_with_its_values(active: Activate) -> None:
+    async with active([1, 2], **SETTINGS) as (session, controller, epochs):
         await created(controller, "t", (1, 2))
         await lead(session, "t", 1, epochs, 1)
         (problem,) = (await controller.admin.drain_broker(1)).problems
@@ -94,13 +84,8 @@ async def test_a_partition_without_a_possible_successor_is_reported_with_its_val
         assert problem.startswith("t-0 has the replicas 1,2, and no other broker")
 
 
-async def test_a_drain_of_replicas_reassigns_them_and_places_nothing_new_there(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [1, 2, 3])
-    async with running(zookeeper, **SETTINGS, reassignments_in_flight_max=2) as controller:
-        await controller.wait_active()
+async def test_a_drain_of_replicas_reassigns_them_and_places_nothing_new_there(active: Activate) -> None:
+    async with active([1, 2, 3], **SETTINGS, reassignments_in_flight_max=2) as (session, controller, epochs):
         await created(controller, "t", (1, 2), (1, 2), (2, 1), (2, 3))
         for number, isr in enumerate(((1, 2), (1, 2), (1, 2), (2, 3))):
             await lead(session, "t", 2, epochs, *isr, partition=number)
@@ -187,14 +172,9 @@ async def test_a_drain_survives_the_sessions_of_its_broker(
         assert await drained() == [3]
 
 
-async def test_a_drain_that_gets_another_throttle_remembers_the_earlier_ones(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_a_drain_that_gets_another_throttle_remembers_the_earlier_ones(active: Activate) -> None:
     """So the next controller recognizes the drain's active moves, and gives them the present throttle."""
-    session = await open_session()
-    epochs = await register(session, [1, 2, 3])
-    async with running(zookeeper, **SETTINGS) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
         await created(controller, "t", (1, 2), (1, 2))
         for number in (0, 1):
             await lead(session, "t", 2, epochs, 1, 2, partition=number)
@@ -242,25 +222,17 @@ async def test_an_invalid_drain_is_refused_with_its_value(
 
 
 async def test_to_take_back_what_is_not_there_is_no_error_and_half_a_drain_is_not_taken_back(
-    zookeeper: str, open_session: SessionFactory
+    active: Activate,
 ) -> None:
-    session = await open_session()
-    await register(session, [1, 2])
-    async with running(zookeeper, **SETTINGS) as controller:
-        await controller.wait_active()
+    async with active([1, 2], **SETTINGS) as (_, controller, _):
         assert (await controller.admin.drain_broker(1, undo=True)).leaderships == 0
         await controller.admin.drain_broker(1, replicas=True)
         with pytest.raises(InvalidRequest, match="take that back first"):
             await controller.admin.drain_broker(1)
 
 
-async def test_a_broker_is_ready_when_it_is_in_sync_and_can_be_spared(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [1, 2, 3])
-    async with running(zookeeper, **SETTINGS) as controller:
-        await controller.wait_active()
+async def test_a_broker_is_ready_when_it_is_in_sync_and_can_be_spared(active: Activate) -> None:
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
         assert (await controller.admin.check_broker(1)).ready
         assert (await controller.admin.check_broker(9)).problems == [
             "broker 9 is not registered; alive: 1, 2, 3"

@@ -31,7 +31,7 @@ from strandline.vocabulary.admin import (
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command, StateChange
 from tests.conftest import SessionFactory
-from tests.controller.support.running import MULTI_BYTES, Running, process, running
+from tests.controller.support.running import MULTI_BYTES, Activate, Running, process, running
 from tests.controller.support.znodes_seen import (
     assignments,
     check_replicas_deleted,
@@ -82,15 +82,10 @@ async def nothing_under_way(session: Coordination) -> bool:
     return await session.children(znodes.REASSIGNED) == []
 
 
-async def test_ar_grows_and_every_replica_gets_a_request_in_one_write(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_ar_grows_and_every_replica_gets_a_request_in_one_write(active: Activate) -> None:
     """Kafka's design V3, partitions_reassigned; the leader is woken in its epoch and reads what stands
     (E6)."""
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3]) as (session, controller, _):
         topic_id = await topic_on(controller, (1, 2), (2, 1))
         led = PartitionState(BrokerId(2), LeaderEpoch(41), ())
         await session.set(znodes.isr("t", 1), znodes.dump_isr(led))
@@ -110,11 +105,8 @@ async def test_ar_grows_and_every_replica_gets_a_request_in_one_write(
         assert found == OngoingReassignment(name, (2, 1), (3, 2), (), 1_000, reverting=False)
 
 
-async def test_each_partition_has_an_outcome_of_its_own(zookeeper: str, open_session: SessionFactory) -> None:
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_each_partition_has_an_outcome_of_its_own(active: Activate) -> None:
+    async with active([1, 2, 3]) as (session, controller, _):
         await topic_on(controller, (1, 2), (2, 1), (1, 2))
         outcomes = await controller.admin.reassign(
             [move(0, 3, 1), move(1, 9), move(7, 1), move(0, 1, topic="never"), move(2), move(1, 2, 1)]
@@ -132,13 +124,8 @@ async def test_each_partition_has_an_outcome_of_its_own(zookeeper: str, open_ses
         assert isinstance(outcome.error, InvalidReplicaAssignment)
 
 
-async def test_a_reassignment_without_a_change_writes_nothing(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_a_reassignment_without_a_change_writes_nothing(active: Activate) -> None:
+    async with active([1, 2, 3]) as (session, controller, _):
         await topic_on(controller, (1, 2))
         queued = await requests(session, 1)
         await begun(controller, move(0, 1, 2))
@@ -153,12 +140,9 @@ async def test_a_reassignment_without_a_change_writes_nothing(
     [(MANY, MULTI_BYTES), pytest.param(50 * MANY, MULTI_BYTES_MAX, marks=pytest.mark.slow)],
 )
 async def test_many_partitions_are_reassigned_at_once_each_wholly(
-    zookeeper: str, open_session: SessionFactory, partitions: int, multi_bytes_max: int
+    active: Activate, partitions: int, multi_bytes_max: int
 ) -> None:
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper, multi_bytes_max=multi_bytes_max) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3], multi_bytes_max=multi_bytes_max) as (session, controller, _):
         await topic_on(controller, *[(1, 2)] * partitions)
         await begun(controller, *(move(number, 3, 2) for number in range(partitions)))
         assert await assignments(session, "t") == [(1, 2, 3)] * partitions
@@ -168,14 +152,9 @@ async def test_many_partitions_are_reassigned_at_once_each_wholly(
         assert len(await session.children(znodes.state_queue(3))) < 10
 
 
-async def test_another_target_keeps_added_replicas_until_the_end_and_the_way_back(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_another_target_keeps_added_replicas_until_the_end_and_the_way_back(active: Activate) -> None:
     """A replica of an earlier target may lead by now, so the controller removes none from AR."""
-    session = await open_session()
-    await register(session, [1, 2, 3, 4])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3, 4]) as (session, controller, _):
         await topic_on(controller, (1, 2))
         await begun(controller, move(0, 3))
         first = await reassignment(session, "t", 0)
@@ -195,14 +174,9 @@ async def test_another_target_keeps_added_replicas_until_the_end_and_the_way_bac
         assert (await told(session, 1, 0))[-1].reason == "reassignment taken back"
 
 
-async def test_a_change_that_came_between_read_and_write_is_met_not_overwritten(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_a_change_that_came_between_read_and_write_is_met_not_overwritten(active: Activate) -> None:
     """CORRECTNESS I3: many ask for the same partition at once; AR has what all of them added."""
-    session = await open_session()
-    await register(session, [1, 2, 3, 4, 5])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3, 4, 5]) as (session, controller, _):
         await topic_on(controller, (1, 2))
         async with asyncio.TaskGroup() as tasks:
             asked = [tasks.create_task(controller.admin.reassign([move(0, b)])) for b in (3, 4, 5)]
@@ -215,14 +189,9 @@ async def test_a_change_that_came_between_read_and_write_is_met_not_overwritten(
         assert wanted.original == (1, 2)
 
 
-async def test_a_bound_on_in_sync_replicas_is_held_against_where_replicas_go(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_a_bound_on_in_sync_replicas_is_held_against_where_replicas_go(active: Activate) -> None:
     """CORRECTNESS I11: AR is larger while replicas move, which is no reason to allow more."""
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3]) as (session, controller, _):
         await topic_on(controller, (1, 2))
         await begun(controller, move(0, 3))
         assert await assignments(session, "t") == [(1, 2, 3)]
@@ -231,12 +200,9 @@ async def test_a_bound_on_in_sync_replicas_is_held_against_where_replicas_go(
 
 
 async def test_a_deleted_topic_takes_its_reassignments_along_and_all_replicas_get_requests(
-    zookeeper: str, open_session: SessionFactory
+    active: Activate,
 ) -> None:
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3]) as (session, controller, _):
         topic_id = await topic_on(controller, (1, 2), (2, 1), (1, 3))
         await begun(controller, move(0, 3), move(1, 1, 3))
         placed = await assignments(session, "t")
@@ -248,14 +214,9 @@ async def test_a_deleted_topic_takes_its_reassignments_along_and_all_replicas_ge
         assert await controller.admin.list_reassignments() == []
 
 
-async def test_reassignments_and_a_deletion_at_once_leave_nothing(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_reassignments_and_a_deletion_at_once_leave_nothing(active: Activate) -> None:
     """Either may win; an added replica is deleted too, and no znode is left."""
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3]) as (session, controller, _):
         for attempt in range(5):
             topic_id = await topic_on(controller, *[(1, 2)] * 20)
             async with asyncio.TaskGroup() as tasks:
@@ -274,13 +235,8 @@ async def test_reassignments_and_a_deletion_at_once_leave_nothing(
             assert set(last.values()) == {Command.DELETE_REPLICA}
 
 
-async def test_a_topic_that_is_marked_for_deletion_is_not_reassigned(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper, reconcile_ms=60_000) as controller:
-        await controller.wait_active()
+async def test_a_topic_that_is_marked_for_deletion_is_not_reassigned(active: Activate) -> None:
+    async with active([1, 2, 3], reconcile_ms=60_000) as (session, controller, _):
         topic_id = await topic_on(controller, (1, 2))
         await session.create(znodes.delete_topic("t"), znodes.dump_deletion(TopicId(topic_id)))
         (outcome,) = await controller.admin.reassign([move(0, 3)])
@@ -288,14 +244,9 @@ async def test_a_topic_that_is_marked_for_deletion_is_not_reassigned(
         assert "being deleted" in outcome.error.message
 
 
-async def test_placement_counts_replicas_that_come_and_those_that_have_gone(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_placement_counts_replicas_that_come_and_those_that_have_gone(active: Activate) -> None:
     """While replicas move both count; once the leader has ended it only those that stayed do."""
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper, reconcile_ms=50) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3], reconcile_ms=50) as (session, controller, _):
         await topic_on(controller, *[(1,)] * 12)
         await begun(controller, *(move(number, 2) for number in range(12)))
         assert replicas_counted(controller) == {1: 12, 2: 12}
@@ -322,11 +273,8 @@ async def test_a_new_epoch_counts_replicas_that_are_being_added(
         await eventually(lambda: replicas_counted(controller) == {3: 1}, what="the picture follows")
 
 
-async def test_the_systems_own_topics_move_too(zookeeper: str, open_session: SessionFactory) -> None:
-    session = await open_session()
-    await register(session, [1, 2])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_the_systems_own_topics_move_too(active: Activate) -> None:
+    async with active([1, 2]) as (session, controller, _):
         new = NewTopic("__state_changes", 0, assignments=((1,),))
         await controller.admin.create_topics([new], internal=True)
         await begun(controller, move(0, 2, topic="__state_changes"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -18,6 +18,7 @@ from strandline.controller.api.service import AdminService
 from strandline.local.layout import MemberFile
 from strandline.local.ports import free_ports
 from strandline.local.service import Service, as_environment
+from strandline.ports import Coordination
 from strandline.rpc import admin_pb2, admin_pb2_grpc
 from strandline.vocabulary.metadata import Endpoint
 from tests.forking.client import spawn
@@ -44,6 +45,18 @@ class Running:
             return known is not None and known.endpoint.id == controller_id
 
         await eventually(knows, what=f"controller {controller_id} is known as the active one")
+
+
+class Active(NamedTuple):
+    """A session, an active controller, and the brokers that were registered before, with their epochs."""
+
+    session: Coordination
+    controller: Running
+    epochs: dict[int, int]
+
+
+Activate = Callable[..., AbstractAsyncContextManager[Active]]
+"""Takes the brokers to register, and settings of the controller."""
 
 
 @asynccontextmanager

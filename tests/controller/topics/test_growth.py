@@ -21,7 +21,7 @@ from strandline.rpc import admin_pb2
 from strandline.vocabulary.admin import AlterTopic, NewTopic, PartitionReassignment
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import SessionFactory
-from tests.controller.support.running import ControllerProcess, Running, process, running
+from tests.controller.support.running import Activate, ControllerProcess, Running, process
 from tests.controller.support.znodes_seen import (
     assignments,
     check_whole,
@@ -61,14 +61,9 @@ async def partitions_there(session: Coordination, name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("partitions", [7, LARGE])
-async def test_new_partitions_appear_with_all_their_znodes(
-    zookeeper: str, open_session: SessionFactory, partitions: int
-) -> None:
+async def test_new_partitions_appear_with_all_their_znodes(active: Activate, partitions: int) -> None:
     """The count is written last, so a reader that sees a partition finds all of it."""
-    session = await open_session()
-    epochs = await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3]) as (session, controller, epochs):
         await create(controller, NewTopic("t", 2, 2, {"retention.ms": "7"}))
         before = await assignments(session, "t")
         await grow(controller, partitions)
@@ -84,13 +79,8 @@ async def test_new_partitions_appear_with_all_their_znodes(
         assert max(counts) - min(counts) <= 1
 
 
-async def test_a_client_that_hangs_up_leaves_a_whole_topic(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_a_client_that_hangs_up_leaves_a_whole_topic(active: Activate) -> None:
+    async with active([1]) as (session, controller, epochs):
         await create(controller, NewTopic("t", 1, 1))
 
         async def begun() -> bool:
@@ -109,13 +99,8 @@ async def test_a_client_that_hangs_up_leaves_a_whole_topic(
         await check_whole(session, "t", epochs)
 
 
-async def test_the_replicas_may_be_named_and_those_that_are_wrong_change_nothing(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_the_replicas_may_be_named_and_those_that_are_wrong_change_nothing(active: Activate) -> None:
+    async with active([1, 2, 3]) as (session, controller, _):
         await create(controller, NewTopic("t", 0, assignments=((1, 2),)))
         await grow(controller, 3, (2, 3), (3, 1))
         assert await assignments(session, "t") == [(1, 2), (2, 3), (3, 1)]
@@ -132,39 +117,26 @@ async def test_the_replicas_may_be_named_and_those_that_are_wrong_change_nothing
         assert (node.partitions, node.config) == (3, {})
 
 
-async def test_the_systems_own_topics_keep_their_size(zookeeper: str, open_session: SessionFactory) -> None:
+async def test_the_systems_own_topics_keep_their_size(active: Activate) -> None:
     """Which partition a group's offsets are in hangs on how many there are."""
-    session = await open_session()
-    await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1]) as (_, controller, _):
         await controller.admin.create_topics([NewTopic("__consumer_offsets", 1, 1)], internal=True)
         with pytest.raises(InvalidTopic):
             await grow(controller, 2, name="__consumer_offsets")
 
 
-async def test_new_partitions_have_as_many_replicas_as_the_others_will_have(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_new_partitions_have_as_many_replicas_as_the_others_will_have(active: Activate) -> None:
     """While the first partition's replicas move, where they go counts."""
-    session = await open_session()
-    await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3]) as (session, controller, _):
         await create(controller, NewTopic("t", 0, assignments=((1,),)))
         await controller.admin.reassign([PartitionReassignment(TopicPartition("t", 0), (2, 3))])
         await grow(controller, 2)
         assert [len(assigned) for assigned in await assignments(session, "t")] == [3, 2]
 
 
-async def test_config_and_size_change_together_and_others_changes_stay(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_config_and_size_change_together_and_others_changes_stay(active: Activate) -> None:
     """CORRECTNESS I3: a concurrent change makes the compare-and-set fail."""
-    session = await open_session()
-    epochs = await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1]) as (session, controller, epochs):
         await create(controller, NewTopic("t", 1, 1))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(
@@ -182,13 +154,8 @@ async def test_config_and_size_change_together_and_others_changes_stay(
         assert epochs
 
 
-async def test_several_additions_at_once_end_with_the_largest(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [1, 2])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_several_additions_at_once_end_with_the_largest(active: Activate) -> None:
+    async with active([1, 2]) as (session, controller, epochs):
         await create(controller, NewTopic("t", 1, 1))
         async with asyncio.TaskGroup() as tasks:
             asked = [tasks.create_task(_grown_or_too_late(controller, wanted)) for wanted in (5, 9, 3, 9)]
@@ -206,13 +173,8 @@ async def _grown_or_too_late(controller: Running, partitions: int) -> bool:
     return True
 
 
-async def test_a_deletion_under_an_addition_leaves_nothing(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_a_deletion_under_an_addition_leaves_nothing(active: Activate) -> None:
+    async with active([1]) as (session, controller, _):
         await create(controller, NewTopic("t", 1, 1))
 
         async def begun() -> bool:

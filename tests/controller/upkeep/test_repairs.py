@@ -16,9 +16,9 @@ from strandline.ports import Coordination
 from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Reassignment
 from strandline.vocabulary.state_changes import Command
-from tests.conftest import ClusterFactory, SessionFactory
-from tests.controller.support.running import Running, running
-from tests.controller.support.znodes_seen import register, requests
+from tests.conftest import ClusterFactory
+from tests.controller.support.running import Activate, Running
+from tests.controller.support.znodes_seen import requests
 from tests.waiting import eventually
 
 ROUND_S_MAX = 40.0
@@ -55,13 +55,8 @@ async def notices(session: Coordination, broker: int) -> list[ElectionNotice]:
     return found
 
 
-async def test_a_partition_without_a_leader_is_offered_to_its_first_live_member(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [2, 3])
-    async with running(zookeeper, **SETTINGS) as controller:
-        await controller.wait_active()
+async def test_a_partition_without_a_leader_is_offered_to_its_first_live_member(active: Activate) -> None:
+    async with active([2, 3], **SETTINGS) as (session, controller, epochs):
         await created(controller, 2, 3)
         await lead(session, "t", -1, epochs, [3, 2])
         (notice,) = await eventually(lambda: notices(session, 2), deadline_s=ROUND_S_MAX)
@@ -69,13 +64,8 @@ async def test_a_partition_without_a_leader_is_offered_to_its_first_live_member(
         assert await notices(session, 3) == []
 
 
-async def test_an_assigned_replica_that_no_request_ever_started_is_asked(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [1, 2])
-    async with running(zookeeper, **SETTINGS) as controller:
-        await controller.wait_active()
+async def test_an_assigned_replica_that_no_request_ever_started_is_asked(active: Activate) -> None:
+    async with active([1, 2], **SETTINGS) as (session, controller, epochs):
         topic_id = await created(controller, 1, 2)
         await lead(session, "t", 1, epochs, [1])
         await empty(session, znodes.state_queue(2))
@@ -85,13 +75,8 @@ async def test_an_assigned_replica_that_no_request_ever_started_is_asked(
         )  # fmt: skip
 
 
-async def test_leftovers_of_what_is_gone_are_removed_and_of_what_is_there_are_not(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [1])
-    async with running(zookeeper, **SETTINGS) as controller:
-        await controller.wait_active()
+async def test_leftovers_of_what_is_gone_are_removed_and_of_what_is_there_are_not(active: Activate) -> None:
+    async with active([1], **SETTINGS) as (session, controller, epochs):
         topic_id = await created(controller, 1)
         await lead(session, "t", 1, epochs, [1])
         for name, incarnation in (("t", topic_id), ("gone", TopicId("e" * 32))):
@@ -115,12 +100,9 @@ async def test_leftovers_of_what_is_gone_are_removed_and_of_what_is_there_are_no
         assert len(await session.children(znodes.elections(1))) == 3
 
 
-async def test_foreign_znodes_are_skipped(zookeeper: str, open_session: SessionFactory) -> None:
+async def test_foreign_znodes_are_skipped(active: Activate) -> None:
     """Unreadable znodes stop no round: the partition beside them is still repaired."""
-    session = await open_session()
-    epochs = await register(session, [1])
-    async with running(zookeeper, **SETTINGS) as controller:
-        await controller.wait_active()
+    async with active([1], **SETTINGS) as (session, controller, epochs):
         await created(controller, 1)
         for path in (
             znodes.drain(1), f"{znodes.DRAINS}/x", f"{znodes.ELECTIONS}/x", f"{znodes.STATE}/x",
