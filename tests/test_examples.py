@@ -64,7 +64,7 @@ def test_the_example_prints_its_record(page: str, containing: str, printed: str,
     assert run([sys.executable, "-c", example(page, "python", containing)], tmp_path) == printed
 
 
-def test_the_shell_example_reads_back_what_it_wrote(tmp_path: Path) -> None:
+def test_the_shell_example_reads_its_records_back(tmp_path: Path) -> None:
     script = example("docs/use/cli.md", "sh", "seq 1").replace("make setup && . .venv/bin/activate\n", "")
     try:
         printed = run(["bash", "-euo", "pipefail", "-c", script], tmp_path)

@@ -284,7 +284,7 @@ FILES = [
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_half_a_line_at_the_end_counts_for_nothing(made: Round, name: str) -> None:
+def test_half_a_line_at_the_end_is_ignored(made: Round, name: str) -> None:
     with (made.out / name).open("a") as file:
         file.write('{"at_ms": 17')
     assert judge(made.out, made.logs) == []

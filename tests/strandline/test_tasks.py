@@ -73,7 +73,7 @@ async def test_an_unexpected_error_is_raised() -> None:
         await until_failure(_Broken, fail())
 
 
-async def test_again_and_again() -> None:
+async def test_a_task_may_catch_failures_repeatedly() -> None:
     """One that went on after a failure is not taken for cancelled."""
 
     async def fail() -> None:
@@ -146,7 +146,7 @@ async def test_a_cancellation_within_a_caught_group_is_kept() -> None:
     assert waiting.cancelled()
 
 
-async def test_of_parts_that_fail_together_the_first_counts() -> None:
+async def test_the_first_of_parts_that_fail_together_is_raised() -> None:
     """The result does not depend on the order of a set of tasks."""
 
     async def fail(number: int) -> None:

@@ -11,7 +11,7 @@ DAY_MS = 86_400_000
 START = 20_000 * DAY_MS
 
 
-def test_it_is_the_wall_clocks_time_while_that_keeps_pace() -> None:
+def test_retention_time_is_the_wall_clock_while_that_keeps_pace() -> None:
     time = RetentionTime(None, wall_ms=START, monotonic_s=5.0)
     for second in range(1, 50):
         now = START + second * 1000
@@ -42,7 +42,9 @@ def test_many_looks_in_a_moment_lose_no_time() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-(10**12), 10**12), st.floats(0, 10**6)), max_size=30))
-def test_it_never_leads_the_wall_clock_nor_outruns_real_time(steps: list[tuple[int, float]]) -> None:
+def test_retention_time_never_leads_the_wall_clock_nor_outruns_real_time(
+    steps: list[tuple[int, float]],
+) -> None:
     time = RetentionTime(None, wall_ms=START, monotonic_s=0.0)
     wall_ms, monotonic_s = START, 0.0
     for jump_ms, passed_s in steps:

@@ -260,7 +260,7 @@ async def test_a_leadership_that_is_yielded_is_drained_first_and_says_why(desk: 
     assert znodes.load_isr(NAME.topic, 1, node.data).isr_ids == (1, 2, 3)  # it follows from now on
 
 
-async def test_one_that_is_not_drained_in_time_is_led_on_and_loses_nothing(desk: Desk) -> None:
+async def test_a_partition_not_drained_in_time_keeps_its_leader_and_loses_nothing(desk: Desk) -> None:
     """A follower is slow: producers wait for a moment, and then this leader continues."""
     leadership = desk.lead(1)
     desk.produce(leadership)
@@ -313,7 +313,7 @@ async def test_nothing_is_accepted_until_the_outcome_of_the_write_is_known(desk:
     assert len(desk.multis) == (1 if applied else 2)
 
 
-async def test_one_that_lost_too_often_is_led_on(desk: Desk) -> None:
+async def test_a_handover_that_fails_too_often_is_given_up(desk: Desk) -> None:
     """CONTRIBUTING 7: an optional handover that loses too often ends, and writes nothing."""
     leadership = desk.lead(1)
 
@@ -344,7 +344,7 @@ async def test_a_broker_that_handed_over_is_the_last_to_take_leadership_back(des
     assert CLOCK.monotonic() - noticed >= ranks_s
 
 
-async def test_a_shutdown_takes_over_what_is_being_yielded(desk: Desk) -> None:
+async def test_a_shutdown_takes_over_ongoing_handovers(desk: Desk) -> None:
     """After a yield that failed, the leader accepts no request again if the broker is shutting down."""
     leadership = desk.lead(1)
     desk.produce(leadership)
@@ -422,7 +422,7 @@ async def test_a_notice_that_does_not_fit_changes_nothing(desk: Desk, late: dict
     running.cancel()
 
 
-async def test_the_preferred_replica_gets_what_it_may_have(desk: Desk) -> None:
+async def test_preferred_replicas_get_the_leaderships_they_may_have(desk: Desk) -> None:
     """Kafka's design V3, checkLoadBalancing, over all that this broker leads; a drained one is left in
     peace."""
     led = [desk.lead(number) for number in range(1, 61)]

@@ -84,7 +84,7 @@ async def test_the_only_member_leads_and_the_range_is_recorded(seat: Seat) -> No
     assert seat.replica.watermark_known == seat.replica.high_watermark == RECORDS
 
 
-async def test_it_says_what_it_has_and_waits_for_the_other_member(seat: Seat) -> None:
+async def test_a_returning_member_states_its_log_and_waits_for_the_other(seat: Seat) -> None:
     """CORRECTNESS E2: the other one may be sure to have everything."""
     seat.write(replace(led_by(NO_BROKER, epoch=5), isr=in_sync(1)))
     seat.elector.vacant(seat.replica)

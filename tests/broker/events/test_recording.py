@@ -180,7 +180,7 @@ async def test_an_election_whose_reply_is_lost_is_recorded_if_it_took_place(
     )
 
 
-async def test_the_next_leader_records_what_the_last_one_may_not_have_recorded(seat: Seat) -> None:
+async def test_the_next_leader_records_events_that_the_last_one_may_have_left(seat: Seat) -> None:
     """CORRECTNESS E7: in order, and before its own election."""
     found = (
         elected(NAME.topic, KEY, led_by(1, 1, epoch=5), at_ms=1, reason="first election"),

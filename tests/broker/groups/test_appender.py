@@ -74,7 +74,7 @@ async def test_a_write_larger_than_a_batch_is_compressed_into_one() -> None:
 @pytest.mark.parametrize(
     "value", [os.urandom(2 * RECORDS_BYTES_MAX), b"v" * (APPEND_BYTES_MAX + 1)], ids=["noise", "bound"]
 )
-async def test_a_write_that_fits_into_no_batch_is_refused_and_those_beside_it_are_not(value: bytes) -> None:
+async def test_a_write_that_fits_into_no_batch_is_refused_alone(value: bytes) -> None:
     """The error names the bound, and nothing of the write is in the log."""
     async with appending() as (appender, outcomes, leader):
         appender.add(Append(1, ((b"k", b"before"),)))

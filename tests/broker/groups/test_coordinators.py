@@ -174,7 +174,7 @@ async def test_a_leadership_that_ends_takes_its_groups_along_and_the_next_one_re
         assert isinstance(await refusal(committed(first, "g")), NotCoordinator)
 
 
-async def test_the_end_of_a_session_ends_all_of_them(tmp_path: Path) -> None:
+async def test_the_end_of_a_session_ends_all_coordinators(tmp_path: Path) -> None:
     """CORRECTNESS E13: what a session entitled to ends with it."""
     async with broker(tmp_path) as found:
         for number in range(3):

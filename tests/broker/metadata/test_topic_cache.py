@@ -135,7 +135,7 @@ async def test_a_recent_reading_is_reused(tree: Tree) -> None:
     assert await tree.epochs() == [1, 7, 1]
 
 
-async def test_only_what_is_outdated_is_read_again(tree: Tree) -> None:
+async def test_only_outdated_partitions_are_read_again(tree: Tree) -> None:
     """A thousand partitions that lose their leader are asked about a thousand times."""
     _ = await tree.epochs()
     tree.elect(1, 7)
@@ -181,7 +181,7 @@ async def test_another_topic_than_the_one_known_is_read_as_a_whole(
     assert (found.topic_id[0], len(found.partitions)) == (incarnation, partitions)
 
 
-async def test_a_topic_that_takes_long_to_read_stands_for_longer(tree: Tree) -> None:
+async def test_a_topic_that_takes_long_to_read_is_cached_longer(tree: Tree) -> None:
     tree.read_s = 0.02
     began = tree.clock.now
     _ = await tree.epochs()

@@ -110,7 +110,7 @@ async def test_below_min_in_sync_nothing_is_written() -> None:
         assert values(replica) == []
 
 
-async def test_an_expected_offset_is_compared_with_what_is_appended_not_with_what_is_committed() -> None:
+async def test_an_expected_offset_is_compared_with_the_end_of_the_log_not_with_the_watermark() -> None:
     """CORRECTNESS S8: the tail that is not committed yet is as much in the way as the rest."""
     async with leading(open_replica(), 5) as leader:
         expecting(leader, 0, "a")
@@ -124,7 +124,7 @@ async def test_an_expected_offset_is_compared_with_what_is_appended_not_with_wha
         assert values(leader.replica) == ["a", "b"]
 
 
-async def test_a_repeat_of_what_waits_to_be_committed_waits_with_it() -> None:
+async def test_a_repeat_of_an_uncommitted_batch_waits_with_it() -> None:
     """Its expected offset is the end of the log no longer; the answer says where it is."""
     async with leading(open_replica(), 5) as leader:
         repeated = batch("a", producer=(7, 0))
@@ -398,7 +398,7 @@ async def test_records_that_wait_for_a_sync_are_drained_too() -> None:
         assert leader.replica.high_watermark == 1
 
 
-async def test_one_that_is_not_handed_over_after_all_accepts_again() -> None:
+async def test_a_leader_accepts_again_after_a_handover_that_did_not_happen() -> None:
     """A leader that could not be drained in time leads on, and can be drained another time."""
     async with leading(open_replica(), 5, isr=(1, 2)) as leader, asyncio.TaskGroup() as tasks:
         leader.produce("a")

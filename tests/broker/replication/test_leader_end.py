@@ -60,7 +60,7 @@ async def _nothing_to_say(link: FollowerStream) -> bool:
 
 
 @pytest.mark.parametrize(("epoch", "refusal"), [(4, FencedLeaderEpoch), (6, UnknownLeaderEpoch)])
-async def test_another_epoch_is_refused_and_counts_for_nothing(
+async def test_a_position_in_another_epoch_is_refused_and_not_counted(
     epoch: int, refusal: type[StrandlineError]
 ) -> None:
     """CORRECTNESS T6, T7, H2: only a follower that fetches in the leader's own epoch counts."""
@@ -73,7 +73,7 @@ async def test_another_epoch_is_refused_and_counts_for_nothing(
         assert leader.follows(2, -1)
 
 
-async def test_a_diverging_log_learns_where_and_counts_for_nothing() -> None:
+async def test_a_diverging_log_learns_the_offset_and_is_not_counted() -> None:
     """CORRECTNESS T3, T7: the leader's largest epoch not above the one asked, and where it ends."""
     replica = open_replica()
     write(replica, 1, "a", "b")
@@ -266,7 +266,7 @@ async def test_a_message_is_not_larger_than_allowed_but_for_a_single_batch() -> 
             link.acknowledge(sequence)
 
 
-async def test_many_new_watermarks_are_one_piece_of_news() -> None:
+async def test_many_new_watermarks_are_announced_once() -> None:
     """CONTRIBUTING 7: a leader that commits faster than it pushes remembers it once a subscription."""
     async with leading(open_replica(), 5, isr=(1, 2)) as leader:
         link = leader.link()

@@ -52,7 +52,7 @@ async def test_a_request_is_recorded_from_its_beginning_to_its_end(desk: Desk) -
 
 
 @pytest.mark.parametrize("command", [START, CLOSE])
-async def test_of_another_incarnation_nothing_is_executed(desk: Desk, command: Command) -> None:
+async def test_requests_for_another_incarnation_are_not_executed(desk: Desk, command: Command) -> None:
     """CORRECTNESS Q1."""
     end = await desk.asked(command, key=OTHER)
     assert end.state is SUPERSEDED
@@ -115,7 +115,7 @@ async def test_a_closed_replica_answers_as_one_that_does_not_lead_and_keeps_its_
     assert values(replica) == ["a", "b"]
 
 
-async def test_a_cancelled_reassignment_opens_what_it_closed(desk: Desk) -> None:
+async def test_a_cancelled_reassignment_reopens_the_closed_replica(desk: Desk) -> None:
     """CORRECTNESS E16, Q7."""
     await desk.moves_away()
     await desk.asked(CLOSE)
@@ -149,7 +149,7 @@ async def test_a_leader_refuses_to_close_with_the_reason(desk: Desk) -> None:
     assert desk.seat.leads_in() == 5
 
 
-async def test_a_close_of_what_is_not_here_is_done(desk: Desk) -> None:
+async def test_closing_a_missing_replica_is_done(desk: Desk) -> None:
     """CORRECTNESS Q2: the second time changes nothing."""
     await desk.moves_away()
     await desk.asked(CLOSE)

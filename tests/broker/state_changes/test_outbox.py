@@ -116,7 +116,7 @@ def test_kept_events_survive_a_loss_of_power(data: st.DataObject) -> None:
                 assert [first for first in told_again if first in owed] == owed
 
 
-async def test_the_next_life_records_what_the_last_could_not(box: Box) -> None:
+async def test_the_next_life_records_events_that_the_last_could_not(box: Box) -> None:
     box.outbox.record_durably([cut(1), cut(2)])
     box.outbox.record_durably([cut(3)])
     box.live()
@@ -219,7 +219,7 @@ async def test_a_disk_that_takes_nothing_affects_no_caller(box: Box, operation: 
     assert box.desk.firsts == [1, 2]
 
 
-async def test_many_at_once_are_one_write(box: Box) -> None:
+async def test_many_events_at_once_are_one_write(box: Box) -> None:
     """A broker that finds a thousand strays syncs once."""
     operations: list[str] = []
 

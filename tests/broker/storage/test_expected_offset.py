@@ -25,7 +25,7 @@ def expecting(
     return log.append_as_leader(data, log.epochs.latest, now_ms=1_000_000, expected_offset=offset)
 
 
-def test_of_two_writers_that_expect_one_offset_one_succeeds() -> None:
+def test_only_one_of_two_writers_that_expect_one_offset_succeeds() -> None:
     """CORRECTNESS S8."""
     log, _ = new_log()
     assert expecting(log, 0, b"a", b"b") == Appended(0, 2)
@@ -66,7 +66,7 @@ def test_a_missing_sequence_is_reported_before_the_offset() -> None:
         expecting(log, 2, b"c", producer=(7, 0, 2))
 
 
-def test_a_new_leader_knows_the_repeat_of_what_it_replicated() -> None:
+def test_a_new_leader_detects_repeats_of_replicated_batches() -> None:
     leader, _ = new_log()
     follower = open_log(new_log()[1])
     expecting(leader, 0, b"a", producer=(7, 0, 0))

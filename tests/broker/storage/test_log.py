@@ -117,7 +117,7 @@ def test_a_follower_is_byte_for_byte_its_leader() -> None:
         assert follower.read(0, 1 << 20, below=4) == leader.read(0, 1 << 20, below=4)
 
 
-def test_a_follower_refuses_what_does_not_fit() -> None:
+def test_a_follower_refuses_batches_that_do_not_fit() -> None:
     """E15 on fetch: a damaged batch, a gap, an overlap, an older epoch; nothing is written."""
     leader, _ = new_log(epoch=2)
     fill(leader, 2)

@@ -384,7 +384,7 @@ def test_a_good_batch_is_found_behind_damage_wherever_it_begins() -> None:
 
 @pytest.mark.parametrize("action", ["close", "roll", "truncate", "reset", "retention", "flush", "epoch"])
 @pytest.mark.parametrize("power_loss", [False, True], ids=["kill", "power"])
-def test_a_crash_at_each_step_of_what_a_log_does(action: str, power_loss: bool) -> None:
+def test_a_crash_at_each_step_of_a_logs_operations(action: str, power_loss: bool) -> None:
     """T11, T12, E2, H7: each operation is either not done, done, or done in part with a valid log."""
 
     class Crash(BaseException):

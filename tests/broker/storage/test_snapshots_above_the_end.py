@@ -68,7 +68,7 @@ def test_a_cut_drops_the_snapshots_above_it() -> None:
     assert_forgotten(log, files, snapshot)
 
 
-def test_a_snapshot_at_the_end_itself_is_of_what_lies_below_and_stays() -> None:
+def test_a_snapshot_at_the_end_covers_the_log_below_it_and_stays() -> None:
     """CORRECTNESS T12: it saves the scan for producers of everything below."""
     log, files, snapshot = with_snapshot()
     log.truncate_to(snapshot)

@@ -25,7 +25,7 @@ def test_an_engine_that_was_named_and_does_not_answer_is_not_replaced_by_another
     assert ended.stderr == "error: no Docker engine answers at DOCKER_HOST = unix:///nowhere/docker.sock\n"
 
 
-def test_without_a_command_it_says_what_it_is_for() -> None:
+def test_without_a_command_the_usage_is_printed() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "strandline.chaos.containers"],
         capture_output=True,

@@ -18,7 +18,7 @@ OWN_BYTES_MAX = 140 * 1024 * 1024
 
 
 @pytest.mark.parametrize("image", IMAGES)
-async def test_it_runs_as_an_ordinary_user_and_has_no_compiler(docker: Engine, image: str) -> None:
+async def test_the_image_runs_as_an_ordinary_user_and_has_no_compiler(docker: Engine, image: str) -> None:
     script = "id --user; command -v gcc cc make g++ || echo no compiler"
     said = await docker.docker("run", "--rm", "--network", "none", image, "sh", "-c", script)
     user, found = said.splitlines()
@@ -27,7 +27,7 @@ async def test_it_runs_as_an_ordinary_user_and_has_no_compiler(docker: Engine, i
 
 
 @pytest.mark.parametrize("image", IMAGES)
-async def test_it_adds_little_to_its_base(docker: Engine, image: str) -> None:
+async def test_the_image_adds_little_to_its_base(docker: Engine, image: str) -> None:
     sizes = await docker.docker("history", "--human=false", "--format", "{{.Size}} {{.CreatedBy}}", image)
     own = [line for line in sizes.splitlines() if "Imported from" not in line]
     assert sum(int(line.split()[0]) for line in own if "COPY" in line) < OWN_BYTES_MAX

@@ -70,7 +70,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_round(tmp_path_factory.mktemp("rounds") / "seed-4711")
 
 
-def test_a_page_says_what_was_done_what_it_cost_and_how_to_repeat_it(tmp_path: Path) -> None:
+def test_a_page_shows_the_faults_their_cost_and_how_to_repeat_the_round(tmp_path: Path) -> None:
     out = write_round(tmp_path / "seed-4711")
     report = write_report(out)
     assert report == out / "report.html"

@@ -113,7 +113,7 @@ def test_missing_files_are_read_as_empty(tmp_path: Path) -> None:
     assert (data, data.findings) == (RoundData("nowhere", unread=data.unread), None)
 
 
-def test_half_a_last_line_counts_for_nothing_and_a_broken_one_is_named(tmp_path: Path) -> None:
+def test_half_a_last_line_is_ignored_and_a_broken_one_is_named(tmp_path: Path) -> None:
     began = json.dumps({"at_ms": T0, "event": "began"})
     (tmp_path / "plan.json").write_text("[]")
     (tmp_path / "timeline.jsonl").write_text(f"{began}\n{began[:9]}")

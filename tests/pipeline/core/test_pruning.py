@@ -60,7 +60,7 @@ def test_no_matching_row_is_pruned(asked: list[Condition]) -> None:
 
 
 @given(conditions)
-def test_of_conditions_with_one_value_nothing_else_is_left(asked: list[Condition]) -> None:
+def test_conditions_with_one_value_leave_only_matching_rows(asked: list[Condition]) -> None:
     asked = [one for one in asked if len(one.values) == 1]
     left = [
         (one.topic, one.partition, offset)

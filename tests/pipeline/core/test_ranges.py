@@ -91,7 +91,9 @@ def test_shares_are_in_proportion_to_the_backlog(
 
 
 @given(st.integers(1, 9), st.integers(1, 9))
-def test_where_there_is_less_than_one_offset_for_each_they_take_turns(partitions: int, most: int) -> None:
+def test_partitions_take_turns_when_there_is_less_than_one_offset_for_each(
+    partitions: int, most: int
+) -> None:
     """A partition with little in it must not wait until all others are empty."""
     ends = {TopicPartition("a", number): 1_000 for number in range(partitions)}
     starts = dict.fromkeys(ends, 0)

@@ -94,7 +94,7 @@ def test_only_batches_of_the_identity_within_the_offsets_are_found() -> None:
     assert hits[0].records == tuple(digest(k, v, h, None) for k, v, h, _ in rows)
 
 
-def test_of_a_compacted_batch_what_is_left_is_found_under_all_its_numbers() -> None:
+def test_the_rest_of_a_compacted_batch_is_found_under_all_its_sequence_numbers() -> None:
     data = sealed([row(b"a", b"1"), row(b"b", b"2"), row(b"a", b"3")], 5, base_offset=7)
     data = keep_records(data, BatchHeader.parse(data), [False, True, True], max_timestamp=1_000)
     (hit,) = found_batches(data, ME, first=0, end=10, timed=False)

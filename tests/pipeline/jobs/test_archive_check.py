@@ -96,7 +96,7 @@ def test_a_double_of_which_one_is_another_is_changed_too(spark: SparkSession) ->
     assert rows_of(archive_check.differences(kept, topic), "kind", "offset") == [("changed", 1)]
 
 
-def test_only_what_both_should_have_is_compared(spark: SparkSession) -> None:
+def test_only_records_that_both_should_have_are_compared(spark: SparkSession) -> None:
     hashes = archive_check.hashed(
         rows(spark, *offsets(0, 4, 5, 9, 10), *offsets(0, 1, partition=1), *offsets(3, partition=2))
     )
@@ -124,7 +124,7 @@ def test_records_deleted_by_retention_are_reported_and_no_fault(spark: SparkSess
     assert check.notes == ("in the archive only, for retention took them, and not compared: 3 records",)
 
 
-def test_a_double_is_found_also_of_what_retention_took(spark: SparkSession) -> None:
+def test_a_duplicate_of_a_deleted_record_is_found_too(spark: SparkSession) -> None:
     check = compared(spark, offsets(0, 0, 3, 4, 5), offsets(3, 4, 5))
     assert check.differences == (archive_check.Difference("double", 0, 0),)
     assert not check.sound

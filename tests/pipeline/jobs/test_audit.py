@@ -66,7 +66,7 @@ def judged(story: Story) -> list[Finding]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(random=st.randoms(use_true_random=True))
-def test_spark_finds_what_the_reference_finds(
+def test_spark_finds_the_same_as_the_reference(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, random: Random
 ) -> None:
     story = together([doctored(random, number) for number in range(16)])
@@ -83,7 +83,7 @@ def test_every_check_is_compared(spark: SparkSession, tmp_path: Path) -> None:
     assert by_spark(spark, story, tmp_path) == expected
 
 
-def test_of_each_kind_no_more_are_found_than_are_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_more_findings_of_a_kind_are_returned_than_requested(spark: SparkSession, tmp_path: Path) -> None:
     story = sound(Random(3), "t", 200)
     story.log.clear()
     expected = judged(story)

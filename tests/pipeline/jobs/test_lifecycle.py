@@ -33,7 +33,7 @@ def requests_of(spark: SparkSession, *steps: dict[str, Any] | bytes) -> DataFram
     return lifecycle.lives(lifecycle.steps(as_records(spark, [(one, NOW_MS) for one in steps])))
 
 
-def test_of_records_of_one_step_the_first_counts_and_what_is_no_event_is_passed_over(
+def test_the_first_record_of_a_step_counts_and_other_records_are_skipped(
     spark: SparkSession,
 ) -> None:
     lives = requests_of(
@@ -53,7 +53,7 @@ def test_of_records_of_one_step_the_first_counts_and_what_is_no_event_is_passed_
     ]
 
 
-def test_latencies_are_of_what_was_completed_by_broker_and_command(spark: SparkSession) -> None:
+def test_latencies_are_those_of_completed_requests_by_broker_and_command(spark: SparkSession) -> None:
     steps = [one for n in range(1, 101) for one in life(f"r{n}", 0, n, 3 * n)]
     steps += life("late", 0, 1_000, 900_000, end="superseded", reason="a later request")
     steps += life("lost", 0, end="failed") + life("other", 0, 4, 8, broker=2, command="delete-replica")

@@ -64,7 +64,7 @@ def in_memory(recorded: Sequence[Recorded]) -> list[GroupEvent]:
     ]
 
 
-def test_spark_says_of_owners_what_the_reference_says(spark: SparkSession) -> None:
+def test_spark_finds_the_same_owners_as_the_reference(spark: SparkSession) -> None:
     random = Random(7)
     recorded = [event for number in range(GROUPS) for event in story(random, f"g{number:02}")]
     expected = holdings(in_memory(recorded))

@@ -32,7 +32,7 @@ async def facts(world: LogWorld) -> AsyncIterator[ClusterFacts]:
         yield started
 
 
-async def test_it_is_all_partitions_with_the_bounds_of_their_logs_and_the_ids_of_their_topics(
+async def test_a_snapshot_has_all_partitions_with_their_bounds_and_topic_ids(
     world: LogWorld, facts: ClusterFacts
 ) -> None:
     first, second = world.create("t", 2)

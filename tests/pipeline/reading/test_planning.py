@@ -51,7 +51,7 @@ def of(first: int, second: int) -> str:
     return json.dumps({"t": {"0": first, "1": second}})
 
 
-async def test_everything_is_from_where_logs_start_to_what_is_committed(logs: Logs) -> None:
+async def test_a_query_without_bounds_reads_from_the_starts_of_the_logs_to_the_watermarks(logs: Logs) -> None:
     assert await logs.edges() == ([2, 0], [10, 3])
 
 

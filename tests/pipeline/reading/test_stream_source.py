@@ -143,7 +143,7 @@ def test_new_partitions_and_topics_begin_at_their_first_record(world: LogWorld, 
     assert stream.batch() == [(0, 0, 1), (1, 0, 2), (0, 0, 3)]
 
 
-def test_a_limit_is_kept_and_what_is_left_comes_next(world: LogWorld, started: list[Query]) -> None:
+def test_a_limit_is_kept_and_the_rest_comes_next(world: LogWorld, started: list[Query]) -> None:
     one, other = world.create("t", 2)
     one.write(90)
     other.write(10)
@@ -154,7 +154,7 @@ def test_a_limit_is_kept_and_what_is_left_comes_next(world: LogWorld, started: l
     assert stream.batch() == []
 
 
-def test_all_that_there_is_is_given_where_spark_wants_all(world: LogWorld, started: list[Query]) -> None:
+def test_everything_is_returned_where_spark_requests_all(world: LogWorld, started: list[Query]) -> None:
     (log,) = world.create("t")
     log.write(90)
     stream = query(world, started, startingOffsets="earliest", maxOffsetsPerTrigger="50")
@@ -180,7 +180,7 @@ def test_a_batch_waits_until_there_is_enough_or_long_enough(world: LogWorld, sta
     assert patient.batch() == [(0, 1, 11)]
 
 
-def test_available_now_ends_at_what_was_there_even_if_more_comes(
+def test_available_now_ends_at_the_first_end_even_if_more_is_written(
     world: LogWorld, started: list[Query]
 ) -> None:
     (log,) = world.create("t")

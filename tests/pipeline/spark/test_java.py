@@ -28,7 +28,7 @@ def test_the_first_that_is_young_and_whole_is_taken(tmp_path: Path) -> None:
     assert choose([old, cut, whole]).home == tmp_path / "whole"
 
 
-def test_one_that_does_not_say_what_it_has_is_trusted(tmp_path: Path) -> None:
+def test_a_java_that_does_not_name_its_version_is_trusted(tmp_path: Path) -> None:
     assert choose([java(tmp_path / "quiet", "21.0.1", None)]).version == 21
 
 

@@ -16,7 +16,7 @@ GIB = 1024 * MIB
 @pytest.mark.parametrize(
     ("machine", "mib"), [(2 * GIB, 1_024), (6 * GIB, 1_536), (32 * GIB, 8_192), (256 * GIB, 8_192)]
 )
-def test_it_is_a_quarter_of_the_machine_within_bounds(machine: int, mib: int) -> None:
+def test_the_default_is_a_quarter_of_the_machines_memory_within_bounds(machine: int, mib: int) -> None:
     assert driver_memory_mib(machine) == mib
 
 

@@ -210,7 +210,7 @@ def test_rows_behind_deleted_records_are_found_and_the_rest_follows() -> None:
     assert BatchHeader.parse(world.batches[-1]).base_sequence == 3
 
 
-def test_a_refusal_for_what_is_then_lost_is_no_ground_for_another_identity() -> None:
+def test_a_refusal_for_records_that_are_then_lost_keeps_the_identity() -> None:
     """A refusal for the sake of records that then go with their leader is no sign that records were deleted:
     the attempt whose records they were may write them again."""
     world = World()

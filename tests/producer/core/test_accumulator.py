@@ -105,7 +105,7 @@ def test_with_acks_0_a_batch_is_done_when_it_is_written() -> None:
     assert [(e.batch.ticket, e.base_offset) for e in of_kind(effects, Acknowledged)] == [("a", -1), ("b", -1)]
 
 
-def test_after_a_failure_those_behind_are_waited_for_and_all_go_again_in_order() -> None:
+def test_after_a_failure_the_batches_behind_are_awaited_and_all_are_resent_in_order() -> None:
     bench = Bench()
     bench.add(*"abc")
     a, b, c = bench.core.take(LEADER, CONNECTION)
@@ -144,7 +144,7 @@ def test_a_success_during_a_pause_does_not_keep_the_pause_from_ending() -> None:
     assert bench.take() == ["a"]
 
 
-def test_a_lost_connection_repeats_what_was_unanswered_on_it_under_the_same_sequences() -> None:
+def test_unanswered_batches_of_a_lost_connection_are_resent_with_their_sequences() -> None:
     bench = Bench()
     bench.add("a", "b")
     a, b = bench.core.take(LEADER, CONNECTION)
@@ -307,7 +307,7 @@ def test_an_open_batch_is_sent_once_it_is_ripe_and_takes_no_more_then(codec: str
     assert split(batch.seal())[0].record_count == 1
 
 
-def test_stopping_ends_every_batch_with_what_is_known_of_it() -> None:
+def test_stopping_ends_every_batch_with_its_known_outcome() -> None:
     bench = Bench()
     bench.add(*"abcdef")
     bench.take()
@@ -344,7 +344,7 @@ def test_a_refusal_for_the_offset_after_an_unanswered_try_is_an_unknown_outcome(
     assert isinstance(failures(bench.core.refused(a, UnexpectedOffset("ends at 9")))["a"], OutcomeUnknown)
 
 
-def test_of_a_gapless_producer_all_behind_a_failed_batch_fail_with_its_error_at_once() -> None:
+def test_a_gapless_producer_fails_all_batches_behind_a_failed_one_at_once() -> None:
     bench = Bench(gapless=True)
     bench.add(*"abcdef")
     a, b, *behind = bench.core.take(LEADER, CONNECTION)

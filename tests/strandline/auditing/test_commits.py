@@ -16,11 +16,11 @@ RECEIVED = {"g": {LANE: {0, 1, 2, 3, 4, 5, 6}}}
 LOG = {LANE: list(range(8))}
 
 
-def test_commits_that_rise_over_what_was_received_are_well() -> None:
+def test_commits_that_follow_the_received_records_are_correct() -> None:
     assert findings(TOLD, RECEIVED, LOG) == []
 
 
-def test_a_group_that_began_in_the_middle_owes_nothing_of_before() -> None:
+def test_a_group_that_began_in_the_middle_need_not_receive_earlier_records() -> None:
     assert findings(TOLD, {"g": {LANE: {4, 5}}}, LOG) == []
     assert findings(TOLD, {"g": {}}, LOG) == []
 
@@ -32,7 +32,7 @@ def test_a_committed_offset_that_fell_is_found() -> None:
     assert found.detail == "group g had 6 at 4, and this at 9"
 
 
-def test_another_groups_offset_and_another_partitions_are_none_of_it() -> None:
+def test_offsets_of_other_groups_and_partitions_are_not_compared() -> None:
     others = [replace(TOLD[0], group="h", at_ms=9), replace(TOLD[0], partition=1, at_ms=9)]
     assert findings([*TOLD, *others], RECEIVED, LOG) == []
 

@@ -14,7 +14,7 @@ TOLD: list[Event] = [
 ]
 
 
-def test_work_on_what_stays_is_no_fault() -> None:
+def test_work_on_a_kept_partition_is_no_fault() -> None:
     assert findings([History("m", [*TOLD, Unassigned(4, "t", (0,))])]) == []
 
 

@@ -82,7 +82,7 @@ def test_a_departed_member_holds_nothing_and_periods_from_before_the_topic_are_n
     assert story.overlaps() == []
 
 
-def test_of_several_begins_and_ends_in_a_row_the_first_counts() -> None:
+def test_the_first_of_consecutive_begins_or_ends_counts() -> None:
     story = Story()
     story.generation(1, 5)
     for event, at in (("assigned", 10), ("assigned", 20), ("lost", 30), ("revoked", 40), ("assigned", 50)):

@@ -49,7 +49,7 @@ async def registered(cluster: LocalCluster) -> set[int]:
         await session.close()
 
 
-async def test_it_serves_when_it_is_entered_and_is_gone_when_it_is_left() -> None:
+async def test_a_cluster_serves_within_its_context_and_is_gone_after_it() -> None:
     """The fixture that others use in their own tests (DESIGN, "Python")."""
     async with LocalCluster(brokers=3) as cluster:
         assert cluster.broker_ids == [1, 2, 3]
@@ -238,7 +238,7 @@ async def test_a_member_of_another_cluster_on_the_port_does_not_count(tmp_path: 
         assert not any(member.alive for member in LocalCluster.open(layout.directory).members())
 
 
-async def test_of_two_that_make_a_cluster_in_one_folder_the_later_is_refused(tmp_path: Path) -> None:
+async def test_the_later_of_two_clusters_made_in_one_folder_is_refused(tmp_path: Path) -> None:
     """Also if both had looked before either began; the cluster that is there stays as it is."""
     home = tmp_path / "home"
     first, second = (LocalCluster(0, controllers=0, directory=home, detached=True) for _ in range(2))
@@ -277,7 +277,7 @@ async def test_a_failed_start_leaves_members_that_ran_before_running(tmp_path: P
         await again.stop(clean=False)
 
 
-async def test_one_that_never_serves_is_reported_too(tmp_path: Path) -> None:
+async def test_a_member_that_never_serves_is_reported_too(tmp_path: Path) -> None:
     cluster = LocalCluster(1, controllers=0, directory=tmp_path / "home")
     with pytest.raises(ProcessFailed, match=r"did not serve within 0\.01 s"):
         await cluster.start(timeout_s=0.01)

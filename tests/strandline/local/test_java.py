@@ -44,7 +44,7 @@ def test_java_home_goes_before_the_path(make_java: JavaMaker) -> None:
     assert (find_java().executable, find_java().version) == (home / "bin" / "java", 21)
 
 
-def test_one_that_is_too_old_is_passed_over(make_java: JavaMaker) -> None:
+def test_a_java_that_is_too_old_is_skipped(make_java: JavaMaker) -> None:
     os.environ["JAVA_HOME"] = str(make_java("old", "1.8.0_402"))
     os.environ["PATH"] = str(make_java("newer", "17.0.9") / "bin")
     assert find_java().version == 17

@@ -70,7 +70,9 @@ async def test_a_clean_stop_is_sigterm(log_path: Path, spawned: list[Process]) -
     assert process.exit_status == -signal.SIGTERM
 
 
-async def test_one_that_ignores_sigterm_is_killed_in_the_end(log_path: Path, spawned: list[Process]) -> None:
+async def test_a_process_that_ignores_sigterm_is_killed_in_the_end(
+    log_path: Path, spawned: list[Process]
+) -> None:
     process = Process.spawn("it", STUBBORN, log_path=log_path, environment=os.environ)
     spawned.append(process)
     await up(process)

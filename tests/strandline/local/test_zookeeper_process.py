@@ -61,7 +61,9 @@ async def test_four_letter_words_are_not_answered() -> None:
     assert await four_letter_word(free_ports(1)[0], "srvr") == ""
 
 
-async def test_one_that_cannot_start_says_why(zookeeper_server: ZooKeeperProcess, tmp_path: Path) -> None:
+async def test_a_server_that_cannot_start_reports_the_reason(
+    zookeeper_server: ZooKeeperProcess, tmp_path: Path
+) -> None:
     """The error carries the end of its log; the server that has the port is not taken for this one."""
     port = zookeeper_server.port
     second = ZooKeeperProcess(tmp_path / "second", port, log_path=tmp_path / "second.log")

@@ -48,7 +48,7 @@ def fields(data: bytes) -> list[RecordFields]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_kafkas_client_reads_what_we_write(codec: Codec) -> None:
+def test_kafkas_client_reads_our_batches(codec: Codec) -> None:
     """DESIGN §5: byte-compatible with RecordBatch v2, every codec, null keys and values, headers."""
     data = encode_batch(
         TYPICAL, codec=codec, producer_id=7, producer_epoch=2, base_sequence=9, base_offset=100
@@ -63,7 +63,7 @@ def test_kafkas_client_reads_what_we_write(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_we_read_what_kafkas_client_writes(codec: Codec) -> None:
+def test_batches_of_kafkas_client_are_read(codec: Codec) -> None:
     """DESIGN §5, the other direction; and without compression the bytes are the same."""
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=codec, is_transactional=False, producer_id=7, producer_epoch=2,
@@ -99,7 +99,7 @@ def test_records_survive_encoding_and_decoding(
     ),
     st.integers(0, 2**45),
 )
-def test_the_bulk_call_writes_what_the_general_one_writes(values: list[bytes], timestamp: int) -> None:
+def test_the_bulk_call_writes_the_same_as_the_general_one(values: list[bytes], timestamp: int) -> None:
     bulk = encode_values(values, timestamp, producer_id=3, producer_epoch=0, base_sequence=1)
     one_by_one = encode_batch(
         [(None, value, (), timestamp) for value in values], producer_id=3, producer_epoch=0, base_sequence=1

@@ -141,7 +141,7 @@ def test_a_member_that_lost_everything_claims_nothing_before_it_knows() -> None:
     assert MemberData.decode(process.says().user_data).assigned == frozenset()
 
 
-def test_of_two_that_gave_a_task_up_the_later_is_its_owner() -> None:
+def test_the_later_of_two_members_that_gave_a_task_up_is_its_owner() -> None:
     """The other one has missed a generation: its state is the older one."""
     stale = MemberSubscription(TOPICS, user_data=MemberData(tasks("sums-0"), generation=4).encode())
     fresh = MemberSubscription(TOPICS, user_data=MemberData(tasks("sums-0"), generation=5).encode())

@@ -76,7 +76,7 @@ def test_tasks_of_leaving_members_are_dealt_in_turn_up_to_a_fair_share() -> None
     assert learning(place(TASKS, members)) == {"S1": ("T3",), "S3": ("T4", "T5")}
 
 
-def test_two_that_learn_the_same_are_one_the_readier() -> None:
+def test_the_readier_of_two_learners_of_a_task_is_kept() -> None:
     shares = place(["T1"], {"S1": Claim(learning={"T1": False}), "S2": Claim(learning={"T1": True})})
     assert assigned(shares) == {"S1": (), "S2": ("T1",)}
 
@@ -192,7 +192,7 @@ def test_tasks_of_leaving_members_are_learned_by_their_standbys_up_to_a_fair_sha
     assert learning(place(TASKS[:3], members, num_standbys=1)) == {"S2": ("T3",), "S3": ("T1", "T2")}
 
 
-def test_of_the_least_loaded_a_standby_learns_and_what_it_stands_by_for() -> None:
+def test_the_least_loaded_standby_learns_the_task_that_it_holds() -> None:
     members = {"S1": runs("T1", "T2", "T3"), "S2": Claim(), "S3": stands_by("T2", late=("T1",))}
     assert learning(place(TASKS[:3], members, num_standbys=1)) == {"S2": ("T1",), "S3": ("T2",)}
     members["S3"] = stands_by(late=("T3",))

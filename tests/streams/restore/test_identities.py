@@ -50,7 +50,7 @@ class Broker:
         return MetadataAnswer(ClusterMetadata("c", (), None, topics), {})
 
 
-async def test_it_is_the_topics_id_and_the_partition() -> None:
+async def test_an_identity_is_the_topics_id_and_the_partition() -> None:
     assert await Broker().identities().find(NAME) == "first-3"
 
 

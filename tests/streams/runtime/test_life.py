@@ -106,7 +106,7 @@ async def test_unreachable_brokers_are_named(application: Application) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 10, 30, 100, 200])
-async def test_one_that_is_stopped_while_it_starts_leaves_nothing_behind(
+async def test_a_member_stopped_while_it_starts_leaves_nothing_behind(
     application: Application, steps: int
 ) -> None:
     """However far it has come by then: it started, or says that it was stopped."""
@@ -123,7 +123,7 @@ async def test_one_that_is_stopped_while_it_starts_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("steps", [1, 5, 20, 60])
-async def test_one_that_is_cancelled_while_it_starts_leaves_nothing_behind(
+async def test_a_member_cancelled_while_it_starts_leaves_nothing_behind(
     application: Application, steps: int
 ) -> None:
     await application.create()
@@ -137,7 +137,7 @@ async def test_one_that_is_cancelled_while_it_starts_leaves_nothing_behind(
             await member.stop()
 
 
-async def test_it_can_be_looked_at_at_any_time(application: Application) -> None:
+async def test_a_member_can_be_inspected_at_any_time(application: Application) -> None:
     """Before it starts, while it runs, and after it has stopped."""
     await application.create()
     member = application.member()
@@ -302,7 +302,7 @@ async def test_a_program_that_cannot_start_says_why_as_it_is(application: Applic
         await run(application.member())
 
 
-async def test_a_program_raises_what_made_it_fail_as_it_is(application: Application) -> None:
+async def test_a_program_raises_the_error_that_failed_it_unchanged(application: Application) -> None:
     await application.create(1)
 
     def see(record: Record[str, str]) -> None:

@@ -155,7 +155,7 @@ def test_changes_during_a_commit_wait_for_the_next_one(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_commit_that_failed_is_listed_again_with_what_came_since(tmp_path: Path) -> None:
+def test_a_failed_commits_changes_are_listed_again_with_later_ones(tmp_path: Path) -> None:
     store = TaskStore.open(tmp_path, "id-0")
     state = TaskState(store)
     state.put("counts", b"a", b"1")

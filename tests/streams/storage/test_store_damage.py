@@ -86,7 +86,7 @@ def look(folder: Path) -> int | None:
 
 
 @pytest.mark.timeout(180)
-def test_a_damaged_store_never_has_what_was_not_written(
+def test_a_damaged_store_never_has_records_that_were_not_written(
     whole: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     draw = random.Random(6)

@@ -40,7 +40,7 @@ def store(folder: Path) -> Iterator[TaskStore]:
     store.close()
 
 
-def test_a_store_has_what_was_applied_to_it(store: TaskStore) -> None:
+def test_a_store_has_the_records_applied_to_it(store: TaskStore) -> None:
     assert (store.checkpoint, store.get(A), content(store)) == (0, None, {})
     store.apply([(B, b"1"), (A, b"2"), (C, b"")], 3)
     store.apply([(A, None), (B, b"3"), (B, b"4")], 5)
@@ -57,7 +57,7 @@ def test_a_reopened_store_has_its_content(folder: Path) -> None:
     store.close()
 
 
-def test_a_range_ends_before_its_end_and_shows_what_was_there_when_it_began(store: TaskStore) -> None:
+def test_a_range_excludes_its_end_and_is_a_snapshot_of_its_begin(store: TaskStore) -> None:
     store.apply([(A, b"1"), (B, b"2"), (C, b"3")], 1)
     rows = store.range(A, C)
     store.apply([(A, b"later"), (B, None)], 2)
@@ -188,7 +188,7 @@ def test_a_folder_that_cannot_be_made_is_a_typed_error(tmp_path: Path) -> None:
         TaskStore.open(tmp_path / "file" / "counts-3", IDENTITY)
 
 
-def test_a_store_of_which_the_end_cannot_be_written_is_let_go_of_all_the_same(
+def test_a_store_whose_checkpoint_cannot_be_written_is_closed_all_the_same(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its end is in the changelog; this process must be able to open it again."""

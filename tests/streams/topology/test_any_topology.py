@@ -83,7 +83,9 @@ def on_lists(operator: Operator, records: list[OneRecord], path: str) -> dict[st
 
 
 @given(operators(3), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=8))
-def test_a_pipeline_does_what_its_operators_do_to_lists(operator: Operator, records: list[OneRecord]) -> None:
+def test_a_pipeline_computes_the_same_as_its_operators_on_lists(
+    operator: Operator, records: list[OneRecord]
+) -> None:
     topology = Topology()
     source = topology.source("in", key=INTEGER, value=INTEGER)
     source.to("raw", key=INTEGER, value=INTEGER)

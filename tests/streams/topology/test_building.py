@@ -37,7 +37,7 @@ def refused(topology: Topology, application_id: str = "app") -> str:
 # --- parts --------------------------------------------------------------------------------------
 
 
-def test_a_part_says_what_it_reads_keeps_and_writes() -> None:
+def test_a_subtopology_names_its_inputs_stores_and_outputs() -> None:
     topology = Topology()
     lines = topology.source("lines", "more-lines", key=STRING, value=STRING)
     lines.to("copy", key=STRING, value=STRING)

@@ -96,7 +96,7 @@ def test_an_encoding_error_names_the_topic() -> None:
 # --- operators without state --------------------------------------------------------------------
 
 
-def test_filter_keeps_what_it_is_true_of() -> None:
+def test_filter_keeps_records_for_which_it_is_true() -> None:
     topology = Topology()
     task = ended(topology, text(topology).filter(lambda record: record.key == "a"))
     for key in b"a", b"b", None, b"a":

@@ -78,7 +78,7 @@ def test_json_has_no_spaces_and_is_utf8() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_json_has_no_form_for_what_is_no_number(value: float) -> None:
+def test_json_cannot_encode_infinity_or_nan(value: float) -> None:
     with pytest.raises(ValueError, match="JSON"):
         JSON.encode(value)
 

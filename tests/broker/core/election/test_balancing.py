@@ -59,7 +59,7 @@ def test_the_preferred_replica_leads_again_when_it_was_in_sync_for_a_while() -> 
         {"assigned": ()},  # it is not known yet
     ],
 )
-def test_one_that_may_not_lead_yet_is_left_alone(unable: dict[str, object]) -> None:
+def test_a_broker_that_may_not_lead_yet_is_not_named(unable: dict[str, object]) -> None:
     """CORRECTNESS I1, I6: whom a handover names has everything; and it stays longer than it flaps."""
     assert balanced(replace(ABLE, **unable)) == []  # type: ignore[arg-type]  # fields by name
 

@@ -128,7 +128,7 @@ def test_the_last_epoch_counts_before_the_length() -> None:
     assert list(it.standing()) == [2]
 
 
-def test_of_equal_logs_the_first_in_replica_order_leads() -> None:
+def test_among_equal_logs_the_first_in_replica_order_leads() -> None:
     it = cluster(Machine(1), Machine(2), Machine(3), isr=(1, 2, 3))
     it.say(3, 2, 1)
     assert list(it.standing()) == [1]
@@ -160,7 +160,7 @@ def test_a_member_that_is_sure_to_have_everything_leads_and_no_other_does(age: i
     assert {broker: stand.unclean for broker, stand in it.standing().items()} == {1: False}
 
 
-def test_a_statement_of_an_earlier_life_counts_for_nothing() -> None:
+def test_a_statement_of_an_earlier_life_is_ignored() -> None:
     """CORRECTNESS E4: that broker may have lost more since; it says what it has anew."""
     it = cluster(Machine(1, end=7), Machine(2, end=9), isr=(1, 2))
     it.say(1, 2)
@@ -171,7 +171,7 @@ def test_a_statement_of_an_earlier_life_counts_for_nothing() -> None:
     assert list(it.standing()) == [2]
 
 
-def test_one_that_dies_before_it_claims_is_waited_for() -> None:
+def test_a_candidate_that_dies_before_its_claim_is_awaited() -> None:
     it = cluster(Machine(1, end=7), Machine(2, end=9), isr=(1, 2))
     it.say(1, 2)
     it.machines[2].alive = False

@@ -86,7 +86,7 @@ def test_members_commit_while_they_prepare_a_rebalance_and_not_once_it_completes
     assert not stage.waits(b)
 
 
-def test_from_outside_only_an_empty_group_takes_commits() -> None:
+def test_only_an_empty_group_takes_commits_from_outside() -> None:
     stage = Stage()
     assert stage.answer(stage.commit({P0: 3}), dict) == {P0: None}
     stage.stable("a")
@@ -130,7 +130,7 @@ def test_a_commit_is_seen_and_answered_once_it_is_written() -> None:
     assert stage.committed() == {P0: 5}
 
 
-def test_a_commit_that_could_not_be_written_is_an_error_and_leaves_what_was() -> None:
+def test_a_failed_commit_is_an_error_and_keeps_the_earlier_offset() -> None:
     """CORRECTNESS G12: a member that took it for committed would lose or repeat records at the next
     rebalance."""
     stage = Stage()

@@ -38,7 +38,7 @@ def test_a_timer_that_fails_ends_its_group_only() -> None:
     assert stage.elsewhere().committed() == {partition(0): 7}  # the log has lost nothing
 
 
-def test_calls_that_wait_are_answered_and_what_comes_is_refused() -> None:
+def test_waiting_calls_are_answered_and_later_ones_refused() -> None:
     """Each call is answered once; the group's name is not given to a new group that knows no offsets."""
     stage = broken()
     waiting = stage.join("b", reason="again")

@@ -125,7 +125,7 @@ def test_a_coordinator_keeps_only_so_many_groups() -> None:
     assert stage.committed("one") == {partition(0): 1}
 
 
-def test_a_group_grows_only_to_what_its_record_may_have() -> None:
+def test_a_group_grows_only_to_the_bound_of_its_record() -> None:
     """Its members are written down together: one too many must not stop the others."""
     stage = Stage()
     stage.writing = False

@@ -32,7 +32,7 @@ def taken(*numbers: int, generation: int = 1) -> OwnershipChange:
     return OwnershipChange(OwnershipKind.ASSIGNED, names, 5, generation, "")
 
 
-def test_an_offset_of_what_does_not_exist_is_refused_and_the_others_are_kept() -> None:
+def test_an_offset_of_a_missing_partition_is_refused_and_the_others_are_kept() -> None:
     stage = Stage()
     offsets = {partition(0): CommittedOffset(1), partition(9): CommittedOffset(2)}
     request = OffsetCommit(GROUP, "", -1, offsets)
@@ -43,7 +43,7 @@ def test_an_offset_of_what_does_not_exist_is_refused_and_the_others_are_kept() -
     assert stage.committed() == {partition(0): 1}
 
 
-def test_ownership_of_what_does_not_exist_is_neither_kept_nor_published() -> None:
+def test_ownership_of_a_missing_partition_is_neither_kept_nor_published() -> None:
     stage = Stage()
     generation = stage.stable("a")
     request = ReportOwnership(GROUP, "a", generation, (taken(0, 9, generation=generation),))
@@ -96,7 +96,7 @@ def test_ownership_that_is_reported_again_and_again_stays_within_the_bound() -> 
     assert len(stage.describe().members[0].owned) == 100
 
 
-def test_nothing_is_counted_of_what_is_gone() -> None:
+def test_a_deleted_group_counts_no_bytes() -> None:
     """In any state of a group, deleting it frees all its bytes."""
     stage = Stage()
     generation = stage.stable("a", "b")

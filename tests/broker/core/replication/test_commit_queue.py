@@ -28,7 +28,7 @@ def test_entries_left_when_leadership_ends_are_never_committed() -> None:
     assert queue.committed(Offset(1_000)) == []
 
 
-def test_a_repeat_that_lies_below_is_answered_after_what_waits_already() -> None:
+def test_a_repeat_that_ends_below_is_answered_after_earlier_requests() -> None:
     queue: CommitQueue[str] = CommitQueue(LeaderEpoch(3), 10)
     queue.push(Offset(9), 100.0, "new")
     queue.push(Offset(5), 100.0, "repeat")

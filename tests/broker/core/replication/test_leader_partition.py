@@ -206,7 +206,7 @@ def test_a_suspicion_alone_makes_no_isr_below_the_bound() -> None:
     assert driver.partition.state.isr_ids == (1,)
 
 
-def test_a_shrink_lets_what_waited_commit_at_once() -> None:
+def test_a_shrink_commits_waiting_requests_at_once() -> None:
     """CORRECTNESS H10: every ISR change is followed by another look at the HW."""
     driver = Driver()
     driver.produce("a", 5)
@@ -261,7 +261,7 @@ def test_while_zookeeper_is_away_changes_are_parked_and_the_whole_isr_still_comm
     assert [w.left for w in driver.writes] == [(2, 3)]
 
 
-def test_a_lost_reply_is_adopted_if_the_znode_says_what_was_meant() -> None:
+def test_a_write_with_a_lost_reply_is_adopted_if_the_znode_has_it() -> None:
     """CORRECTNESS I4: a compare-and-set that succeeded without an answer must not wedge the leader."""
     driver = Driver(answer=False)
     driver.partition.live_changed(alive(1, 2))

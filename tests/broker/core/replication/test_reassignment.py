@@ -149,7 +149,7 @@ def test_the_turn_at_which_it_is_left_out_comes_by_itself() -> None:
     assert len(led.completed) == 1
 
 
-def test_one_that_was_left_out_is_not_served_and_does_not_hold_the_watermark() -> None:
+def test_a_replica_that_was_cut_off_is_not_served_and_does_not_hold_the_watermark() -> None:
     """Its flow is over, and so is each that it begins, until the partition is to have it again."""
     led = Led(moving((1, 2), (1, 4)), isr=(1, 2))
     led.fetch(4)
@@ -175,7 +175,7 @@ def test_no_replica_is_left_out_while_a_new_one_is_not_in_sync() -> None:
     assert (led.cut_off, led.completed, led.in_sync) == ([], [], (1, 2))
 
 
-def test_to_ask_for_another_target_gives_it_its_time_again() -> None:
+def test_another_target_restarts_the_time_to_close() -> None:
     """A retry is possible: also with a replica that was left out the first time."""
     led = Led(moving((1, 2), (1, 4)), isr=(1, 2), held=True)
     led.fetch(4)
@@ -203,7 +203,7 @@ def test_more_replicas_of_the_same_leader_need_no_close() -> None:
     assert (led.closed, done.removed, done.state.isr_ids) == ([], (), (1, 2, 3))
 
 
-def test_fewer_replicas_close_those_that_go() -> None:
+def test_a_smaller_replication_factor_closes_the_removed_replicas() -> None:
     """RF 3 → 1, to one that does not lead."""
     shrinking = moving((1, 2, 3), (3,))
     assert shrinking.replication_factor == 1

@@ -39,7 +39,7 @@ FOUND_BY_WALKING = (
 )
 
 
-def test_no_walk_loses_what_was_acknowledged(record_property: Callable[[str, object], None]) -> None:
+def test_no_walk_loses_acknowledged_records(record_property: Callable[[str, object], None]) -> None:
     """CORRECTNESS T1, T2, T3, T5, T10, T11, H1, H2, H3, H5, H6, H10, I1, I2, I4, I6, I8, E1, E2, E4, E7.
 
     Crashes with and without the page cache, pauses, late expiries, take-overs with the old leader
@@ -251,7 +251,7 @@ RARE = {
     ],
     ids=lambda schedule: schedule.__name__,
 )
-def test_no_rare_schedule_loses_what_was_acknowledged(schedule: Callable[[Rule | None], None]) -> None:
+def test_no_rare_schedule_loses_acknowledged_records(schedule: Callable[[Rule | None], None]) -> None:
     """CORRECTNESS T3, T5, T6, T7, H2, H10, I2, I6, E1, E4."""
     schedule(None)
 

@@ -42,7 +42,7 @@ HOUR_MS = 3_600_000
 
 
 @pytest.mark.parametrize("codec", tuple(Codec))
-def test_kafkas_client_reads_what_remains(codec: Codec) -> None:
+def test_kafkas_client_reads_a_compacted_log(codec: Codec) -> None:
     """DESIGN §5: RecordBatch v2 byte for byte, also with gaps, without records, and with tombstones."""
     log, _ = compacted_log(COMPACTED.model_copy(update={"segment_bytes": 1 << 20}))
     for number in range(5):

@@ -44,7 +44,7 @@ HOUR_MS = 3_600_000
 # --- what stays ------------------------------------------------------------------------------
 
 
-def test_of_each_key_the_last_record_stays_where_it_was() -> None:
+def test_the_last_record_of_each_key_keeps_its_offset() -> None:
     """DESIGN §5: offsets never change, order never changes."""
     log, files = compacted_log()
     put(log, ("a", "1"), ("b", "1"), ("a", "2"))
@@ -248,7 +248,7 @@ def test_a_record_without_a_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_producer_may_not_send_what_only_compaction_makes(count: int) -> None:
+def test_a_producer_may_not_send_batches_that_only_compaction_makes(count: int) -> None:
     """A gap of offsets, and a moment at which tombstones go, are a broker's word."""
     log, _ = compacted_log(TopicConfig())
     packed = PackedRecords(encode_values([b"x"] * 3, 0)[61:], 0, 3, 0, 0).seal()

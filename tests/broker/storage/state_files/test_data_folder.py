@@ -61,7 +61,7 @@ def test_after_a_loss_of_power_each_log_says_which_lives_count(tmp_path: Path, b
     folder.close()
 
 
-def test_a_disk_that_was_away_meanwhile_has_lost_what_was_in_memory(tmp_path: Path, boot: Path) -> None:
+def test_a_disk_detached_meanwhile_has_lost_unsynced_data(tmp_path: Path, boot: Path) -> None:
     """CORRECTNESS E2, E3: detached and attached again, in one boot."""
     lived(tmp_path, boot, 10, clean=False)
     life = tmp_path / "data" / "life.json"
@@ -97,7 +97,7 @@ def test_the_clean_marker_is_gone_before_anything_else_happens(tmp_path: Path, b
     folder.close()
 
 
-def test_a_marker_of_an_earlier_life_means_nothing(tmp_path: Path, boot: Path) -> None:
+def test_a_marker_of_an_earlier_life_is_ignored(tmp_path: Path, boot: Path) -> None:
     """CORRECTNESS E2: only the last life's own marker counts."""
     lived(tmp_path, boot, 10, clean=True)
     marker = (tmp_path / "data" / "clean_shutdown").read_bytes()

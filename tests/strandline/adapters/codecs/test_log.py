@@ -119,7 +119,9 @@ EXCHANGES: list[tuple[Call[Any, Any], Any, Any]] = [
 
 
 @pytest.mark.parametrize(("rpc", "request_", "answer"), EXCHANGES, ids=[each[0].path for each in EXCHANGES])
-def test_both_ends_mean_the_same(rpc: Call[Any, Any], request_: object, answer: object) -> None:
+def test_values_survive_the_wire_in_both_directions(
+    rpc: Call[Any, Any], request_: object, answer: object
+) -> None:
     assert rpc.served.decode(rpc.encode(request_)) == request_
     assert rpc.decode(rpc.served.encode(answer, Listener.INTERNAL)) == answer
 

@@ -82,7 +82,7 @@ async def ended(channel: grpc.aio.Channel, name: str, *sent: bytes) -> grpc.Stat
     return await call.code()
 
 
-async def test_the_defect_of_a_handler_is_reported_and_what_the_peer_did_is_not() -> None:
+async def test_a_handlers_defect_is_reported_and_a_peers_fault_is_not() -> None:
     """Bytes that are no message, a refusal, and a peer that hangs up end no process."""
 
     async def breaks(requests: AsyncIterator[bytes], reply: Reply[bytes], caller: Caller) -> None:

@@ -94,7 +94,7 @@ def test_a_machine_without_power_has_another_boot_id_later() -> None:
     assert files.after_power_loss(lambda n: n).boot_id(path) != files.boot_id(path)
 
 
-def test_a_loss_of_power_takes_what_was_not_synced() -> None:
+def test_a_loss_of_power_takes_unsynced_data() -> None:
     """CORRECTNESS E3: bytes by `sync`, names by `sync_directory`; each for itself."""
     files, folder = MemoryFiles(), Path("/d")
     for name in ("synced", "bytes only", "names only"):

@@ -96,7 +96,7 @@ async def test_sequential_znodes_are_numbered_in_order(open_session: SessionFact
     assert sorted(await session.children("/queue")) == [path.rpartition("/")[2] for path in made]
 
 
-async def test_ensure_path_makes_what_is_missing_and_only_that(open_session: SessionFactory) -> None:
+async def test_ensure_path_creates_only_missing_znodes(open_session: SessionFactory) -> None:
     session = await open_session()
     await session.ensure_path("/a/b/c")
     await session.set("/a/b", b"kept")
@@ -177,7 +177,7 @@ async def test_the_version_of_a_written_znode_grows_by_one_each_time(open_sessio
     assert sorted(task.result() for task in taken) == list(range(1, 101))
 
 
-async def test_after_sync_a_read_sees_what_another_wrote(open_session: SessionFactory) -> None:
+async def test_after_a_sync_a_read_sees_the_writes_of_others(open_session: SessionFactory) -> None:
     """Reads that decide something are preceded by sync (CORRECTNESS E8)."""
     writer, reader = await open_session(), await open_session()
     await writer.create("/x", b"0")

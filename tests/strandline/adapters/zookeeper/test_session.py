@@ -136,7 +136,7 @@ async def test_the_outcome_of_an_operation_under_way_is_unknown_when_the_link_br
 
 
 @pytest.mark.slow
-async def test_the_loop_is_never_blocked_by_what_waits_for_a_connection(
+async def test_operations_that_wait_for_a_connection_never_block_the_loop(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:
     """While ZooKeeper is away thousands of operations may queue; they are sent once it is back.

@@ -35,7 +35,7 @@ async def made_up(cluster: LocalCluster) -> AsyncIterator[MadeUpEvents]:
         yield events
 
 
-async def test_as_json_a_line_is_the_record(shell: Shell, made_up: MadeUpEvents) -> None:
+async def test_with_json_a_line_is_the_record(shell: Shell, made_up: MadeUpEvents) -> None:
     """The record's own fields, in its order: what a consumer of the topic sees."""
     events = made_up.put(3, reason="für Münster")
     await made_up.written()

@@ -73,7 +73,7 @@ def value(fields: object) -> bytes:
         (event("assigned", partitions=[3]), "assigned            g  generation 7  -  [3]"),
     ],
 )  # fmt: skip
-def test_a_line_has_what_there_is_to_say(fields: Fields, line: str) -> None:
+def test_a_line_has_the_fields_that_its_event_has(fields: Fields, line: str) -> None:
     """Also of events and fields that only later versions know, or that have something else in them."""
     assert line_of(fields, DAY) == f"10:31:02.123  {line}"
 
@@ -246,7 +246,7 @@ async def test_events_of_a_later_version_are_left_out_and_counted(shell: Shell, 
 
 
 @pytest.mark.slow
-async def test_following_shows_what_was_and_each_event_at_once_and_ends_quietly(
+async def test_following_shows_past_events_then_each_at_once_and_ends_quietly(
     shell: Shell, told: Told
 ) -> None:
     """Through a pipe too; Ctrl-C is how it is meant to end."""

@@ -114,7 +114,7 @@ def offsets(controllers: Controllers) -> list[tuple[int, ...]]:
     return [query.from_offsets for _, query in controllers.asked]
 
 
-async def test_it_continues_at_the_offsets_of_the_last_answer() -> None:
+async def test_the_stream_continues_at_the_offsets_of_the_last_answer() -> None:
     controllers = Controllers([ON, told(1, at=5), told(2, at=6), BREAK], [ON, told(3, at=9), END])
     assert await read(controllers) == [1, 2, 3]
     assert offsets(controllers) == [(), (6,)]
@@ -127,7 +127,7 @@ async def test_a_record_from_two_controllers_is_returned_once() -> None:
     assert offsets(controllers) == [(), (5,)]
 
 
-async def test_it_follows_the_one_that_the_last_one_names() -> None:
+async def test_the_stream_follows_the_controller_that_the_last_one_names() -> None:
     hint = LeaderHint(2, "broker2", 9092, 7)
     controllers = Controllers([ON, told(1, at=1), NotController("over", leader=hint)],
                               [NotController("over", leader=hint)], [ON, told(2, at=2), END])  # fmt: skip

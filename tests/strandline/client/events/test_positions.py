@@ -78,7 +78,7 @@ def test_next_offsets_are_behind_returned_records_and_not_behind_waiting_ones() 
     assert positions.next_offsets == (4, 11)
 
 
-def test_it_is_full_when_as_many_bytes_wait_as_may() -> None:
+def test_the_buffer_is_full_at_its_bound_of_bytes() -> None:
     records = batch(0, 10)
     positions = reading(0, buffer_bytes=len(records) + 50)
     assert positions.has_room
@@ -111,7 +111,7 @@ def test_a_following_reader_reads_later_partitions_from_their_start() -> None:
     assert len(ending) == 1
 
 
-def test_where_retention_has_passed_it_is_read_on_from_the_start_of_the_log() -> None:
+def test_reading_continues_at_the_start_of_the_log_that_retention_moved() -> None:
     positions = reading(3)
     positions.skip_to(positions[0], 8)
     assert positions.next_offsets == (8,)

@@ -175,7 +175,7 @@ async def collect(reader: EventReader, how_many: int | None = None) -> list[tupl
     return found
 
 
-async def test_it_ends_where_the_topic_ended_when_it_began() -> None:
+async def test_a_reading_ends_where_the_topic_ended_when_it_began() -> None:
     brokers = Brokers(Log(25), Log(5))
     async with reading(brokers) as reader:
         first = await reader.read(5)
@@ -232,7 +232,7 @@ async def test_nothing_is_fetched_while_the_buffer_is_full() -> None:
         await eventually(lambda: brokers.fetches > before)
 
 
-async def test_it_continues_where_retention_has_left_something() -> None:
+async def test_a_reading_continues_at_the_first_record_that_retention_left() -> None:
     brokers = Brokers(Log(50, start=30))
     async with reading(brokers, from_offsets=(10,)) as reader:
         assert await collect(reader) == [(0, n) for n in range(30, 50)]

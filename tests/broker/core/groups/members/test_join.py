@@ -210,7 +210,7 @@ def test_the_protocol_is_the_one_with_most_votes_among_what_all_support() -> Non
     assert {stage.answer(token, Joined).protocol for token in tokens} == {"range"}
 
 
-def test_of_equal_votes_the_leader_decides() -> None:
+def test_equal_votes_are_decided_by_the_leader() -> None:
     stage = Stage(replace(LIMITS, group_initial_rebalance_delay_ms=10))
     tokens = [stage.enter("a", protocols=BOTH), stage.enter("b", protocols=(BOTH[1], BOTH[0]))]
     stage.later(1)

@@ -27,7 +27,7 @@ def test_concurrent_leaves_cause_one_rebalance() -> None:
     assert stage.answer(stage.join("d"), Joined).generation == 5
 
 
-def test_each_of_them_is_answered_for_itself() -> None:
+def test_each_leaving_member_has_its_own_answer() -> None:
     stage = Stage()
     stage.stable("a", "b")
     known, unknown = stage.leave("a", "zed")

@@ -158,7 +158,7 @@ def test_an_instance_that_returns_before_the_assignment_causes_another_generatio
     assert stage.answer(b, Joined).generation == generation + 2
 
 
-def test_an_instance_that_returns_while_the_members_gather_is_one_of_them() -> None:
+def test_an_instance_that_returns_during_the_barrier_belongs_to_the_generation() -> None:
     stage, generation = pair()
     old = stage.join("b1", instance="b", protocols=NEWS)
     new = stage.join("", "b2", instance="b")

@@ -100,7 +100,7 @@ def test_a_write_that_met_another_leader_sends_the_members_on() -> None:
     assert stage.answer(a, NotCoordinator)
 
 
-def test_an_assignment_that_is_written_after_the_generation_broke_off_means_nothing() -> None:
+def test_an_assignment_written_after_its_generation_ended_is_ignored() -> None:
     """CORRECTNESS G4: a late result belongs to the generation that asked."""
     stage, generation = completing("a", "b")
     b = stage.sync("b", generation)

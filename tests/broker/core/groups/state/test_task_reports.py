@@ -53,7 +53,7 @@ def test_every_kind_has_an_event_of_its_name(kind: TaskChangeKind) -> None:
     assert stage.events[-1].kind.value == f"task_{kind.value}"
 
 
-def test_the_ledger_knows_nothing_of_tasks() -> None:
+def test_tasks_are_not_counted_as_owned_partitions() -> None:
     stage = Stage()
     generation = stage.stable("a")
     stage.report("a", generation, OwnershipChange(OwnershipKind.ASSIGNED, (partition(0),), 1, generation))
@@ -83,7 +83,7 @@ def test_a_former_member_cannot_report_tasks() -> None:
     assert len(stage.events) == published
 
 
-def test_a_report_has_its_bound_and_more_of_it_is_not_published_in_part() -> None:
+def test_a_report_over_its_bound_is_refused_as_a_whole() -> None:
     stage = Stage(replace(LIMITS, task_changes_per_report_max=2))
     generation = stage.stable("a")
     assert stage.answers[report(stage, "a", generation, change(), change())] is None
