@@ -16,9 +16,7 @@ from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, group_events_topic
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.client.events.writer import EventWriter
 from strandline.config import BrokerSettings
-from strandline.ids import GROUP_EVENTS_TOPIC
 from strandline.vocabulary.metadata import Endpoint
 
 FLUSH_S_MAX: Final = 1.0
@@ -38,18 +36,9 @@ class Groups:
         holds_lease: Callable[[], bool],
         key: MemberKey,
     ) -> None:
-        host = manager.host
-        self._clock = host.clock
-        events_topic = group_events_topic(settings)
-        self.events = EventWriter(
-            endpoint.address,
-            GROUP_EVENTS_TOPIC,
-            events_max=settings.events_waiting_max,
-            prepare=lambda: topics.find(events_topic),
-            transport=host.transport(key.shown),
-            clock=host.clock,
-        )
-        self._coordinators = Coordinators(manager, settings, host.clock, self._publish, holds_lease)
+        self._clock = manager.host.clock
+        self.events = topics.event_writer(group_events_topic(settings), endpoint, settings, key)
+        self._coordinators = Coordinators(manager, settings, self._clock, self._publish, holds_lease)
         manager.watchers.append(self._coordinators)
         self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings)
 

@@ -10,8 +10,10 @@ from typing import Final
 import structlog
 
 from strandline.adapters.codecs.admin import CREATE_TOPICS
+from strandline.adapters.rpc.member_key import MemberKey
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
+from strandline.client.events.writer import EventWriter
 from strandline.config import MIB, BrokerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,
@@ -23,7 +25,7 @@ from strandline.errors import (
 from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC, STATE_CHANGES_TOPIC
 from strandline.ports import Transport
 from strandline.vocabulary.admin import CreateTopics, NewTopic
-from strandline.vocabulary.metadata import TopicMetadata
+from strandline.vocabulary.metadata import Endpoint, TopicMetadata
 
 logger = structlog.get_logger(__name__)
 
@@ -93,6 +95,20 @@ class InternalTopics:
         if found is None:
             raise CoordinatorNotAvailable(f"topic {topic.name} is being created")
         return found
+
+    def event_writer(
+        self, topic: InternalTopic, endpoint: Endpoint, settings: BrokerSettings, key: MemberKey
+    ) -> EventWriter:
+        """A writer of this broker into the topic, which has it created when it is first needed."""
+        host = self._manager.host
+        return EventWriter(
+            endpoint.address,
+            topic.name,
+            events_max=settings.events_waiting_max,
+            prepare=lambda: self.find(topic),
+            transport=host.transport(key.shown),
+            clock=host.clock,
+        )
 
     async def _look(self, name: str) -> TopicMetadata | None:
         try:

@@ -11,9 +11,7 @@ from strandline.broker.events.replica_events import OnRecorded
 from strandline.broker.metadata.internal_topics import InternalTopics, state_changes_topic
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.state_changes.outbox import Outbox
-from strandline.client.events.writer import EventWriter
 from strandline.config import BrokerSettings
-from strandline.ids import STATE_CHANGES_TOPIC
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.state_changes import StateChangeEvent, event_key, event_value
 
@@ -32,17 +30,8 @@ class StateChangeRecorder:
         settings: BrokerSettings,
         key: MemberKey,
     ) -> None:
-        host = manager.host
-        self._clock = host.clock
-        topic = state_changes_topic(settings)
-        self.events = EventWriter(
-            endpoint.address,
-            STATE_CHANGES_TOPIC,
-            events_max=settings.events_waiting_max,
-            prepare=lambda: topics.find(topic),
-            transport=host.transport(key.shown),
-            clock=host.clock,
-        )
+        self._clock = manager.host.clock
+        self.events = topics.event_writer(state_changes_topic(settings), endpoint, settings, key)
         self._outbox = Outbox(manager.folder.path / "state_changes.outbox", self, files=manager.folder.files)
 
     async def __aenter__(self) -> Self:

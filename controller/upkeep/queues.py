@@ -9,7 +9,7 @@ loses makes its broker read again. A live broker's queue is never touched.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -24,7 +24,6 @@ from strandline.config import (
 )
 from strandline.controller.core.survey import Survey
 from strandline.controller.core.upkeep.queues import (
-    Backlog,
     Merge,
     QueueEntry,
     backlog,
@@ -224,11 +223,6 @@ class DeadQueues:
 
     async def _absent(self, path: str) -> bool:
         return await self._term.session.exists(path) is None
-
-
-async def read_backlogs(term: Term, brokers: Collection[BrokerId]) -> dict[BrokerId, Backlog]:
-    """The backlog in the queue of each broker."""
-    return {broker: backlog(await read_queue(term.session, broker) or ()) for broker in sorted(brokers)}
 
 
 def _path(broker: BrokerId, entry: QueueEntry) -> str:

@@ -67,9 +67,6 @@ class Leaders(Parts):
     def position(self, name: TopicPartition) -> int | None:
         return self.reader.positions[name].position
 
-    def listings(self) -> int:
-        return sum(name == "ListOffsets" for _, name in self.brokers.asked)
-
 
 @pytest.mark.parametrize("seek", [False, True], ids=["at the start", "on a reset"])
 @pytest.mark.parametrize("other", [A, C, GONE], ids=["no leader", "a broker that hangs", "no topic"])

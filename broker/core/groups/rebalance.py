@@ -99,13 +99,7 @@ class Rebalance(Generic[Token]):
         turn = self._turn
         turn.timers.cancel(Timer(TimerKind.BARRIER, group.name))
         if group.announced:
-            turn.publish(
-                EventKind.GENERATION_ENDED,
-                group.name,
-                group.generation,
-                reason=group.reason,
-                caused_by=group.caused_by,
-            )
+            self._publish(EventKind.GENERATION_ENDED, group)
             group.announced = False
         group.generation = next_generation(group.generation)
         if not group.members:
@@ -121,6 +115,10 @@ class Rebalance(Generic[Token]):
             group.unassign(member)
         record = group.record({}, turn.now.wall_ms)
         group.start_write = turn.append((record,), lambda _, error: self._started(group, error))
+
+    def _publish(self, kind: EventKind, group: Group[Token]) -> None:
+        """Publish an event of the present generation, with the reason for it."""
+        self._turn.publish(kind, group.name, group.generation, reason=group.reason, caused_by=group.caused_by)
 
     def _started(self, group: Group[Token], error: StrandlineError | None) -> None:
         """The start of a generation is in the log: its members are notified."""
@@ -138,13 +136,7 @@ class Rebalance(Generic[Token]):
                     self.restart_session(group, member)
             self.begin(group, refusal.message, "")
             return
-        turn.publish(
-            EventKind.GENERATION_STARTED,
-            group.name,
-            group.generation,
-            reason=group.reason,
-            caused_by=group.caused_by,
-        )
+        self._publish(EventKind.GENERATION_STARTED, group)
         group.announced = True
         for member in group.members.values():
             token = group.take_joining(member)
