@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from strandline.errors import CoordinationError
 from strandline.ports import (
@@ -31,7 +32,7 @@ class _Node:
     mzxid: int
     owner: int
     names: dict[str, None] = field(default_factory=dict)
-    """The children, in the order of their creation."""
+    """The children."""
     created: int = 0
     """Children created until now: the number of the next sequential one."""
 
@@ -55,8 +56,8 @@ class ZnodeTree:
         return Znode(node.data, node.version, node.czxid, node.mzxid, node.owner, len(node.names))
 
     def children(self, path: str) -> list[str]:
-        """Raises NoNode."""
-        return list(self._at(path).names)
+        """In an order that means nothing, as a real server's. Raises NoNode."""
+        return sorted(self._at(path).names, key=_scattered)
 
     def owned(self, session: int) -> list[str]:
         """The ephemeral znodes of a session."""
@@ -105,6 +106,8 @@ class ZnodeTree:
     def _create(self, create: Create, owner: int, zxid: int) -> str:
         parent_path = _parent(create.path)
         parent = self._at(parent_path)
+        if parent.owner:
+            raise CoordinationError(f"{parent_path} is ephemeral: it has no children")
         path = f"{create.path}{parent.created:010d}" if create.sequential else create.path
         if path in self._nodes:
             raise NodeExists(f"{path} exists already")
@@ -164,6 +167,10 @@ class ZnodeTree:
         if version not in (-1, node.version):
             raise BadVersion(f"{path} is at version {node.version}, not {version}")
         return node
+
+
+def _scattered(name: str) -> tuple[int, str]:
+    return crc32(name.encode()), name
 
 
 def _parent(path: str) -> str:
