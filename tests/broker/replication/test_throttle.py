@@ -51,6 +51,16 @@ async def take(link: FollowerStream, pushes: list[tuple[float, Push]]) -> None:
         link.acknowledge(sequence)
 
 
+@asynccontextmanager
+async def taking(link: FollowerStream) -> AsyncIterator[list[tuple[float, Push]]]:
+    """Takes in the background; the list grows with each push."""
+    pushes: list[tuple[float, Push]] = []
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(take(link, pushes))
+        yield pushes
+        reading.cancel()
+
+
 def size(pushes: list[tuple[float, Push]], *, sub_id: int = 1) -> int:
     return sum(len(push.records) for _, push in pushes if push.subscription_id == sub_id)
 
@@ -104,12 +114,9 @@ async def test_near_the_end_no_replica_is_held_back() -> None:
         link.unsubscribe(1)
         offset = BATCHES - 8
         link.subscribe(subscribe(5, offset, 4, sub_id=2))
-        pushes: list[tuple[float, Push]] = []
-        async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(take(link, pushes))
+        async with taking(link) as pushes:
             wanted = leader.replica.log.bytes_from(offset)
             await eventually(lambda: size(pushes, sub_id=2) == wanted)
-            reading.cancel()
         assert wanted < near
 
 
@@ -119,9 +126,7 @@ async def test_other_flows_of_the_same_stream_continue_meanwhile() -> None:
     other.key = PartitionKey(KEY.topic_id, PartitionId(1))
     async with copying(moving(rate=10)) as (leader, link), leading(other, 5) as second:
         link.find = lambda key, _: other if key == other.key else leader.replica
-        pushes: list[tuple[float, Push]] = []
-        async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(take(link, pushes))
+        async with taking(link) as pushes:
             await eventually(lambda: link.held)
             before = size(pushes)
             assert before <= 2 * (BYTES + 200)
@@ -131,61 +136,44 @@ async def test_other_flows_of_the_same_stream_continue_meanwhile() -> None:
                 await eventually(lambda: size(pushes, sub_id=2) == other.log.size_bytes)
                 leader.produce("more", acks=1)  # wakes the one that waits, for nothing
             assert size(pushes) == before
-            reading.cancel()
 
 
 async def test_the_end_of_the_reassignment_frees_at_once() -> None:
     """Also that of its bound: what waited for a minute is sent."""
-    async with copying(moving(rate=10)) as (leader, link):
-        pushes: list[tuple[float, Push]] = []
-        async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(take(link, pushes))
-            await eventually(lambda: link.held)
-            leader.replica.assignment = PartitionAssignment(ASSIGNED, 2)
-            leader.leadership.reconfigured()
-            await eventually(lambda: size(pushes) == leader.replica.log.size_bytes)
-            reading.cancel()
+    async with copying(moving(rate=10)) as (leader, link), taking(link) as pushes:
+        await eventually(lambda: link.held)
+        leader.replica.assignment = PartitionAssignment(ASSIGNED, 2)
+        leader.leadership.reconfigured()
+        await eventually(lambda: size(pushes) == leader.replica.log.size_bytes)
 
 
 async def test_a_bound_that_is_raised_or_lifted_is_not_waited_out() -> None:
     """Data that waits under the old bound is sent under the new one at once."""
-    async with copying(moving(rate=10)) as (leader, link):
-        pushes: list[tuple[float, Push]] = []
-        async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(take(link, pushes))
-            for rate in (1_000_000, 10, 0):
-                await eventually(lambda: link.held or size(pushes) == leader.replica.log.size_bytes)
-                leader.replica.assignment = replace(moving(rate=rate), version=2 + rate)
-                leader.leadership.reconfigured()
-            await eventually(lambda: size(pushes) == leader.replica.log.size_bytes)
-            reading.cancel()
+    async with copying(moving(rate=10)) as (leader, link), taking(link) as pushes:
+        for rate in (1_000_000, 10, 0):
+            await eventually(lambda: link.held or size(pushes) == leader.replica.log.size_bytes)
+            leader.replica.assignment = replace(moving(rate=rate), version=2 + rate)
+            leader.leadership.reconfigured()
+        await eventually(lambda: size(pushes) == leader.replica.log.size_bytes)
 
 
 async def test_a_flow_that_ends_while_it_is_held_back_leaves_its_share() -> None:
     """Nothing is left of it, no timer and no debt."""
-    async with copying(moving(rate=100)) as (_, link):
-        pushes: list[tuple[float, Push]] = []
-        async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(take(link, pushes))
-            await eventually(lambda: link.held)
-            (held,) = link.held
-            assert held.grant is not None
-            (bucket,) = held.grant.buckets
-            owed = bucket.reserve(0, CLOCK.monotonic())
-            link.unsubscribe(1)
-            assert bucket.reserve(0, CLOCK.monotonic()) < owed
-            assert link.held == []
-            assert held.held is None
-            reading.cancel()
+    async with copying(moving(rate=100)) as (_, link), taking(link):
+        await eventually(lambda: link.held)
+        (held,) = link.held
+        assert held.grant is not None
+        (bucket,) = held.grant.buckets
+        owed = bucket.reserve(0, CLOCK.monotonic())
+        link.unsubscribe(1)
+        assert bucket.reserve(0, CLOCK.monotonic()) < owed
+        assert link.held == []
+        assert held.held is None
 
 
 async def test_the_end_of_the_leadership_is_reported_to_a_waiting_caller() -> None:
     """CORRECTNESS H2: it has to follow the next leader, however long it would have waited for this one."""
-    async with copying(moving(rate=1)) as (leader, link):
-        pushes: list[tuple[float, Push]] = []
-        async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(take(link, pushes))
-            await eventually(lambda: link.held)
-            leader.leadership.end()
-            await eventually(lambda: any(push.error is not None for _, push in pushes))
-            reading.cancel()
+    async with copying(moving(rate=1)) as (leader, link), taking(link) as pushes:
+        await eventually(lambda: link.held)
+        leader.leadership.end()
+        await eventually(lambda: any(push.error is not None for _, push in pushes))

@@ -22,9 +22,7 @@ from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.ports import Coordination
 from strandline.vocabulary.admin import NewTopic, PartitionResult
 from strandline.vocabulary.metadata import IsrMember, PartitionState
-from tests.conftest import SessionFactory
 from tests.controller.support.running import Activate, Running, running
-from tests.controller.support.znodes_seen import register
 from tests.waiting import eventually
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
@@ -56,15 +54,12 @@ def errors(outcomes: list[PartitionResult]) -> list[type[BaseException] | None]:
 
 
 async def test_leaders_are_asked_in_their_own_queues_and_success_means_that_it_happened(
-    zookeeper: str, open_session: SessionFactory
+    active: Activate,
 ) -> None:
     """Kafka's design V3, checkLoadBalancing on demand; a notice about leadership waits behind no request
     (Q3)."""
-    session = await open_session()
-    epochs = await register(session, [1, 2, 3])
-    both = [(1, epochs[1]), (2, epochs[2])]
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3]) as (session, controller, epochs):
+        both = [(1, epochs[1]), (2, epochs[2])]
         await created(controller, (1, 2), (1, 2), (1, 3))
         for name in (T0, T1):
             await led(session, name, 2, *both)
@@ -87,14 +82,9 @@ async def test_leaders_are_asked_in_their_own_queues_and_success_means_that_it_h
         assert await noticed(session, 3) == []
 
 
-async def test_without_names_only_partitions_with_another_leader_are_reported(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
-    session = await open_session()
-    epochs = await register(session, [1, 2])
-    both = [(1, epochs[1]), (2, epochs[2])]
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+async def test_without_names_only_partitions_with_another_leader_are_reported(active: Activate) -> None:
+    async with active([1, 2]) as (session, controller, epochs):
+        both = [(1, epochs[1]), (2, epochs[2])]
         await created(controller, (1, 2), (2, 1), (1, 2))
         await led(session, T0, 1, *both)
         await led(session, T1, 1, *both)
@@ -127,14 +117,11 @@ async def test_each_partition_that_cannot_or_need_not_change_is_reported_at_once
 
 @pytest.mark.slow
 async def test_a_leader_that_does_not_hand_over_in_time_is_an_error_of_that_partition(
-    zookeeper: str, open_session: SessionFactory
+    active: Activate,
 ) -> None:
     """It may have had to: a drain that does not finish is no reason to fail producers."""
-    session = await open_session()
-    epochs = await register(session, [1, 2, 3])
-    both = [(1, epochs[1]), (2, epochs[2]), (3, epochs[3])]
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2, 3]) as (session, controller, epochs):
+        both = [(1, epochs[1]), (2, epochs[2]), (3, epochs[3])]
         await created(controller, (1, 2, 3), (1, 2, 3))
         await led(session, T0, 2, *both)
         await led(session, T1, 2, *both)
@@ -148,15 +135,10 @@ async def test_a_leader_that_does_not_hand_over_in_time_is_an_error_of_that_part
         assert "t-1: broker 3 leads" in said[1]
 
 
-async def test_a_partition_without_a_live_leader_is_waited_for_without_a_request(
-    zookeeper: str, open_session: SessionFactory
-) -> None:
+async def test_a_partition_without_a_live_leader_is_waited_for_without_a_request(active: Activate) -> None:
     """The replicas in sync elect the first of them on their own."""
-    session = await open_session()
-    epochs = await register(session, [1, 2])
-    both = [(1, epochs[1]), (2, epochs[2])]
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
+    async with active([1, 2]) as (session, controller, epochs):
+        both = [(1, epochs[1]), (2, epochs[2])]
         await created(controller, (1, 2))
         await led(session, T0, -1, *both)
         async with asyncio.TaskGroup() as tasks:

@@ -62,22 +62,19 @@ async def test_the_environment_is_the_one_given(log_path: Path) -> None:
     assert log_path.read_text() == "1 False\n"
 
 
-async def test_a_clean_stop_is_sigterm(log_path: Path, spawned: list[Process]) -> None:
-    process = Process.spawn("it", SLEEPER, log_path=log_path, environment=os.environ)
-    spawned.append(process)
-    await up(process)
-    await process.stop(clean=True, timeout_s=10)
-    assert process.exit_status == -signal.SIGTERM
-
-
-async def test_a_process_that_ignores_sigterm_is_killed_in_the_end(
-    log_path: Path, spawned: list[Process]
+@pytest.mark.parametrize(
+    ("program", "timeout_s", "ended_by"),
+    [(SLEEPER, 10, signal.SIGTERM), (STUBBORN, 0.1, signal.SIGKILL)],
+    ids=["SIGTERM", "SIGKILL, if it ignores SIGTERM"],
+)
+async def test_a_clean_stop_is_sigterm_and_in_the_end_sigkill(
+    log_path: Path, spawned: list[Process], program: list[str], timeout_s: float, ended_by: int
 ) -> None:
-    process = Process.spawn("it", STUBBORN, log_path=log_path, environment=os.environ)
+    process = Process.spawn("it", program, log_path=log_path, environment=os.environ)
     spawned.append(process)
     await up(process)
-    await process.stop(clean=True, timeout_s=0.1)
-    assert process.exit_status == -signal.SIGKILL
+    await process.stop(clean=True, timeout_s=timeout_s)
+    assert process.exit_status == -ended_by
 
 
 async def test_a_paused_process_can_be_stopped_cleanly(log_path: Path, spawned: list[Process]) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.compaction.key_map import ENTRY_BYTES, KeyMap
-from strandline.broker.storage.compaction.rewrite import Abandoned
+from strandline.broker.storage.compaction.rewrite import Abandoned, Compaction, Replacement
 from strandline.broker.storage.log import PartitionLog
 from strandline.errors import InvalidConfig, InvalidRecord, StorageFailed
 from strandline.records import (
@@ -42,6 +43,31 @@ HOUR_MS = 3_600_000
 
 
 # --- what stays ------------------------------------------------------------------------------
+
+
+def sealed_log() -> tuple[PartitionLog, MemoryFiles]:
+    """One sealed segment, with a record and its successor."""
+    log, files = compacted_log()
+    put(log, ("a", "1"))
+    put(log, ("a", "2"))
+    seal(log)
+    return log, files
+
+
+def keys_read(log: PartitionLog, high_watermark: int) -> Compaction:
+    """A pass that has read the keys and written nothing yet."""
+    compaction = log.begin_compaction(now_ms=NOW_MS, high_watermark=high_watermark, map_bytes=MAP_BYTES)
+    assert compaction is not None
+    compaction.read_keys()
+    return compaction
+
+
+def one_group(log: PartitionLog, high_watermark: int) -> tuple[Compaction, Replacement]:
+    """A pass that has written its first group."""
+    compaction = keys_read(log, high_watermark)
+    group = compaction.write_group()
+    assert group is not None
+    return compaction, group
 
 
 def test_the_last_record_of_each_key_keeps_its_offset() -> None:
@@ -133,10 +159,7 @@ def test_a_young_record_stays_for_the_compaction_lag() -> None:
 
 
 def test_a_second_compaction_of_a_clean_log_does_nothing() -> None:
-    log, files = compacted_log()
-    put(log, ("a", "1"))
-    put(log, ("a", "2"))
-    seal(log)
+    log, files = sealed_log()
     compact(log)
     operations = files.operations
     assert compact(log) == 0
@@ -339,11 +362,7 @@ def test_a_log_that_is_truncated_during_a_compaction_is_not_compacted(cut: str) 
     for number in range(20):
         put(log, (f"key {number % 3}", "x" * 100))
     seal(log)
-    compaction = log.begin_compaction(now_ms=NOW_MS, high_watermark=20, map_bytes=MAP_BYTES)
-    assert compaction is not None
-    compaction.read_keys()
-    group = compaction.write_group()
-    assert group is not None
+    compaction, group = one_group(log, 20)
     CUTS[cut](log)
     before = files.sizes(FOLDER)
     with pytest.raises(Abandoned):
@@ -363,9 +382,7 @@ def test_appends_and_reads_during_a_pass_are_not_disturbed() -> None:
     for number in range(20):
         put(log, (f"key {number % 3}", "x" * 100))
     seal(log)
-    compaction = log.begin_compaction(now_ms=NOW_MS, high_watermark=20, map_bytes=MAP_BYTES)
-    assert compaction is not None
-    compaction.read_keys()
+    compaction = keys_read(log, 20)
     while (group := compaction.write_group()) is not None:
         assert log.read(3, 1, below=20)
         at = put(log, ("key 0", "y" * 300))
@@ -379,15 +396,8 @@ def test_appends_and_reads_during_a_pass_are_not_disturbed() -> None:
 
 def test_an_install_waits_for_a_flush() -> None:
     """A flush syncs segments in a thread: no file goes away under it."""
-    log, _ = compacted_log()
-    put(log, ("a", "1"))
-    put(log, ("a", "2"))
-    seal(log)
-    compaction = log.begin_compaction(now_ms=NOW_MS, high_watermark=2, map_bytes=MAP_BYTES)
-    assert compaction is not None
-    compaction.read_keys()
-    group = compaction.write_group()
-    assert group is not None
+    log, _ = sealed_log()
+    compaction, group = one_group(log, 2)
     with log._lock:
         assert not log.compactor.install(compaction, group)
     assert log.compactor.install(compaction, group)
@@ -397,10 +407,7 @@ def test_an_install_waits_for_a_flush() -> None:
 @pytest.mark.parametrize("operation", ["create", "append", "sync"])
 def test_a_disk_without_room_leaves_the_log_as_it_is(operation: str) -> None:
     """Nothing but the files beside is touched: the log serves on, and the next compaction begins anew."""
-    log, files = compacted_log()
-    put(log, ("a", "1"))
-    put(log, ("a", "2"))
-    seal(log)
+    log, files = sealed_log()
     before = files.sizes(FOLDER)
 
     def full(happens: str, path: Path) -> int | None:
@@ -408,9 +415,7 @@ def test_a_disk_without_room_leaves_the_log_as_it_is(operation: str) -> None:
             raise OSError(errno.ENOSPC, "no room", str(path))
         return None
 
-    compaction = log.begin_compaction(now_ms=NOW_MS, high_watermark=2, map_bytes=MAP_BYTES)
-    assert compaction is not None
-    compaction.read_keys()
+    compaction = keys_read(log, 2)
     files.fault = full
     with pytest.raises(OSError, match="no room"):
         compaction.write_group()
@@ -422,15 +427,8 @@ def test_a_disk_without_room_leaves_the_log_as_it_is(operation: str) -> None:
 
 def test_a_swap_that_fails_fences_the_log() -> None:
     """E14: it is unknown which of its files are there."""
-    log, files = compacted_log()
-    put(log, ("a", "1"))
-    put(log, ("a", "2"))
-    seal(log)
-    compaction = log.begin_compaction(now_ms=NOW_MS, high_watermark=2, map_bytes=MAP_BYTES)
-    assert compaction is not None
-    compaction.read_keys()
-    group = compaction.write_group()
-    assert group is not None
+    log, files = sealed_log()
+    compaction, group = one_group(log, 2)
 
     def broken(happens: str, path: Path) -> int | None:
         if happens == "remove":

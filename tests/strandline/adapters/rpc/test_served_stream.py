@@ -92,17 +92,22 @@ async def test_a_peer_that_hangs_up_while_it_is_written_to_is_no_error(
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_a_defect_of_a_handler_is_reported(
-    answering: tuple[Answering, str], caplog: pytest.LogCaptureFixture
-) -> None:
-    _, address = answering
+async def error_logged(address: str, request: bytes, caplog: pytest.LogCaptureFixture) -> logging.LogRecord:
+    """What the one call that breaks leaves in the log."""
     async with grpc.aio.insecure_channel(address) as channel:
         call: Call = channel.stream_stream("/answering/Talk")()
-        await call.write(b"defect")
+        await call.write(request)
         with pytest.raises(grpc.aio.AioRpcError):
             await call.read()
     (logged,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert "raised by servicer method [/answering/Talk]" in logged.getMessage()
+    return logged
+
+
+async def test_a_defect_of_a_handler_is_reported(
+    answering: tuple[Answering, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    logged = await error_logged(answering[1], b"defect", caplog)
     assert logged.exc_info is not None
     assert isinstance(logged.exc_info[1], ExceptionGroup)
     assert logged.exc_info[1].subgroup(ZeroDivisionError) is not None
@@ -111,11 +116,4 @@ async def test_a_defect_of_a_handler_is_reported(
 async def test_a_failed_write_without_a_hang_up_is_reported(
     answering: tuple[Answering, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    _, address = answering
-    async with grpc.aio.insecure_channel(address) as channel:
-        call: Call = channel.stream_stream("/answering/Talk")()
-        await call.write(b"broken")
-        with pytest.raises(grpc.aio.AioRpcError):
-            await call.read()
-    (logged,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert "raised by servicer method [/answering/Talk]" in logged.getMessage()
+    await error_logged(answering[1], b"broken", caplog)
