@@ -12,6 +12,7 @@ import click
 from strandline.cli.pipeline.spark import DIFFERS, master_option, open_session, topic_exists
 from strandline.cli.shell.command import INTERRUPTED, Command, Invocation, pass_invocation
 from strandline.cli.shell.numbers import FiniteRange
+from strandline.cli.shell.output import Output
 from strandline.errors import UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def archive(
             from strandline.pipeline.jobs.archive_check import run as check
 
             found = check(spark, bootstrap, topic, place(directory))
-            _show_check(invocation, topic, found)
+            show_check(invocation.out, topic, found)
             if not found.sound:
                 click.get_current_context().exit(DIFFERS)
             return
@@ -129,8 +130,8 @@ def _show(invocation: Invocation, done: Archived) -> None:
     invocation.out.table(("topic", "partition", "from", "to"), rows)
 
 
-def _show_check(invocation: Invocation, topic: str, check: Check) -> None:
-    out = invocation.out
+def show_check(out: Output, topic: str, check: Check) -> None:
+    """Writes what a check found: as JSON each partition, each difference, and the whole."""
     rows = [
         {
             "topic": topic,

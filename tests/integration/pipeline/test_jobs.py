@@ -155,9 +155,17 @@ async def test_an_archive_whose_driver_is_killed_has_each_record_once_and_what_i
     assert [each.archive.records for each in found.partitions] == [1_000, 1_000, 0]
 
     partition, offset = doctor(folder)
-    differs = await pipeline(cluster, "archive", topic, "--to", str(folder), "--check")
+    differs = await pipeline(cluster, "archive", topic, "--to", str(folder), "--check", "-o", "json")
     assert differs.status == 2, differs
-    assert f"changed: {topic}-{partition} offset {offset}\n" in differs.out.decode()
+    *partitions, changed, whole = map(json.loads, differs.out.splitlines())
+    assert [(each["what"], each["same"]) for each in partitions] == [
+        ("partition", number != partition) for number in range(3)
+    ]
+    assert [(each["archived"], each["records"]) for each in partitions] == [(1_000, 1_000)] * 2 + [(0, 0)]
+    assert changed == {"what": "changed", "topic": topic, "partition": partition, "offset": offset}
+    (rewritten,) = whole.pop("faults")
+    assert rewritten.endswith(" were written")
+    assert whole == {"what": "check", "sound": False, "different": 1, "notes": []}
 
 
 def files(folder: Path) -> list[Path]:
