@@ -1,8 +1,8 @@
 """Writes a service's samples as Prometheus' text, with prometheus_client. No other module uses that
 library.
 
-The server of metrics imports this module at the first scrape: a process that is not scraped does
-not load the library.
+The server of metrics imports this module when it starts: a process without metrics does not load the
+library.
 """
 
 from __future__ import annotations
