@@ -174,6 +174,6 @@ class _Application(Workload):
         return {"records": len(self._lines.log), "lives": len(self._lives.ended)}
 
 
-def _line(random: Random) -> tuple[bytes, bytes]:
+def _line(random: Random, unique: bytes) -> tuple[bytes, bytes]:
     """A user and a component."""
     return b"user-%d" % random.randrange(USERS), b"component-%d" % random.randrange(COMPONENTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -14,13 +14,14 @@ from strandline.auditing.recording import Recorder
 from strandline.auditing.reference import Logged, Span
 from strandline.client.admin.admin import Admin
 from strandline.consumer.consumer import Consumer
+from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
 from strandline.simulation.stage import Stage
 
 REPLICAS: Final = 3
-MIN_INSYNC: Final = "2"
+MIN_INSYNC: Final = 2
 SYNCED: Final = {"flush.messages": "1"}
 """The config of a topic whose records are synced before they count."""
 DELIVERY_TIMEOUT_MS: Final = 60_000
@@ -31,7 +32,7 @@ TAIL_S: Final = 0.5
 LAST: Final = b"last"
 """The key of the last record of a partition, and the beginning of its value."""
 
-Line = Callable[[Random], tuple[bytes | None, bytes | None]]
+Line = Callable[[Random, bytes], tuple[bytes | None, bytes | None]]
 
 
 class ClosedTopic:
@@ -45,7 +46,7 @@ class ClosedTopic:
         self.log: list[Logged] = []
         """All records, once `read_all` has returned."""
         self.spans: dict[tuple[str, int], Span] = {}
-        self._late: list[str] = []
+        self._wrong: list[str] = []
 
     def recorder(self, name: str) -> Recorder:
         """A history for one more client."""
@@ -53,16 +54,24 @@ class ClosedTopic:
         self.histories.append(recorder.history)
         return recorder
 
-    async def create(self, host: Host, *, synced: bool, config: Mapping[str, str] | None = None) -> None:
+    async def create(self, host: Host, *, synced: bool, min_insync: int = MIN_INSYNC) -> None:
         """`synced`: each record is synced before it counts, so that no loss of power costs one."""
-        given = {"min.insync.replicas": MIN_INSYNC, **(config or {})}
+        given = {"min.insync.replicas": str(min_insync)}
         if synced:
             given |= SYNCED
         async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
             await admin.create_topic(self.name, len(self.partitions), REPLICAS, given)
 
     async def write(
-        self, name: str, host: Host, pause_s: float, *, line: Line | None = None, **settings: Any
+        self,
+        name: str,
+        host: Host,
+        pause_s: float,
+        *,
+        line: Line | None = None,
+        placed: bool = True,
+        certain: bool = True,
+        **settings: Any,
     ) -> None:
         """Send a record to a drawn partition every `pause_s` seconds on average, until the faults end.
         Returns once each record is acknowledged or has failed.
@@ -75,16 +84,48 @@ class ClosedTopic:
         async with Producer(self._stage.cluster.bootstrap, host=host, **given) as producer:
             while not self._stage.faults_ended.is_set():
                 record += 1
-                place = random.choice(self.partitions)
-                key, value = line(random) if line is not None else (None, f"{name} {record}".encode())
-                recorder.sent(record, key, value, place.partition)
-                sent = await producer.send(self.name, value, key, partition=place.partition)
-                sent.add_done_callback(partial(settled, recorder, record))
+                partition = random.choice(self.partitions).partition if placed else None
+                unique = f"{name} {record}".encode()
+                key, value = line(random, unique) if line is not None else (None, unique)
+                recorder.sent(record, key, value, partition)
+                sent = await producer.send(self.name, value, key, partition=partition)
+                sent.add_done_callback(partial(_settled, recorder, record, certain))
                 await host.clock.sleep(random.expovariate(1 / pause_s))
             ended_s = self._stage.now_s
             await producer.flush()
             if (took_s := self._stage.now_s - ended_s) > FLUSH_S_MAX:
-                self._late.append(f"{name} waited {took_s:.0f} s for answers, though no fault was left")
+                self._wrong.append(f"{name} waited {took_s:.0f} s for answers, though no fault was left")
+
+    async def append(self, name: str, host: Host, pause_s: float, **settings: Any) -> None:
+        """As `write`, one record after the other, each only at the offset at which its writer believes the
+        log to end."""
+        random = self._stage.random(name)
+        recorder = self.recorder(name)
+        ends = dict.fromkeys(self.partitions, 0)
+        record = 0
+        given = {"delivery_timeout_ms": DELIVERY_TIMEOUT_MS, **settings}
+        async with Producer(self._stage.cluster.bootstrap, host=host, **given) as producer:
+            while not self._stage.faults_ended.is_set():
+                record += 1
+                place = random.choice(self.partitions)
+                value = f"{name} {record}".encode()
+                recorder.sent(record, None, value, place.partition)
+                fields = [(None, value, (), host.clock.wall_ms())]
+                sent = await producer.send_records(*place, fields, expected_offset=ends[place])
+                try:
+                    offset = (await sent).base_offset
+                except StrandlineError as error:
+                    recorder.failed(record, error)
+                    if isinstance(error, UnexpectedOffset) and error.limit is not None:
+                        ends[place] = error.limit
+                else:
+                    recorder.acked(record, place.partition, offset)
+                    if offset != ends[place]:
+                        self._wrong.append(
+                            f"{name} expected {ends[place]} and appended at {offset} of {place}"
+                        )
+                    ends[place] = offset + 1
+                await host.clock.sleep(random.expovariate(1 / pause_s))
 
     async def follow(self, name: str, host: Host) -> None:
         """Read along, from the beginning until the faults have ended."""
@@ -123,10 +164,11 @@ class ClosedTopic:
                 ends[name] = acked.offset + 1
         return ends
 
-    def problems(self) -> list[str]:
-        """What is wrong with the log, the histories, and the time that answers took."""
+    def problems(self, allowed: Collection[str] = ()) -> list[str]:
+        """What is wrong with the log, the histories, and the time that answers took; without the findings of
+        the checks that are `allowed` to have some."""
         found = closed_topic.findings(self.histories, self.log, self.spans)
-        return [each.sentence for each in found] + self._late
+        return [each.sentence for each in found if each.check not in allowed] + self._wrong
 
     def _reader(self, host: Host) -> Consumer:
         return Consumer(self._stage.cluster.bootstrap, host=host, offset_reset="earliest")
@@ -141,11 +183,12 @@ async def _receive(consumer: Consumer, recorder: Recorder) -> None:
     recorder.received(record.partition, [record])
 
 
-def settled(recorder: Recorder, record: int, sent: asyncio.Future[Any]) -> None:
-    """Note how a record ended: for `Future.add_done_callback`."""
+def _settled(recorder: Recorder, record: int, certain: bool, sent: asyncio.Future[Any]) -> None:
     if sent.cancelled():
         return
     error = sent.exception()
+    if error is None and not certain:
+        return
     if error is None:
         recorder.acked(record, sent.result().partition, sent.result().offset)
     else:
