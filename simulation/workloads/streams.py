@@ -8,13 +8,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal
 
+from strandline.client.admin.admin import Admin
 from strandline.consumer.consumer import Consumer
 from strandline.host import Host
 from strandline.simulation.hosts import SimulatedProcess
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import Stage
 from strandline.simulation.workloads.counting.reading import Names, Reading
-from strandline.simulation.workloads.counting.topology import counting
+from strandline.simulation.workloads.counting.topology import COMPONENTS, counting
 from strandline.simulation.workloads.lives import Lives
 from strandline.simulation.workloads.topic import ClosedTopic
 from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
@@ -23,8 +24,9 @@ from strandline.streams.streams import Streams
 
 GET_MS_MAX: Final = 200
 STATE_BYTES: Final = 8
-USERS: Final = 10
-COMPONENTS: Final = 4
+USERS_FED: Final = 10
+COMPONENTS_FED: Final = 4
+NOT_COMPACTED: Final = {"min.compaction.lag.ms": str(24 * 3600 * 1000)}
 SETTINGS: Final[dict[str, Any]] = {
     "session_timeout_ms": 4_000,
     "heartbeat_interval_ms": 1_000,
@@ -106,8 +108,17 @@ class _Application(Workload):
         """The producer has finished."""
 
     async def prepare(self) -> None:
+        await self._admin.run(self._prepare(self._admin.host))
+
+    async def _prepare(self, host: Host) -> None:
+        """The judge looks at each commit of a changelog, so no changelog is compacted."""
         for topic in (self._lines, self._counts):
-            await self._admin.run(topic.create(self._admin.host, synced=False))
+            await topic.create(host, synced=False)
+        async with self._streams(self._admin, Path("/state/admin"), MemoryDisk()):
+            pass  # it has created its topics
+        async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
+            for changelog in (self._names.changelog(self._names.lines), self._names.changelog(COMPONENTS)):
+                await admin.alter_topic(changelog, set=NOT_COMPACTED)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -125,21 +136,27 @@ class _Application(Workload):
         await self._lives.end()
 
     def _start(self, number: int, life: int) -> _Member:
-        plan, disk = self._plan, self._disks[number]
-        process = self._stage.client(f"{plan.name} member {number} life {life}")
+        disk = self._disks[number]
         disk.process_ended()
+        process = self._stage.client(f"{self._plan.name} member {number} life {life}")
+        member = _Member(process, self._streams(process, Path(f"/state/{number}"), disk))
+        process.start(lambda host: member.run())
+        return member
+
+    def _streams(self, process: SimulatedProcess, state: Path, disk: MemoryDisk) -> Streams:
+        names, plan = self._names, self._plan
         topology = counting(
-            self._names.lines,
-            self._names.counts,
+            names.lines,
+            names.counts,
             state_bytes=STATE_BYTES,
             partitions=plan.partitions,
             look=lambda record: None,
         )
-        app = Streams(
+        return Streams(
             topology,
             self._stage.cluster.bootstrap,
-            application_id=self._names.application,
-            state_dir=Path(f"/state/{number}"),
+            application_id=names.application,
+            state_dir=state,
             host=process.host,
             open_stores=disk.open,
             client_id=process.name,
@@ -147,9 +164,6 @@ class _Application(Workload):
             acceptable_lag=plan.acceptable_lag,
             **SETTINGS,
         )
-        member = _Member(process, app)
-        process.start(lambda host: member.run())
-        return member
 
     async def _read_all(self, host: Host) -> None:
         """Read all of the application's topics, once it has counted every line."""
@@ -176,4 +190,4 @@ class _Application(Workload):
 
 def _line(random: Random, unique: bytes) -> tuple[bytes, bytes]:
     """A user and a component."""
-    return b"user-%d" % random.randrange(USERS), b"component-%d" % random.randrange(COMPONENTS)
+    return b"user-%d" % random.randrange(USERS_FED), b"component-%d" % random.randrange(COMPONENTS_FED)
