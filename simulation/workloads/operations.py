@@ -1,0 +1,220 @@
+"""An operator creates, grows, changes and deletes topics, moves replicas and leaders, and drains brokers.
+
+What is answered with success is so. What fails with an unknown outcome is so or not. Any other failure
+changes nothing. Moves concern the topics of all workloads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Final, Literal
+
+from strandline.client.admin.admin import Admin, TopicDescription
+from strandline.errors import Outcome, StrandlineError
+from strandline.host import Host
+from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicPartition
+from strandline.simulation.judging.judge import Problem
+from strandline.simulation.settling import until_settled
+from strandline.simulation.stage import Stage
+from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
+
+REPLICAS: Final = 3
+PARTITIONS_MAX: Final = 6
+SEGMENT_BYTES: Final = ("1024", "65536", "1048576")
+SETTING: Final = "segment.bytes"
+REQUEST_TIMEOUT_MS: Final = 5_000
+AGAIN_S: Final = 0.5
+
+Condition = tuple[int, str]
+"""The partitions of a topic, and its `segment.bytes`; ABSENT if there is no such topic."""
+ABSENT: Final[Condition] = (0, "")
+
+
+class Operations(WorkloadPlan, frozen=True):
+    """An operation every `pause_s` seconds on average, on `topics` topics of its own, or on all."""
+
+    kind: Literal["operations"] = "operations"
+    topics: int
+    pause_s: float
+    moves: bool
+    """Replicas and leaders move too, and brokers are drained."""
+
+    @staticmethod
+    def drawn(random: Random, name: str) -> Operations:
+        return Operations(
+            name=name,
+            topics=random.randint(1, 3),
+            pause_s=random.choice((0.2, 1.0, 3.0)),
+            moves=random.random() < 2 / 3,
+        )
+
+    @property
+    def survives_power_loss(self) -> bool:
+        return True  # it writes no records
+
+    def workload(self, stage: Stage) -> Workload:
+        return _Operator(self, stage)
+
+
+class _Operator(Workload):
+    def __init__(self, plan: Operations, stage: Stage) -> None:
+        self._plan = plan
+        self._stage = stage
+        self._random = stage.random(plan.name)
+        self._client = stage.client(f"{plan.name} operator")
+        self._possible: dict[str, set[Condition]] = {
+            f"{plan.name}-{number}": {ABSENT} for number in range(plan.topics)
+        }
+        """What may have become of each topic."""
+        self._drained: set[int] = set()
+        self._found: dict[str, Condition] = {}
+        self._done: dict[str, int] = {"answered": 0, "refused": 0, "unknown": 0}
+        self._over = asyncio.Event()
+
+    async def prepare(self) -> None:
+        """Nothing has to exist before."""
+
+    async def run(self) -> None:
+        await joined(self._client.run(self._operate(self._client.host)))
+        self._over.set()
+
+    async def finish(self) -> None:
+        await self._over.wait()
+        await self._client.run(self._end_drains(self._client.host))
+        await until_settled(self._stage)
+        await self._client.run(self._look(self._client.host))
+
+    def problems(self) -> list[Problem]:
+        found = [
+            f"{topic} is {self._found[topic]} (partitions, {SETTING}), and by the answers {sorted(possible)}"
+            for topic, possible in self._possible.items()
+            if self._found[topic] not in possible
+        ]
+        return [Problem(self._plan.kind, line) for line in found]
+
+    def counts(self) -> dict[str, int]:
+        return {f"operations {name}": count for name, count in self._done.items()}
+
+    # --- operations --------------------------------------------------------------------------
+
+    async def _operate(self, host: Host) -> None:
+        while not self._stage.faults_ended.is_set():
+            await host.clock.sleep(self._random.expovariate(1 / self._plan.pause_s))
+            kinds = [self._create, self._create, self._grow, self._change, self._delete]
+            if self._plan.moves:
+                kinds += [self._move, self._move, self._prefer, self._drain]
+            await self._do(host, self._random.choice(kinds))
+
+    async def _do(self, host: Host, operation: Callable[[Admin], Awaitable[None]]) -> None:
+        try:
+            async with self._admin(host) as admin:
+                await operation(admin)
+            outcome = "answered"
+        except StrandlineError as error:
+            outcome = "unknown" if error.outcome is Outcome.UNKNOWN else "refused"
+        self._done[outcome] += 1
+
+    def _admin(self, host: Host) -> Admin:
+        return Admin(self._stage.cluster.bootstrap, host=host, request_timeout_ms=REQUEST_TIMEOUT_MS)
+
+    async def _alter(
+        self, topic: str, becomes: Callable[[Condition], Condition], request: Awaitable[object]
+    ) -> None:
+        """Do the request, which has this effect on the topic. `becomes` is called for what may be so now."""
+        before = self._possible[topic]
+        after = {becomes(each) for each in before}
+        self._possible[topic] = before | after
+        try:
+            await request
+        except StrandlineError as error:
+            if error.outcome is not Outcome.UNKNOWN:
+                self._possible[topic] = before
+            raise
+        self._possible[topic] = after
+
+    def _topic(self) -> str:
+        return self._random.choice(list(self._possible))
+
+    async def _create(self, admin: Admin) -> None:
+        topic, partitions = self._topic(), self._random.randint(1, PARTITIONS_MAX)
+        size, wait = self._random.choice(SEGMENT_BYTES), self._random.random() < 1 / 2
+        request = admin.create_topic(topic, partitions, REPLICAS, {SETTING: size}, wait=wait)
+        await self._alter(topic, lambda before: (partitions, size), request)
+
+    async def _delete(self, admin: Admin) -> None:
+        topic = self._topic()
+        await self._alter(topic, lambda before: ABSENT, admin.delete_topics([topic]))
+
+    async def _grow(self, admin: Admin) -> None:
+        topic, partitions = self._topic(), self._random.randint(1, PARTITIONS_MAX)
+        await self._alter(
+            topic,
+            lambda before: before if before == ABSENT else (partitions, before[1]),
+            admin.alter_topic(topic, partitions=partitions),
+        )
+
+    async def _change(self, admin: Admin) -> None:
+        topic, size = self._topic(), self._random.choice(SEGMENT_BYTES)
+        await self._alter(
+            topic,
+            lambda before: before if before == ABSENT else (before[0], size),
+            admin.alter_topic(topic, set={SETTING: size}),
+        )
+
+    # --- moves -------------------------------------------------------------------------------
+
+    async def _move(self, admin: Admin) -> None:
+        topics = [
+            topic for topic in await admin.describe_topics() if not topic.name.startswith(INTERNAL_PREFIX)
+        ]
+        if not topics:
+            return
+        topic = self._random.choice(topics)
+        name = TopicPartition(topic.name, self._random.randrange(len(topic.partitions)))
+        brokers = range(len(self._stage.cluster.brokers))
+        replicas = [BrokerId(each) for each in self._random.sample(brokers, self._random.choice((2, 3, 3)))]
+        await admin.reassign({name: replicas})
+
+    async def _prefer(self, admin: Admin) -> None:
+        _ = await admin.elect_preferred()
+
+    async def _drain(self, admin: Admin) -> None:
+        """Drain a broker, or undo all drains."""
+        if self._drained:
+            await self._undrain(admin)
+            return
+        broker = self._random.randrange(len(self._stage.cluster.brokers))
+        self._drained.add(broker)
+        await admin.drain_broker(broker)
+
+    async def _undrain(self, admin: Admin) -> None:
+        for broker in sorted(self._drained):
+            await admin.undrain_broker(broker)
+            self._drained.discard(broker)
+
+    # --- the end -----------------------------------------------------------------------------
+
+    async def _end_drains(self, host: Host) -> None:
+        """And wait for the moves that are under way."""
+        ended = False
+        while not ended:
+            try:
+                async with self._admin(host) as admin:
+                    await self._undrain(admin)
+                    ended = not await admin.list_reassignments()
+            except StrandlineError:
+                ended = False
+            if not ended:
+                await host.clock.sleep(AGAIN_S)
+
+    async def _look(self, host: Host) -> None:
+        async with self._admin(host) as admin:
+            described = {topic.name: topic for topic in await admin.describe_topics()}
+        for name in self._possible:
+            self._found[name] = _condition(described[name]) if name in described else ABSENT
+
+
+def _condition(topic: TopicDescription) -> Condition:
+    return len(topic.partitions), topic.config[SETTING]
