@@ -29,6 +29,8 @@ class Disk:
         """The part of all operations that fails with EIO."""
         self.full = False
         """No file can grow."""
+        self.power_losses = 0
+        """How often the power was lost."""
         self._random = random
         self.files = MemoryFiles(self._fault)
 
@@ -39,6 +41,7 @@ class Disk:
     def power_lost(self) -> None:
         """Keep what was synced, and of the rest a first part of each file and each directory, in some files
         with zeros for sectors that were not written."""
+        self.power_losses += 1
         self._replace(self.files.after_power_loss(self._survivors, self._lost))
 
     def misdirect(self) -> str | None:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
+from typing import NamedTuple
 
+from strandline.ids import TopicPartition
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.hosts import SimulatedProcess
 from strandline.simulation.world import World
+
+
+class Acknowledged(NamedTuple):
+    """A record that a client just got acknowledged by acks=all."""
+
+    name: TopicPartition
+    offset: int
+    min_insync: int
+    synced: bool
+    """Each record of its topic is synced before it counts."""
 
 
 class Stage:
@@ -17,6 +30,8 @@ class Stage:
         self.cluster = cluster
         self.faults_ended = asyncio.Event()
         """Set after the faults: then everything runs, and clients have to finish."""
+        self.on_acknowledged: list[Callable[[Acknowledged], None]] = []
+        """Judges that look at each acknowledgement."""
 
     @property
     def world(self) -> World:
@@ -26,6 +41,11 @@ class Stage:
     def now_s(self) -> float:
         """Virtual seconds since the run began."""
         return self.world.loop.now_ns() / 1e9
+
+    @property
+    def power_losses(self) -> int:
+        """How often a machine has lost its power."""
+        return sum(machine.disk.power_losses for machine in self.world.machines)
 
     def client(self, name: str) -> SimulatedProcess:
         """A process for a client, on a machine of its own."""

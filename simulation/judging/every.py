@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strandline.simulation.judging.copies import Copies
 from strandline.simulation.judging.elections import Elections
 from strandline.simulation.judging.judge import Judge
 from strandline.simulation.judging.observer import Observer
@@ -11,4 +12,4 @@ from strandline.simulation.stage import Stage
 
 def new_judges(stage: Stage) -> list[Judge]:
     """The judges of one run, in the order in which they look at the end."""
-    return [Observer(stage), Replicas(stage), Elections(stage)]
+    return [Observer(stage), Copies(stage), Replicas(stage), Elections(stage)]

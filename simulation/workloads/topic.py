@@ -18,7 +18,7 @@ from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
-from strandline.simulation.stage import Stage
+from strandline.simulation.stage import Acknowledged, Stage
 
 REPLICAS: Final = 3
 MIN_INSYNC: Final = 2
@@ -47,6 +47,8 @@ class ClosedTopic:
         """All records, once `read_all` has returned."""
         self.spans: dict[tuple[str, int], Span] = {}
         self._wrong: list[str] = []
+        self._synced = False
+        self._min_insync = MIN_INSYNC
 
     def recorder(self, name: str) -> Recorder:
         """A history for one more client."""
@@ -56,6 +58,7 @@ class ClosedTopic:
 
     async def create(self, host: Host, *, synced: bool, min_insync: int = MIN_INSYNC) -> None:
         """`synced`: each record is synced before it counts, so that no loss of power costs one."""
+        self._synced, self._min_insync = synced, min_insync
         given = {"min.insync.replicas": str(min_insync)}
         if synced:
             given |= SYNCED
@@ -90,6 +93,8 @@ class ClosedTopic:
                 recorder.sent(record, key, value, partition)
                 sent = await producer.send(self.name, value, key, partition=partition)
                 sent.add_done_callback(partial(_settled, recorder, record, certain))
+                if certain:
+                    sent.add_done_callback(self._acknowledged)
                 await host.clock.sleep(random.expovariate(1 / pause_s))
             ended_s = self._stage.now_s
             await producer.flush()
@@ -126,6 +131,14 @@ class ClosedTopic:
                         )
                     ends[place] = offset + 1
                 await host.clock.sleep(random.expovariate(1 / pause_s))
+
+    def _acknowledged(self, sent: asyncio.Future[Any]) -> None:
+        """Have the judges look at the record where it is."""
+        if sent.cancelled() or sent.exception() is not None or (end := sent.result()).offset < 0:
+            return
+        name = TopicPartition(self.name, end.partition)
+        for look in self._stage.on_acknowledged:
+            look(Acknowledged(name, end.offset, self._min_insync, self._synced))
 
     async def follow(self, name: str, host: Host) -> None:
         """Read along, from the beginning until the faults have ended."""

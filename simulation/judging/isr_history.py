@@ -1,0 +1,89 @@
+"""Plays ZooKeeper's log again, to know what every `isr` znode held, however short it lasted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from strandline.adapters.zookeeper import znodes
+from strandline.ids import NO_EPOCH, TopicPartition
+from strandline.ports import Create, MultiFailed, NoNode, SetData
+from strandline.simulation.zookeeper.ensemble import Ensemble
+from strandline.simulation.zookeeper.znode_tree import ZnodeTree
+from strandline.vocabulary.metadata import IsrMember, PartitionState
+
+_ISR: Final = re.compile(r"/brokers/topics/([^/]+)/(\d+)/isr")
+
+
+class IsrWrite(NamedTuple):
+    """A write of an `isr` znode that happened."""
+
+    name: TopicPartition
+    zxid: int
+    before: PartitionState | None
+    """None: the topic was created."""
+    after: PartitionState
+    strangers: tuple[IsrMember, ...]
+    """Members that it added within its epoch, and whose life was not registered then, or shutting down."""
+
+
+class IsrHistory:
+    """`states` is what ZooKeeper has recorded, as far as `play` has come."""
+
+    def __init__(self, zookeeper: Ensemble) -> None:
+        self._log = zookeeper.log
+        self._tree = ZnodeTree()
+        self._played = 0
+        self.states: dict[TopicPartition, PartitionState] = {}
+        self.lossy: dict[TopicPartition, None] = {}
+        """Partitions whose record says that a leader may have lacked what was acknowledged."""
+
+    def play(self) -> Iterator[IsrWrite]:
+        """The writes since the last call."""
+        while self._played < len(self._log):
+            entry = self._log[self._played]
+            self._played += 1
+            if entry.request.ends_session:
+                self._tree.end_session(entry.session.id)
+                continue
+            writes = [each for each in entry.request.operations if isinstance(each, Create | SetData)]
+            found = [each for write in writes if (each := self._write(write, entry.zxid)) is not None]
+            try:
+                self._tree.apply_all(entry.request.operations, entry.session.id, entry.zxid)
+            except MultiFailed:
+                continue
+            for write in found:
+                self.states[write.name] = write.after
+                if write.after.lossy_epoch != NO_EPOCH:
+                    self.lossy[write.name] = None
+                yield write
+
+    def catch_up(self) -> None:
+        """Play everything that was not played yet."""
+        for _ in self.play():
+            pass
+
+    def _write(self, write: Create | SetData, zxid: int) -> IsrWrite | None:
+        found = _ISR.fullmatch(write.path)
+        if found is None:
+            return None
+        name = TopicPartition(found[1], int(found[2]))
+        before = None if isinstance(write, Create) else self.states.get(name)
+        after = znodes.load_isr(*name, write.data)
+        strangers = () if before is None else self._strangers(before, after)
+        return IsrWrite(name, zxid, before, after, strangers)
+
+    def _strangers(self, before: PartitionState, after: PartitionState) -> tuple[IsrMember, ...]:
+        if before.leader_epoch != after.leader_epoch:
+            return ()
+        return tuple(each for each in after.isr if each not in before.isr and not self._may_join(each))
+
+    def _may_join(self, member: IsrMember) -> bool:
+        path = znodes.broker(member.broker)
+        try:
+            znode = self._tree.get(path)
+        except NoNode:
+            return False
+        known = znodes.load_registration(member.broker, znode.data, znode.czxid)
+        return known.epoch == member.broker_epoch and not known.shutting_down
