@@ -16,14 +16,15 @@ PAUSE_S: Final = (0.1, 3.0)
 """Between two faults, on average: drawn once for a seed, mostly short."""
 LASTS_S: Final = (0.05, 10.0)
 """How long a fault lasts: between least and most, mostly short."""
-USED_RATE: Final = 0.5
-"""The part of all kinds of faults that a seed uses."""
+USED_RATES: Final = (0.1, 0.2, 0.5)
+"""The part of all kinds of faults that a seed uses: one of these."""
 LOT_BITS: Final = 32
 
 
 def drawn_faults(random: Random, seconds: float, *, power: bool) -> tuple[Fault, ...]:
     """The faults of this many seconds. `power`: machines may lose theirs."""
-    kinds = [name for name in KINDS if (power or name != POWER) and random.random() < USED_RATE]
+    used = random.choice(USED_RATES)
+    kinds = [name for name in KINDS if (power or name not in POWER) and random.random() < used]
     if not kinds:
         return ()
     weights = [random.random() for _ in kinds]

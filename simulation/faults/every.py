@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from strandline.simulation.faults import coordination, machines, networks, processes
+from strandline.simulation.faults import coordination, machines, networks, processes, sequences
 from strandline.simulation.faults.fault import Kind
 
-POWER: Final = "lose power"
+POWER: Final = frozenset(
+    {"lose power", "lose all power", "shrink to one, then lose power", "lose power as others crash"}
+)
+"""Kinds that take the power of machines."""
 
 KINDS: Final[Mapping[str, Kind]] = {
     "kill broker": processes.kill_broker,
@@ -23,5 +26,18 @@ KINDS: Final[Mapping[str, Kind]] = {
     "fill disk": machines.fill_disk,
     "spoil disk": machines.spoil_disk,
     "jump of the date": machines.jump_date,
-    POWER: machines.lose_power,
+    "lose power": machines.lose_power,
+    "slow network": networks.slow,
+    "kill the active controller": processes.kill_active_controller,
+    "freeze a coordinator": processes.freeze_coordinator,
+    "kill a leader": sequences.kill_leader,
+    "freeze a leader": sequences.freeze_leader,
+    "part a leader": sequences.part_leader,
+    "lose ZooKeeper": sequences.lose_zookeeper,
+    "shrink unseen": sequences.shrink_unseen,
+    "shrink to one": sequences.shrink_to_one,
+    "bounce, then kill the leader": sequences.bounce,
+    "shrink to one, then lose power": sequences.shrink_to_one_and_lose_power,
+    "lose power as others crash": sequences.lose_power_and_crash,
+    "lose all power": sequences.lose_all_power,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Annotated, NamedTuple
@@ -88,6 +88,23 @@ class Scene:
         if not process.life.alive and process.machine not in self.dark:
             self.note(f"start broker {number}")
             self.cluster.start_broker(number)
+
+    def lose_power(self, numbers: Iterable[int]) -> None:
+        """Of the machines of these brokers, at once."""
+        for number in numbers:
+            machine = self.cluster.broker_machines[number]
+            if machine not in self.dark:
+                self.note(f"broker {number} loses its power")
+                self.dark.append(machine)
+                self.world.lose_power(machine)
+
+    def return_powers(self, numbers: Iterable[int]) -> None:
+        """Switch the machines of these brokers on, and start the brokers."""
+        for number in numbers:
+            machine = self.cluster.broker_machines[number]
+            if machine in self.dark:
+                self.return_power(machine)
+                self.restart_broker(number)
 
     def return_power(self, machine: Machine) -> None:
         self.dark.remove(machine)

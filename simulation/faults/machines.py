@@ -13,16 +13,10 @@ DISK_ERROR_RATE: Final = 0.05
 
 async def lose_power(scene: Scene, random: Random, lasts_s: float) -> None:
     number, process = scene.broker(random)
-    machine = process.machine
-    if machine in scene.dark:
-        return
-    scene.note(f"broker {number} loses its power")
-    scene.dark.append(machine)
-    scene.world.lose_power(machine)
-    await last(lasts_s)
-    if machine in scene.dark:
-        scene.return_power(machine)
-        scene.restart_broker(number)
+    if process.machine not in scene.dark:
+        scene.lose_power([number])
+        await last(lasts_s)
+        scene.return_powers([number])
 
 
 async def fill_disk(scene: Scene, random: Random, lasts_s: float) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 from strandline.simulation.faults.fault import Scene, last
+from strandline.simulation.network import Latency
+
+SLOW_S_MAX: Final = 0.3
+"""On average, in each direction."""
 
 
 async def cut(scene: Scene, random: Random, lasts_s: float) -> None:
@@ -29,3 +34,20 @@ async def reset(scene: Scene, random: Random, lasts_s: float) -> None:
         connection = random.choice(connections)
         scene.note(f"reset connection {connection.number}")
         scene.network.reset(connection)
+
+
+async def slow(scene: Scene, random: Random, lasts_s: float) -> None:
+    """Everything to and from one machine takes long."""
+    machine = random.choice(scene.world.machines)
+    latency = Latency(spread_s=random.uniform(0, SLOW_S_MAX))
+    hosts = [each.host for each in scene.world.machines if each is not machine]
+    hosts += [server.process.host for server in scene.world.zookeeper.servers]
+    ways = [way for host in hosts for way in ((machine.host, host), (host, machine.host))]
+    scene.note(f"slow {machine.host} down by {latency.spread_s * 1000:.0f} ms")
+    for way in ways:
+        scene.network.latencies[way] = latency
+    try:
+        await last(lasts_s)
+    finally:
+        for way in ways:
+            scene.network.latencies.pop(way, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from strandline.simulation.faults.fault import Scene, last
+from strandline.simulation.faults.roles import a_coordinator, active_controller
 
 
 async def kill_broker(scene: Scene, random: Random, lasts_s: float) -> None:
@@ -37,7 +38,28 @@ async def pause(scene: Scene, random: Random, lasts_s: float) -> None:
 
 
 async def kill_controller(scene: Scene, random: Random, lasts_s: float) -> None:
-    number = random.randrange(len(scene.cluster.controllers))
+    await _kill_controller(scene, random.randrange(len(scene.cluster.controllers)), lasts_s)
+
+
+async def kill_active_controller(scene: Scene, random: Random, lasts_s: float) -> None:
+    number = active_controller(scene)
+    if number is not None:
+        await _kill_controller(scene, number, lasts_s)
+
+
+async def freeze_coordinator(scene: Scene, random: Random, lasts_s: float) -> None:
+    """A broker that coordinates groups is paused."""
+    number = a_coordinator(scene, random)
+    if number is not None:
+        process = scene.cluster.brokers[number]
+        scene.note(f"pause {process.name}, a coordinator")
+        process.pause()
+        await last(lasts_s)
+        scene.note(f"resume {process.name}")
+        process.resume()
+
+
+async def _kill_controller(scene: Scene, number: int, lasts_s: float) -> None:
     scene.note(f"kill controller {number}")
     scene.cluster.controllers[number].kill()
     await last(lasts_s)

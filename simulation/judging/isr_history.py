@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from strandline.adapters.zookeeper import znodes
@@ -87,3 +87,10 @@ class IsrHistory:
             return False
         known = znodes.load_registration(member.broker, znode.data, znode.czxid)
         return known.epoch == member.broker_epoch and not known.shutting_down
+
+
+def recorded_losses(zookeeper: Ensemble) -> Collection[tuple[str, int]]:
+    """The partitions that ever had a leader which may have lacked acknowledged records, by the record."""
+    history = IsrHistory(zookeeper)
+    history.catch_up()
+    return history.lossy

@@ -15,6 +15,7 @@ from strandline.client.admin.admin import Admin
 from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import INTERNAL_PREFIX, STATE_CHANGES_TOPIC
+from strandline.simulation.judging.isr_history import recorded_losses
 from strandline.simulation.judging.judge import Judge, Problem
 from strandline.simulation.stage import Stage
 from strandline.simulation.workloads.internal_topics import records
@@ -50,13 +51,15 @@ class Observer(Judge):
         await auditor.run(self._finish(auditor.host))
 
     def problems(self) -> list[Problem]:
-        changes = self._changes
+        lossy = recorded_losses(self._stage.world.zookeeper)
+        changes = [] if any(topic == STATE_CHANGES_TOPIC for topic, _ in lossy) else self._changes
         found = [
             *cluster.findings(self._observations, changes),
             *leader_epochs.findings(changes),
             *requests.findings(changes, settled_ms=self._settled_ms),
         ]
-        problems = [Problem(CHECK, each.sentence) for each in found]
+        judged = [each for each in found if (each.topic, each.partition) not in lossy]
+        problems = [Problem(CHECK, each.sentence) for each in judged]
         if self._missing:
             problems.append(Problem(CONVERGENCE, f"not healthy after {CONVERGED_S_MAX:g} s: {self._missing}"))
         return problems

@@ -18,6 +18,7 @@ from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
+from strandline.simulation.judging.isr_history import recorded_losses
 from strandline.simulation.stage import Acknowledged, Stage
 
 REPLICAS: Final = 3
@@ -179,9 +180,15 @@ class ClosedTopic:
 
     def problems(self, allowed: Collection[str] = ()) -> list[str]:
         """What is wrong with the log, the histories, and the time that answers took; without the findings of
-        the checks that are `allowed` to have some."""
+        the checks that are `allowed` to have some.
+
+        A partition whose ISR names a lossy leader is not judged: the record says what may be missing, and
+        that is by design if all in-sync replicas lose their power (E3).
+        """
+        lossy = recorded_losses(self._stage.world.zookeeper)
         found = closed_topic.findings(self.histories, self.log, self.spans)
-        return [each.sentence for each in found if each.check not in allowed] + self._wrong
+        judged = [each for each in found if (each.topic, each.partition) not in lossy]
+        return [each.sentence for each in judged if each.check not in allowed] + self._wrong
 
     def _reader(self, host: Host) -> Consumer:
         return Consumer(self._stage.cluster.bootstrap, host=host, offset_reset="earliest")

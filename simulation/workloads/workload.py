@@ -45,7 +45,8 @@ class WorkloadPlan(BaseModel, ABC, frozen=True, extra="forbid"):
     @property
     @abstractmethod
     def survives_power_loss(self) -> bool:
-        """Every record is synced before it is acknowledged, so that no loss of power may cost one."""
+        """It judges a run right in which machines lose their power: no record may be lost, because each is
+        synced before it is acknowledged, or it knows which loss is by design."""
 
     @abstractmethod
     def workload(self, stage: Stage) -> Workload:

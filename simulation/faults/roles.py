@@ -1,0 +1,67 @@
+"""Finds brokers by their role at this moment, as ZooKeeper has recorded it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+from strandline.adapters.zookeeper import znodes
+from strandline.ids import INTERNAL_PREFIX, OFFSETS_TOPIC, TopicPartition
+from strandline.ports import NoNode
+from strandline.simulation.faults.fault import Scene
+from strandline.simulation.zookeeper.znode_tree import ZnodeTree
+
+
+class Led(NamedTuple):
+    """A partition with a leader, and the broker numbers of the leader and the other in-sync replicas."""
+
+    name: TopicPartition
+    leader: int
+    others: tuple[int, ...]
+
+
+def a_led_partition(scene: Scene, random: Random) -> Led | None:
+    """A partition that clients write to. None if none has a leader."""
+    return _choice(random, [each for each in _led(scene) if not each.name.topic.startswith(INTERNAL_PREFIX)])
+
+
+def a_coordinator(scene: Scene, random: Random) -> int | None:
+    """The number of a broker that coordinates groups, or may."""
+    led = _choice(random, [each for each in _led(scene) if each.name.topic == OFFSETS_TOPIC])
+    return None if led is None else led.leader
+
+
+def active_controller(scene: Scene) -> int | None:
+    """The number of the active controller."""
+    try:
+        found = znodes.load_controller(_tree(scene).get(znodes.CONTROLLER).data)
+    except NoNode:
+        return None
+    number = found.endpoint.id - scene.cluster.first_id
+    return number if 0 <= number < len(scene.cluster.controllers) else None
+
+
+def _choice(random: Random, found: list[Led]) -> Led | None:
+    return random.choice(found) if found else None
+
+
+def _led(scene: Scene) -> list[Led]:
+    tree, first = _tree(scene), scene.cluster.first_id
+    found = []
+    for topic in sorted(tree.children(znodes.TOPICS)):
+        try:
+            count = znodes.load_topic(topic, tree.get(znodes.topic(topic)).data).partitions
+            for number in range(count):
+                state = znodes.load_isr(topic, number, tree.get(znodes.isr(topic, number)).data)
+                if state.leader >= 0:
+                    others = tuple(each - first for each in state.isr_ids if each != state.leader)
+                    found.append(Led(TopicPartition(topic, number), state.leader - first, others))
+        except NoNode:
+            continue  # it is being created or deleted
+    return found
+
+
+def _tree(scene: Scene) -> ZnodeTree:
+    """The znodes of a server that is in touch with the others."""
+    servers = scene.world.zookeeper.servers
+    return next((server for server in servers if server.linked), servers[0]).tree

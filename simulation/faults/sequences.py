@@ -1,0 +1,185 @@
+"""Rare sequences as one fault each: single faults in these orders, on these targets, hardly ever meet.
+
+Each takes a partition that clients write to, and aims at the brokers by their roles in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from random import Random
+from typing import Final
+
+from strandline.simulation.faults.fault import Scene, last
+from strandline.simulation.faults.roles import a_led_partition
+
+SESSION_S: Final = 3.0
+"""The session of a broker in ZooKeeper ends after this time without a heartbeat."""
+LATE_S: Final = 2.0
+"""A follower leaves the ISR after this time without progress."""
+MARGIN_S: Final = 0.6
+"""How much sooner or later than a bound something is done, at most."""
+BACK_S_MAX: Final = 1.0
+
+
+async def kill_leader(scene: Scene, random: Random, lasts_s: float) -> None:
+    led = a_led_partition(scene, random)
+    if led is not None:
+        scene.note(f"kill broker {led.leader}, the leader of {led.name}")
+        scene.cluster.brokers[led.leader].kill()
+        await last(lasts_s)
+        scene.restart_broker(led.leader)
+
+
+async def freeze_leader(scene: Scene, random: Random, lasts_s: float) -> None:
+    """Past the end of its session, so that another one leads when it wakes."""
+    led = a_led_partition(scene, random)
+    if led is not None:
+        process = scene.cluster.brokers[led.leader]
+        scene.note(f"pause broker {led.leader}, the leader of {led.name}, past its session")
+        process.pause()
+        await last(SESSION_S + random.uniform(-MARGIN_S, 2 * MARGIN_S))
+        scene.note(f"resume broker {led.leader}")
+        process.resume()
+
+
+async def part_leader(scene: Scene, random: Random, lasts_s: float) -> None:
+    """Cut the leader off the other brokers. It still reaches ZooKeeper and clients."""
+    led = a_led_partition(scene, random)
+    if led is not None:
+        brokers = range(len(scene.cluster.brokers))
+        others = [number for number in brokers if number != led.leader]
+        scene.note(f"cut broker {led.leader}, the leader of {led.name}, off the other brokers")
+        _cut(scene, led.leader, _hosts(scene, others))
+        await last(lasts_s)
+        _heal(scene, led.leader, _hosts(scene, others))
+
+
+async def lose_zookeeper(scene: Scene, random: Random, lasts_s: float) -> None:
+    """Cut the leader off all of ZooKeeper. It still reaches followers and clients."""
+    led = a_led_partition(scene, random)
+    if led is not None:
+        scene.note(f"cut broker {led.leader}, the leader of {led.name}, off ZooKeeper")
+        _cut(scene, led.leader, _zookeepers(scene))
+        await last(lasts_s)
+        _heal(scene, led.leader, _zookeepers(scene))
+
+
+async def shrink_unseen(scene: Scene, random: Random, lasts_s: float) -> None:
+    """A follower is late, and the leader cannot write that: then the leader is gone."""
+    led = a_led_partition(scene, random)
+    if led is None or not led.others:
+        return
+    follower = random.choice(led.others)
+    scene.note(f"cut broker {follower} off broker {led.leader}, the leader of {led.name}")
+    _cut(scene, led.leader, _hosts(scene, [follower]))
+    await asyncio.sleep(LATE_S - random.uniform(0, MARGIN_S))
+    scene.note(f"cut broker {led.leader} off ZooKeeper")
+    _cut(scene, led.leader, _zookeepers(scene))
+    await asyncio.sleep(random.uniform(MARGIN_S, 3 * MARGIN_S))
+    scene.note(f"kill broker {led.leader}")
+    scene.cluster.brokers[led.leader].kill()
+    _heal(scene, led.leader, [*_hosts(scene, [follower]), *_zookeepers(scene)])
+    await last(lasts_s)
+    scene.restart_broker(led.leader)
+
+
+async def shrink_to_one(scene: Scene, random: Random, lasts_s: float) -> None:
+    """All followers leave the ISR; then the leader is killed, and comes back after them or before them."""
+    led = a_led_partition(scene, random)
+    if led is None:
+        return
+    await _shrink(scene, random, led.leader, str(led.name))
+    scene.note(f"kill broker {led.leader}, the last in-sync replica")
+    scene.cluster.brokers[led.leader].kill()
+    _heal_brokers(scene, led.leader)
+    await last(lasts_s)
+    scene.restart_broker(led.leader)
+
+
+async def shrink_to_one_and_lose_power(scene: Scene, random: Random, lasts_s: float) -> None:
+    """The last in-sync replica loses its power, and with it what was not synced."""
+    led = a_led_partition(scene, random)
+    if led is None:
+        return
+    await _shrink(scene, random, led.leader, str(led.name))
+    scene.lose_power([led.leader])
+    _heal_brokers(scene, led.leader)
+    await last(min(lasts_s, BACK_S_MAX))
+    scene.return_powers([led.leader])
+
+
+async def lose_power_and_crash(scene: Scene, random: Random, lasts_s: float) -> None:
+    """The leader loses its power while the other replicas crash, and comes back before them."""
+    led = a_led_partition(scene, random)
+    if led is None:
+        return
+    scene.lose_power([led.leader])
+    scene.note(f"kill brokers {list(led.others)}, in sync for {led.name}")
+    for number in led.others:
+        scene.cluster.brokers[number].kill()
+    await asyncio.sleep(random.uniform(0, BACK_S_MAX))
+    scene.return_powers([led.leader])
+    await last(max(lasts_s, SESSION_S))
+    for number in led.others:
+        scene.restart_broker(number)
+
+
+async def lose_all_power(scene: Scene, random: Random, lasts_s: float) -> None:
+    """All brokers at once."""
+    numbers = list(range(len(scene.cluster.brokers)))
+    scene.lose_power(numbers)
+    await last(lasts_s)
+    random.shuffle(numbers)
+    for number in numbers:
+        await asyncio.sleep(random.uniform(0, BACK_S_MAX))
+        scene.return_powers([number])
+
+
+async def bounce(scene: Scene, random: Random, lasts_s: float) -> None:
+    """A follower is killed and back before its session ends; then the leader is killed."""
+    led = a_led_partition(scene, random)
+    if led is None or not led.others:
+        return
+    follower = random.choice(led.others)
+    scene.note(f"bounce broker {follower}, a follower of {led.name}, then kill broker {led.leader}")
+    scene.cluster.brokers[follower].kill()
+    scene.restart_broker(follower)
+    await asyncio.sleep(random.uniform(0, BACK_S_MAX))
+    scene.cluster.brokers[led.leader].kill()
+    await last(lasts_s)
+    scene.restart_broker(led.leader)
+
+
+async def _shrink(scene: Scene, random: Random, leader: int, name: str) -> None:
+    scene.note(f"cut broker {leader}, the leader of {name}, off its followers until it is alone in sync")
+    others = [number for number in range(len(scene.cluster.brokers)) if number != leader]
+    _cut(scene, leader, _hosts(scene, others))
+    await asyncio.sleep(LATE_S + random.uniform(0, 3 * MARGIN_S))
+
+
+def _heal_brokers(scene: Scene, number: int) -> None:
+    others = [each for each in range(len(scene.cluster.brokers)) if each != number]
+    _heal(scene, number, _hosts(scene, others))
+
+
+def _hosts(scene: Scene, numbers: Iterable[int]) -> list[str]:
+    return [scene.cluster.broker_machines[number].host for number in numbers]
+
+
+def _zookeepers(scene: Scene) -> list[str]:
+    return [server.process.host for server in scene.world.zookeeper.servers]
+
+
+def _cut(scene: Scene, number: int, hosts: Iterable[str]) -> None:
+    mine = scene.cluster.broker_machines[number].host
+    for host in hosts:
+        scene.network.cut(mine, host)
+        scene.network.cut(host, mine)
+
+
+def _heal(scene: Scene, number: int, hosts: Iterable[str]) -> None:
+    mine = scene.cluster.broker_machines[number].host
+    for host in hosts:
+        scene.network.heal(mine, host)
+        scene.network.heal(host, mine)
