@@ -29,8 +29,7 @@ class Elections(Judge):
             if before is not None:
                 yield from (f"{where}: {each}" for each in transition(before, after))
             for member in strangers:
-                life = f"in life {member.broker_epoch:x}, which is not registered or shuts down"
-                yield f"{where}: broker {member.broker} joins the ISR {life}"
+                yield f"{where}: broker {member.broker} joins the ISR, and is not registered or shuts down"
 
 
 def transition(before: PartitionState, after: PartitionState) -> Iterator[str]:

@@ -25,7 +25,7 @@ class IsrWrite(NamedTuple):
     """None: the topic was created."""
     after: PartitionState
     strangers: tuple[IsrMember, ...]
-    """Members that it added within its epoch, and whose life was not registered then, or shutting down."""
+    """Members that it added within its epoch, and that were not registered then, or shutting down."""
 
 
 class IsrHistory:
@@ -86,7 +86,8 @@ class IsrHistory:
         except NoNode:
             return False
         known = znodes.load_registration(member.broker, znode.data, znode.czxid)
-        return known.epoch == member.broker_epoch and not known.shutting_down
+        # A leader that has not heard of another life yet may add the earlier one, which then leaves again.
+        return not known.shutting_down
 
 
 def recorded_losses(zookeeper: Ensemble) -> Collection[tuple[str, int]]:
