@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from strandline.simulation.proof.mutation import Mutation
+from strandline.simulation.proof.mutations.groups import GROUPS
 from strandline.simulation.proof.mutations.truncation import TRUNCATION
 from strandline.simulation.proof.mutations.watermark import WATERMARK
 
-MUTATIONS: Final[tuple[Mutation, ...]] = (*TRUNCATION, *WATERMARK)
+MUTATIONS: Final[tuple[Mutation, ...]] = (*GROUPS, *TRUNCATION, *WATERMARK)

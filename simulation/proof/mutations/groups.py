@@ -1,0 +1,121 @@
+"""Mutations that break the rules of consumer groups and their offsets (G)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.simulation.proof.mutation import Mutation
+
+_KEEPER: Final = "broker/core/groups/offset_keeper.py"
+_COORDINATOR: Final = "broker/core/groups/coordinator.py"
+_COORDINATOR_PARTITION: Final = "broker/groups/coordinator_partition.py"
+_LEADER_PLAN: Final = "consumer/core/leader_plan.py"
+_HANDOVER: Final = "consumer/group/handover.py"
+_COMMITS: Final = "consumer/group/commits.py"
+
+_GROUPS: Final = ("groups",)
+
+GROUPS: Final = (
+    Mutation(
+        "a commit of a member that was removed is accepted",
+        "G1",
+        _KEEPER,
+        "        member = group.current(request.member, request.instance, request.generation)\n",
+        """        if request.member not in group.members:
+            return
+        member = group.current(request.member, request.instance, request.generation)
+""",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "a coordinator that may have been replaced answers",
+        "G1",
+        _COORDINATOR_PARTITION,
+        "        if not (self._holds_lease() and self.leadership.certain()):\n",
+        "        if self.ended():\n",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "a partition is assigned before its owner gave it up",
+        "G2",
+        _LEADER_PLAN,
+        "        if claims.unclaimed(partition) or claims.owners.get(partition) == member:\n",
+        "        if partition:\n",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "a mixed group assigns partitions that cooperative members own",
+        "G2",
+        _LEADER_PLAN,
+        "        if not claims.unclaimed(partition):\n            continue\n",
+        "",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "an eager member joins without giving up its partitions",
+        "G5",
+        "consumer/core/membership.py",
+        "        if self.owned and not self._settings.cooperative:\n",
+        "        if self.owned and self._attempts:\n",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "records of a partition are handed out while it is being revoked",
+        "G6",
+        _HANDOVER,
+        "            self._reader.hold(effect.partitions)\n",
+        "            pass\n",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "a partition is revoked while records of it are in hand",
+        "G6",
+        _HANDOVER,
+        "                await self._drain(names)\n",
+        "",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "records of a lost partition stay buffered",
+        "G9",
+        _HANDOVER,
+        """            self._drop(effect.partitions)
+            self._delivery.interrupt()
+""",
+        """            self._delivery.interrupt()
+""",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "a commit that was not written is answered with success",
+        "G12",
+        _COORDINATOR_PARTITION,
+        "self._carry_out(self._core.appended(write_id, error, self._now()))",
+        "self._carry_out(self._core.appended(write_id, None, self._now()))",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "a commit is answered before it is replicated",
+        "G12",
+        "broker/groups/appender.py",
+        "acks=-1, timeout_ms",
+        "acks=1, timeout_ms",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "a coordinator that loads a group drops its offsets",
+        "G12",
+        _COORDINATOR,
+        "            group.offsets = known.offsets\n",
+        "",
+        workloads=_GROUPS,
+    ),
+    Mutation(
+        "a static member that returns gets no assignment",
+        "G13",
+        "broker/core/groups/state/member.py",
+        "        self.assignment = old.assignment\n",
+        "",
+        workloads=_GROUPS,
+    ),
+)
