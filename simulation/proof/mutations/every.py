@@ -6,7 +6,8 @@ from typing import Final
 
 from strandline.simulation.proof.mutation import Mutation
 from strandline.simulation.proof.mutations.groups import GROUPS
+from strandline.simulation.proof.mutations.streams import STREAMS
 from strandline.simulation.proof.mutations.truncation import TRUNCATION
 from strandline.simulation.proof.mutations.watermark import WATERMARK
 
-MUTATIONS: Final[tuple[Mutation, ...]] = (*GROUPS, *TRUNCATION, *WATERMARK)
+MUTATIONS: Final[tuple[Mutation, ...]] = (*GROUPS, *STREAMS, *TRUNCATION, *WATERMARK)

@@ -98,7 +98,7 @@ GROUPS: Final = (
         "a commit is answered before it is replicated",
         "G12",
         "broker/groups/appender.py",
-        "acks=-1, timeout_ms",
+        "acks=ACKS_ALL, timeout_ms",
         "acks=1, timeout_ms",
         workloads=_GROUPS,
     ),

@@ -1,0 +1,73 @@
+"""Mutations that break the rules of stream tasks (S)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.simulation.proof.mutation import Mutation
+
+_ACTIVE: Final = "streams/runtime/tasks/active.py"
+
+_STREAMS: Final = ("counting",)
+
+STREAMS: Final = (
+    Mutation(
+        "a task that was abandoned still writes to its store",
+        "S2",
+        _ACTIVE,
+        """                if self.abandoned():
+                    return
+                self._state.settle(self._writer.end)
+""",
+        """                self._state.settle(self._writer.end)
+""",
+        workloads=_STREAMS,
+    ),
+    Mutation(
+        "the store has changes that the changelog may not get",
+        "S3",
+        _ACTIVE,
+        """                await self._writer.append(self._state.changes(self._positions))
+                if self.abandoned():
+                    return
+                self._state.settle(self._writer.end)
+""",
+        """                changes = self._state.changes(self._positions)
+                self._state.settle(self._writer.end)
+                await self._writer.append(changes)
+""",
+        workloads=_STREAMS,
+    ),
+    Mutation(
+        "a changelog takes batches of a former owner",
+        "S8",
+        "streams/runtime/tasks/changelog_writer.py",
+        "records, expected_offset=self.end\n",
+        "records\n",
+        workloads=_STREAMS,
+    ),
+    Mutation(
+        "an output that was written twice is counted twice",
+        "S9",
+        _ACTIVE,
+        "self._state is not None and self._positions.origins.seen(content)",
+        "self._positions.origins.seen(content) is None",
+        workloads=_STREAMS,
+    ),
+    Mutation(
+        "the next owner does not know which outputs were counted",
+        "S9",
+        "streams/core/positions.py",
+        "        headers = self.origins.headers()\n",
+        "        headers: list[bytes] = []\n",
+        workloads=_STREAMS,
+    ),
+    Mutation(
+        "a task commits before its outputs are acknowledged",
+        "S9",
+        _ACTIVE,
+        "            await self._outputs.flush()\n",
+        "            await self._outputs.send()\n",
+        workloads=_STREAMS,
+    ),
+)
