@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from contextlib import suppress
 from random import Random
 from typing import Final, Literal, get_args
 
@@ -59,7 +60,7 @@ class Groups(WorkloadPlan, frozen=True):
             synced=random.random() < 1 / 2,
             assignor=random.choice(get_args(Assignor)),
             members=tuple(MemberPlan.drawn(random, protocol, static) for _ in range(random.randint(1, 4))),
-            change_s=random.choice((1.0, 5.0, 20.0)),
+            change_s=random.choice((0.5, 2.0, 8.0)),
         )
 
     @property
@@ -82,7 +83,9 @@ class _Group(Workload):
         """Every producer has finished."""
         self._over = asyncio.Event()
         """The group has nothing left to do."""
-        self._lives = Lives(stage, f"{plan.name} members", len(plan.members), plan.change_s, self._start)
+        self._lives = Lives(
+            stage, f"{plan.name} members", len(plan.members), plan.change_s, self._start, doubles=True
+        )
         self._committed: list[Committed] = []
         self._events: list[GroupEvent] = []
 
@@ -134,12 +137,15 @@ class _Group(Workload):
     async def _observe(self, host: Host) -> None:
         async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
             while not self._over.is_set():
-                try:
+                with suppress(StrandlineError):
                     offsets = await admin.group_offsets(self._group)
-                except StrandlineError:
-                    offsets = {}
-                now_ms = int(self._stage.now_s * 1000)
-                self._committed += [Committed(now_ms, self._group, *p, o.offset) for p, o in offsets.items()]
+                    now_ms = int(self._stage.now_s * 1000)
+                    # A lost offset counts as one that fell.
+                    reached = {p: o.offset for p, o in offsets.items()}
+                    self._committed += [
+                        Committed(now_ms, self._group, *place, reached.get(place, 0))
+                        for place in self._topic.partitions
+                    ]
                 await asyncio.sleep(LOOK_S)
 
     async def _finish(self, host: Host) -> None:
@@ -150,7 +156,9 @@ class _Group(Workload):
         self._events = [each for each in await group_events(self._stage, host) if each.group == self._group]
 
     async def _is_through(self, admin: Admin) -> bool:
-        """Everything is committed, and the members share the partitions."""
+        """Everything is committed, and the members share the partitions: no instance has two of them."""
+        if any(life.static for life in self._lives.doubles):
+            return False
         try:
             offsets = await admin.group_offsets(self._group)
             state = (await admin.describe_group(self._group)).group.state

@@ -1,9 +1,10 @@
-"""Clients that are killed, leave, and are paused while a workload runs, and that come back."""
+"""Clients that are killed, leave, are paused and are doubled while a workload runs, and that come back."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
 from strandline.errors import StrandlineError
@@ -35,10 +36,19 @@ class Lives(Generic[LifeT]):
     """All lives of `count` clients. `start` begins life number `life`, from 1, of client `number`, from 0.
 
     An error of strandline ends a life, as it ends an application. Any other is a defect.
+
+    `doubles`: the next life of a client may begin while the last one is only paused, as if it were dead.
     """
 
     def __init__(
-        self, stage: Stage, name: str, count: int, change_s: float, start: Callable[[int, int], LifeT]
+        self,
+        stage: Stage,
+        name: str,
+        count: int,
+        change_s: float,
+        start: Callable[[int, int], LifeT],
+        *,
+        doubles: bool = False,
     ) -> None:
         self._stage = stage
         self._name = name
@@ -47,20 +57,25 @@ class Lives(Generic[LifeT]):
         self._over = False
         self.present: list[LifeT | None] = [None for _ in range(count)]
         """The life of each client that runs now."""
+        self.doubles: list[LifeT] = []
+        """Lives that still run, though their clients have another one, or soon will."""
+        self._changes = ("kill", "leave", "pause", "double") if doubles else ("kill", "leave", "pause")
+        self._gone = [asyncio.Event() for _ in range(count)]
+        """Set once the next life of a client is to begin."""
         self.ended: list[tuple[LifeT, int]] = []
         """The lives that are over, and when they ended, in milliseconds."""
         self.defects: list[str] = []
 
     @property
     def running(self) -> list[LifeT]:
-        return [life for life in self.present if life is not None]
+        return [life for life in (*self.present, *self.doubles) if life is not None]
 
     async def run(self) -> None:
         """Returns after `end`."""
         async with asyncio.TaskGroup() as tasks:
             for number in range(len(self.present)):
                 tasks.create_task(self._keep(number))
-            tasks.create_task(self._change())
+            tasks.create_task(self._change(tasks))
 
     def resume(self) -> None:
         """No client is paused from here on."""
@@ -79,22 +94,30 @@ class Lives(Generic[LifeT]):
         lives = 0
         while not self._over:
             lives += 1
+            gone = self._gone[number] = asyncio.Event()
             life = self.present[number] = self._start(number, lives)
-            await life.process.ended
+            life.process.ended.add_done_callback(partial(self._has_ended, life, gone))
+            await gone.wait()
             self.present[number] = None
-            self.ended.append((life, int(self._stage.now_s * 1000)))
-            error = life.process.defect
-            if error is not None and not isinstance(error, StrandlineError):
-                self.defects.append(f"{life.process.name} failed: {error!r}")
             healing = self._stage.faults_ended.is_set()
             await asyncio.sleep(AGAIN_S if healing else random.expovariate(1 / AWAY_S))
 
-    async def _change(self) -> None:
+    def _has_ended(self, life: LifeT, gone: asyncio.Event, _: asyncio.Future[None]) -> None:
+        gone.set()
+        if life in self.doubles:
+            self.doubles.remove(life)
+        self.ended.append((life, int(self._stage.now_s * 1000)))
+        error = life.process.defect
+        if error is not None and not isinstance(error, StrandlineError):
+            self.defects.append(f"{life.process.name} failed: {error!r}")
+
+    async def _change(self, tasks: asyncio.TaskGroup) -> None:
         random = self._stage.random(f"{self._name} changes")
         while not self._stage.faults_ended.is_set():
             await asyncio.sleep(random.expovariate(1 / self._change_s))
-            life, how = random.choice(self.present), random.choice(("kill", "leave", "pause"))
-            if life is None or self._stage.faults_ended.is_set():
+            number, how = random.randrange(len(self.present)), random.choice(self._changes)
+            life = self.present[number]
+            if life is None or self._gone[number].is_set() or self._stage.faults_ended.is_set():
                 continue
             if how == "kill":
                 life.process.kill()
@@ -102,5 +125,12 @@ class Lives(Generic[LifeT]):
                 life.leave.set()
             else:
                 life.process.pause()
-                await asyncio.sleep(random.expovariate(1 / AWAY_S))
-                life.process.resume()
+                if how == "double":
+                    self.doubles.append(life)
+                    self._gone[number].set()
+                tasks.create_task(_resume(life, random.expovariate(1 / AWAY_S)))
+
+
+async def _resume(life: Life, after_s: float) -> None:
+    await asyncio.sleep(after_s)
+    life.process.resume()

@@ -165,6 +165,11 @@ class MemberLife(RebalanceListener):
         self._recorder.unassigned(*self._changed(LOST, lost), in_order=False)
 
     @property
+    def static(self) -> bool:
+        """True if it has a name that its next life has, too."""
+        return self._plan.static
+
+    @property
     def owned(self) -> set[TopicPartition]:
         """The partitions that it has now."""
         return set(self._next)
