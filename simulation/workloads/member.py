@@ -28,8 +28,8 @@ RECORDS_MAX: Final = 4
 """Records of one get call."""
 COMMIT_EVERY: Final = 5
 """Get calls between two commits by hand."""
-WORK_S: Final = 0.01
-"""The work on one record, on average."""
+WORK_S: Final = (0.01, 0.1)
+"""The work on one record, on average: a slow member nearly always has records in hand."""
 SLOW_RATE: Final = 0.002
 """The part of all records with so much work that the group removes the member meanwhile."""
 
@@ -44,6 +44,8 @@ class MemberPlan(BaseModel, frozen=True, extra="forbid"):
     """It commits its offsets itself."""
     static: bool
     """It returns under the name that it had (KIP-345)."""
+    work_s: float
+    """Its work on one record, on average."""
 
     @staticmethod
     def drawn(
@@ -56,6 +58,7 @@ class MemberPlan(BaseModel, frozen=True, extra="forbid"):
             becomes="cooperative" if protocol == "mixed" else protocol,
             by_hand=random.random() < 1 / 2,
             static=random.random() < static,
+            work_s=random.choice(WORK_S),
         )
 
 
@@ -130,7 +133,7 @@ class MemberLife(RebalanceListener):
         for _ in records:
             slow = self._random.random() < SLOW_RATE
             await host.clock.sleep(
-                MAX_POLL_INTERVAL_MS / 1000 * 1.5 if slow else self._random.expovariate(1 / WORK_S)
+                MAX_POLL_INTERVAL_MS / 1000 * 1.5 if slow else self._random.expovariate(1 / self._plan.work_s)
             )
         for record in records:
             self._recorder.handled(record.partition, record.offset)

@@ -28,6 +28,14 @@ GROUPS: Final = (
         workloads=_GROUPS,
     ),
     Mutation(
+        "a request of a process that another one replaced is not fenced",
+        "G1",
+        "broker/core/groups/state/group.py",
+        "            if current != member:\n",
+        "            if current not in self.members:\n",
+        workloads=_GROUPS,
+    ),
+    Mutation(
         "a coordinator that may have been replaced answers",
         "G1",
         _COORDINATOR_PARTITION,
