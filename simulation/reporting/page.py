@@ -18,7 +18,7 @@ from strandline.report.page import (
     terms,
 )
 from strandline.simulation.plan import Plan
-from strandline.simulation.reporting.observer import Observer
+from strandline.simulation.reporting.cluster_states import ClusterStates
 from strandline.simulation.reporting.run_facts import facts_of
 from strandline.simulation.run import Outcome, run_quietly
 
@@ -35,9 +35,9 @@ class PageOf:
 
 def write_page(wanted: PageOf) -> Path:
     """Run the plan and write its page and its picture into `out`. Returns the page's path. Raises OSError."""
-    observer = Observer()
-    outcome = run_quietly(wanted.plan, observer.watch)
-    facts = facts_of(outcome, observer.observations, observer.names)
+    states = ClusterStates()
+    outcome = run_quietly(wanted.plan, states.watch)
+    facts = facts_of(outcome, states.observations, states.names)
     report = wanted.out / REPORT
     report.write_text(page(outcome, facts, wanted.command, picture_of(facts, wanted.out)))
     return report

@@ -14,7 +14,7 @@ from strandline.report.markup import Markup
 from strandline.simulation.faults.fault import Done, Fault, Step
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.plan import Plan
-from strandline.simulation.reporting.observer import Observer
+from strandline.simulation.reporting.cluster_states import ClusterStates
 from strandline.simulation.reporting.page import PageOf, page, write_page
 from strandline.simulation.reporting.run_facts import facts_of, falls_of, judged, mentioned
 from strandline.simulation.run import Outcome, run
@@ -33,21 +33,21 @@ LOSS = Problem("writing", "a record was <lost>")
 
 
 @pytest.fixture(scope="module")
-def watched() -> tuple[Outcome, Observer]:
-    observer = Observer()
-    return run(PLAN, observer.watch), observer
+def watched() -> tuple[Outcome, ClusterStates]:
+    states = ClusterStates()
+    return run(PLAN, states.watch), states
 
 
-def test_looking_on_changes_nothing(watched: tuple[Outcome, Observer]) -> None:
-    outcome, observer = watched
+def test_looking_on_changes_nothing(watched: tuple[Outcome, ClusterStates]) -> None:
+    outcome, states = watched
     assert outcome.problems == ()
     assert run(PLAN) == outcome
-    assert observer.observations
+    assert states.observations
 
 
-def test_leaders_watermarks_and_faults_have_their_times(watched: tuple[Outcome, Observer]) -> None:
-    outcome, observer = watched
-    facts = facts_of(outcome, observer.observations, observer.names)
+def test_leaders_watermarks_and_faults_have_their_times(watched: tuple[Outcome, ClusterStates]) -> None:
+    outcome, states = watched
+    facts = facts_of(outcome, states.observations, states.names)
     assert (facts.seed, facts.verdict) == (5, Verdict.GOOD)
     assert [str(place) for place in facts.places] == ["writing-0", "writing-1"]
     assert all(0 < (fact.high_watermark or 0) <= outcome.counts["records"] for fact in facts.partitions)
@@ -60,15 +60,15 @@ def test_leaders_watermarks_and_faults_have_their_times(watched: tuple[Outcome, 
     # The killed broker leads nothing in the middle of its time.
     middle_ms = (killed.span.from_ms + killed.span.to_ms) / 2
     _, number = killed.who[0].split()
-    seen = {each.leader for each in observer.observations if middle_ms <= each.at_ms <= killed.span.to_ms}
+    seen = {each.leader for each in states.observations if middle_ms <= each.at_ms <= killed.span.to_ms}
     assert seen and int(number) not in seen
-    assert all(len(each.isr) <= 3 for each in observer.observations)
+    assert all(len(each.isr) <= 3 for each in states.observations)
 
 
-def test_the_page_says_what_failed_and_how_to_run_it_again(watched: tuple[Outcome, Observer]) -> None:
-    outcome, observer = watched
+def test_the_page_says_what_failed_and_how_to_run_it_again(watched: tuple[Outcome, ClusterStates]) -> None:
+    outcome, states = watched
     failed = replace(outcome, problems=(LOSS, LOSS))
-    facts = facts_of(failed, observer.observations, observer.names)
+    facts = facts_of(failed, states.observations, states.names)
     text = page(failed, facts, "strandline simulate --seed 5", Markup(""))
     assert "Something wrong was found" in text
     assert "a record was &lt;lost&gt;" in text and "<lost>" not in text

@@ -12,6 +12,7 @@ from strandline.simulation.judging.judge import Problem
 from strandline.simulation.plan import Plan
 from strandline.simulation.reporting.runs import Ran
 from strandline.simulation.reporting.shrink import shrink
+from strandline.simulation.workloads.writing import Writing
 
 FAILS = Problem("loss", "a record was lost")
 OTHER = Problem("healing", "it did not heal")
@@ -44,11 +45,13 @@ def test_only_the_faults_that_matter_are_left(seed: int, lots: list[int]) -> Non
 
 
 def test_a_workload_is_made_smaller_than_what_is_needed_only_where_it_fails_so() -> None:
-    plan = Plan.drawn(3)
-    writing = plan.workloads[0].model_copy(update={"partitions": 4, "writers": 3})
-    smallest = searched(
-        plan.model_copy(update={"workloads": (writing,)}), lambda proposal: proposal.workloads[0].writers >= 2
-    )
+    writing = Writing(name="w", partitions=4, writers=3, pause_s=0.1, synced=False)
+
+    def fails(plan: Plan) -> bool:
+        [workload] = plan.workloads
+        return isinstance(workload, Writing) and workload.writers >= 2
+
+    smallest = searched(Plan.drawn(3).model_copy(update={"workloads": (writing,)}), fails)
     assert smallest.workloads[0] == writing.model_copy(update={"partitions": 1, "writers": 2})
 
 

@@ -1,4 +1,5 @@
-"""Looks at a run without a part in it: leaders and in-sync replicas as ZooKeeper has them, and watermarks.
+"""The states of a cluster during a run: leaders and in-sync replicas as ZooKeeper has them, and watermarks as
+the replicas do.
 
 Looking changes nothing, so the run is the one that failed.
 """
@@ -20,7 +21,7 @@ LOOK_EVERY_MS: Final = 50
 """Virtual time between two looks, at least."""
 
 
-class Observer:
+class ClusterStates:
     """Give `watch` to `run`; afterwards it has what it saw."""
 
     def __init__(self) -> None:
