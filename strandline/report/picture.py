@@ -42,7 +42,8 @@ _KINDS: Final = {
     "disk-full": "#9c5b5b", "reassign": "#6f9a9a",
     "add-partitions": "#6f9a9a",
     "stop": "#4a5160", "cut": "#7a6a53", "reset": "#6f6a5a", "lose": "#2b303b", "fill": "#9c5b5b",
-    "spoil": "#9c5b5b", "isolate": "#7a6a53", "expire": "#8b7fa8",
+    "spoil": "#9c5b5b", "isolate": "#7a6a53", "expire": "#8b7fa8", "freeze": "#8b7fa8", "part": "#7a6a53",
+    "slow": "#a8927a", "shrink": "#2b303b", "bounce": "#4a5160",
 }  # fmt: skip
 """Colours by the first word of a kind. Faults have dark, dull ones, so that no fault looks like a broker."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from strandline.broker.core.replication.produce_ticket import Produced
 from strandline.broker.replicas.replica import Replica
@@ -58,6 +59,18 @@ async def test_logs_that_part_several_epochs_ago_agree_in_the_end(
         await eventually(lambda: leader.follows(2, ours.log.log_end_offset))
         assert values(theirs) == values(ours)
         assert theirs.log.epochs.entries == tuple(e for e in ours.log.epochs.entries if e.epoch != 9)
+
+
+@pytest.mark.parametrize("known", [0, 1, 2])
+async def test_a_log_is_cut_at_the_same_place_whatever_watermark_is_known(known: int) -> None:
+    """CORRECTNESS T1, T2: the follower's HW is behind; what follows it was committed all the same."""
+    ours, theirs = replica_with((1, 2), (3, 1)), replica_with((1, 2), (2, 3), other_from=2)
+    theirs.raise_watermark(Offset(known))
+    with capture_logs() as logs:
+        async with leading(ours, 9) as leader, following(theirs, 9, leader=leader):
+            await eventually(lambda: leader.follows(2, ours.log.log_end_offset))
+    assert values(theirs) == values(ours)
+    assert [entry["first"] for entry in logs if entry["event"] == "truncating"] == [2]
 
 
 async def test_an_epoch_without_records_is_no_conflict() -> None:
