@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,9 +63,20 @@ def run(plan: Plan, watch: Callable[[Stage], object] | None = None) -> Outcome:
 
 def run_quietly(plan: Plan, watch: Callable[[Stage], object] | None = None) -> Outcome:
     """`run` without the logs of the services: faults fill them."""
+    with _without_logs():
+        return run(plan, watch)
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    level, configuration = logging.root.manager.disable, structlog.get_config()
     logging.disable(logging.CRITICAL)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    return run(plan, watch)
+    try:
+        yield
+    finally:
+        logging.disable(level)
+        structlog.configure(**configuration)
 
 
 class _Run:

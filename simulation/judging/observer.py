@@ -15,10 +15,10 @@ from strandline.client.admin.admin import Admin
 from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import INTERNAL_PREFIX, STATE_CHANGES_TOPIC
+from strandline.simulation.internal_topics import records
 from strandline.simulation.judging.isr_history import recorded_losses
 from strandline.simulation.judging.judge import Judge, Problem
 from strandline.simulation.stage import Stage
-from strandline.simulation.workloads.internal_topics import records
 from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, parse_event
 
 CHECK: Final = "cluster"

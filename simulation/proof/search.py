@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Collection
 
-from strandline.simulation.judging.judge import Problem
 from strandline.simulation.plan import Plan
-from strandline.simulation.run import run_quietly
+from strandline.simulation.reporting.runs import run_plan
 
 
 def suits(plan: Plan, faults: Collection[str], workloads: Collection[str]) -> bool:
@@ -20,14 +18,6 @@ def suits(plan: Plan, faults: Collection[str], workloads: Collection[str]) -> bo
     return (not faults or any(fault.kind in faults for fault in plan.faults)) and (
         not workloads or any(workload.kind in workloads for workload in plan.workloads)
     )
-
-
-def judged(plan: Plan) -> tuple[Problem, ...]:
-    """The problems of a run. An error that ends the run itself is a problem too."""
-    try:
-        return run_quietly(plan).problems
-    except Exception as error:
-        return (Problem("run", f"the run failed: {error!r}"),)
 
 
 def main() -> None:
@@ -42,11 +32,10 @@ def main() -> None:
         plan = Plan.drawn(seed, args.seconds)
         if not suits(plan, args.faults, args.workloads):
             continue
-        began = time.process_time()
-        problems = judged(plan)
-        line = {"seed": seed, "cpu_s": round(time.process_time() - began, 1), "problem": problems[:1]}
+        ran = run_plan(plan)
+        line = {"seed": seed, "cpu_s": round(ran.cpu_s, 1), "problem": ran.problems[:1]}
         print(json.dumps(line), flush=True)
-        if problems:
+        if ran.problems:
             return
 
 

@@ -18,9 +18,9 @@ from strandline.client.admin.admin import Admin
 from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TopicPartition
+from strandline.simulation.internal_topics import group_events
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import Stage
-from strandline.simulation.workloads.internal_topics import group_events
 from strandline.simulation.workloads.lives import Lives
 from strandline.simulation.workloads.member import MemberLife, MemberPlan
 from strandline.simulation.workloads.topic import SYNCED, ClosedTopic

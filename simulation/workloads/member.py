@@ -31,7 +31,7 @@ COMMIT_EVERY: Final = 5
 WORK_S: Final = (0.01, 0.1)
 """The work on one record, on average: a slow member nearly always has records in hand."""
 SLOW_RATE: Final = 0.002
-"""The part of all records with so much work that the group removes the member meanwhile."""
+"""The part of all records with work that takes longer than the group waits for a member."""
 
 
 class MemberPlan(BaseModel, frozen=True, extra="forbid"):

@@ -32,7 +32,7 @@ Row = tuple[str, Callable[[Pair], Awaitable[object]]]
 
 def sorted_children(path: str) -> Callable[[Pair], Awaitable[object]]:
     async def step(pair: Pair) -> object:
-        return sorted(await pair.one.children(path))  # their order is nobody's promise
+        return sorted(await pair.one.children(path))  # no server promises their order
 
     return step
 

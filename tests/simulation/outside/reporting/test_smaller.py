@@ -52,7 +52,9 @@ def test_a_workload_is_made_smaller_than_what_is_needed_only_where_it_fails_so()
         return isinstance(workload, Writing) and workload.writers >= 2
 
     smallest = searched(Plan.drawn(3).model_copy(update={"workloads": (writing,)}), fails)
-    assert smallest.workloads[0] == writing.model_copy(update={"partitions": 1, "writers": 2})
+    assert smallest.workloads[0] == writing.model_copy(
+        update={"partitions": 1, "writers": 2, "min_insync": 1}
+    )
 
 
 @pytest.mark.parametrize(("runs_max", "cpu_s_max", "runs"), [(7, 1e9, 7), (1000, 30.0, 3)])
