@@ -1,8 +1,8 @@
 """A replica's log against a model, through everything that can happen to a machine (DESIGN §5).
 
 The model is a list of records. After a kill the log must have them all; after a loss of power at least
-those that were flushed, and of the rest a prefix, or be marked as one that must not lead (CORRECTNESS
-E2, E3, E15, T8, T12, H9).
+those that were flushed, and of the rest a prefix, or be marked as one that must not lead. A broker anchors
+a log before it leads or follows with it, so the model does too (CORRECTNESS E2, E3, E15, E18, T8, T12, H9).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class LogAndModel(RuleBasedStateMachine):
     def start(self) -> None:
         self.files = MemoryFiles()
         self.log = open_log(self.files, config=CONFIG)
+        self.log.provenance.anchor()
         self.entries: list[Entry] = []
         self.begin = 0
         self.epoch = 0
