@@ -67,9 +67,6 @@ class Folders(MemoryFiles):
     def rename_directory(self, source: Path, target: Path) -> None:
         cast(Folder, source).remove()
 
-    def remove_directory(self, path: Path) -> None:
-        pass
-
 
 @dataclass(slots=True)
 class Disk:
@@ -99,6 +96,9 @@ class Disk:
     def lives_after(self, life: int | None) -> frozenset[BrokerEpoch]:
         assert life is None  # no disk of this world loses anything
         return self.lives
+
+    def remove_aside(self, aside: Path) -> None:
+        pass  # `Folders.rename_directory` has removed it
 
 
 class Folder:
