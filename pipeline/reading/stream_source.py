@@ -39,18 +39,23 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 COMMIT_S_MAX = 5.0
-"""How long a commit to a group may delay the stream."""
+"""How long a commit to a group may delay the stream, unless its maker says otherwise."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader of one query. Offsets are those of `StreamOffset`. `client` creates the client for broker
-    requests."""
+    requests; `commit_s_max` limits how long a commit delays the stream."""
 
     def __init__(
-        self, options: SourceOptions, client: Callable[[SourceOptions], ClusterFacts] = facts
+        self,
+        options: SourceOptions,
+        client: Callable[[SourceOptions], ClusterFacts] = facts,
+        *,
+        commit_s_max: float = COMMIT_S_MAX,
     ) -> None:
         self._options = options
         self._client = client
+        self._commit_s_max = commit_s_max
         self._facts: ClusterFacts | None = None
         self._initial: dict[str, Any] | None = None
         self._target: StreamOffset | None = None
@@ -141,7 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         offsets = StreamOffset.from_json(end).offsets
         try:
-            self._ask(lambda facts: facts.commit(group, offsets), timeout_s=COMMIT_S_MAX)
+            self._ask(lambda facts: facts.commit(group, offsets), timeout_s=self._commit_s_max)
         except (StrandlineError, TimeoutError) as error:
             logger.warning("commitGroup = %s: a batch's end was not committed: %s", group, error)
 

@@ -36,7 +36,7 @@ async def test_a_client_without_the_clusters_host_reaches_nothing() -> None:
     async with MemoryCluster(brokers=1) as cluster:
         await cluster.create_topic("topic")
         with pytest.raises(BrokerNotAvailable, match=r"machine-1\.invalid:9092 is unreachable"):
-            async with Producer(cluster.bootstrap, delivery_timeout_ms=200) as producer:
+            async with Producer(cluster.bootstrap, request_timeout_ms=200) as producer:
                 _ = await producer.send_and_wait("topic", b"x")
 
 

@@ -147,7 +147,8 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
 
         `assignments` names the replicas of each new partition, in order. Groups, and producers that choose no
         partition, use new partitions as soon as they notice them; the records of a key may go to another
-        partition from then on.
+        partition from then on. The change is written on return; each broker reads it a moment later, and
+        until then describes the topic as it was.
 
         Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment, ….
         """

@@ -34,6 +34,7 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.records import encode_values
+from strandline.testing import SimulatedCluster
 from tests.conftest import ClusterFactory
 from tests.waiting import eventually
 
@@ -157,13 +158,25 @@ async def test_oversized_records_are_refused_with_size_and_limit(cluster: LocalC
         assert len(bulk.batches) > 5
 
 
-async def test_an_unknown_topic_or_partition_is_an_error_of_the_send(cluster: LocalCluster) -> None:
+def test_an_unknown_topic_or_partition_is_an_error_of_the_send() -> None:
+    """On virtual time: what is unknown may be new, so a producer waits for seconds."""
+
+    async def send(cluster: SimulatedCluster) -> None:
+        await cluster.create_topic("topic")
+        async with cluster.producer() as producer:
+            with pytest.raises(UnknownTopicOrPartition, match="nowhere"):
+                _ = await producer.send("nowhere", b"v")
+            with pytest.raises(UnknownTopicOrPartition, match="partitions 0 to 0, there is no 1"):
+                _ = await producer.send("topic", b"v", partition=1)
+            assert (await producer.send_and_wait("topic", b"v")).offset == 0, "the producer lives on"
+
+    with SimulatedCluster(seed=1) as cluster:
+        cluster.run(send(cluster))
+
+
+async def test_a_record_that_is_none_is_an_error_of_the_send(cluster: LocalCluster) -> None:
     topic = await new_topic(cluster)
     async with Producer(cluster.bootstrap) as producer:
-        with pytest.raises(UnknownTopicOrPartition, match="nowhere"):
-            _ = await producer.send("nowhere", b"v")
-        with pytest.raises(UnknownTopicOrPartition, match="partitions 0 to 0, there is no 1"):
-            _ = await producer.send(topic, b"v", partition=1)
         with pytest.raises(TypeError, match="str"):
             _ = await producer.send(topic, "text")  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest, match=r"timestamp = 1\.5"):
@@ -358,11 +371,17 @@ async def test_with_policy_none_the_error_names_offset_and_range(cluster: LocalC
         assert (await consumer.getone()).offset == 3
 
 
-async def test_an_unknown_topic_is_an_error_of_the_get_call(cluster: LocalCluster) -> None:
-    async with Consumer(cluster.bootstrap) as consumer:
-        consumer.assign([TopicPartition("nowhere", 0)])
-        with pytest.raises(UnknownTopicOrPartition, match="nowhere"):
-            await consumer.getone()
+def test_an_unknown_topic_is_an_error_of_the_get_call() -> None:
+    """On virtual time: a topic that is unknown may be new, so a consumer waits for seconds."""
+
+    async def get(cluster: SimulatedCluster) -> None:
+        async with cluster.consumer() as consumer:
+            consumer.assign([TopicPartition("nowhere", 0)])
+            with pytest.raises(UnknownTopicOrPartition, match="nowhere"):
+                await consumer.getone()
+
+    with SimulatedCluster(seed=1) as cluster:
+        cluster.run(get(cluster))
 
 
 async def test_a_waiting_consumer_gets_a_record_as_soon_as_it_is_committed(cluster: LocalCluster) -> None:

@@ -16,7 +16,7 @@ from strandline.pipeline.core.ranges import OffsetRange
 from strandline.pipeline.errors import DataLost
 from strandline.pipeline.reading.batch_source import RangePartition
 from strandline.pipeline.reading.cluster_facts import ClusterFacts
-from strandline.pipeline.reading.stream_source import StreamReader
+from strandline.pipeline.reading.stream_source import COMMIT_S_MAX, StreamReader
 from tests.pipeline.log_world import CLOCK, LogWorld
 from tests.strandline.client.network import memory_host
 
@@ -27,8 +27,9 @@ Offset = dict[str, Any]
 class Query:
     """Plays Spark: it requests the end of a batch, writes it down, reads the batch, and continues."""
 
-    def __init__(self, world: LogWorld, **options: str) -> None:
+    def __init__(self, world: LogWorld, *, commit_s_max: float = COMMIT_S_MAX, **options: str) -> None:
         self._world = world
+        self._commit_s_max = commit_s_max
         self._options = {
             "bootstrap": "broker1:1,broker2:1",
             "subscribe": "t",
@@ -49,6 +50,7 @@ class Query:
             lambda _: ClusterFacts(
                 options.bootstrap, retries=1, retry_interval_ms=1, host=memory_host(self._world, CLOCK)
             ),
+            commit_s_max=self._commit_s_max,
         )
 
     def restart(self, **options: str) -> None:
@@ -89,8 +91,10 @@ def started(world: LogWorld) -> Iterator[list[Query]]:
         query.reader.stop()
 
 
-def query(world: LogWorld, started: list[Query], **options: str) -> Query:
-    started.append(Query(world, **options))
+def query(
+    world: LogWorld, started: list[Query], *, commit_s_max: float = COMMIT_S_MAX, **options: str
+) -> Query:
+    started.append(Query(world, commit_s_max=commit_s_max, **options))
     return started[-1]
 
 
@@ -289,7 +293,7 @@ def test_an_unreachable_group_costs_only_a_warning(
     world: LogWorld, started: list[Query], caplog: pytest.LogCaptureFixture
 ) -> None:
     world.create("t")[0].write(3)
-    stream = query(world, started, startingOffsets="earliest", commitGroup="lag")
+    stream = query(world, started, commit_s_max=0.2, startingOffsets="earliest", commitGroup="lag")
     stream.batch()
     world.dead |= {1, 2}
     with caplog.at_level(logging.WARNING):

@@ -57,11 +57,18 @@ async def test_a_topic_is_created_described_altered_and_deleted(shell: Shell) ->
     await shell.objects(
         "topic", "alter", "life", "--unset", "retention.ms", "--config", "min.insync.replicas=2"
     )
-    (described,) = await shell.objects("topic", "describe", "life")
-    assert described["config"] == {"min.insync.replicas": "2"}
+    await eventually(
+        lambda: _config_is(shell, "life", {"min.insync.replicas": "2"}), what="the change is described"
+    )
     assert {"topic": "life"} in await shell.objects("topic", "list")
     await shell.objects("topic", "delete", "life")
     assert {"topic": "life"} not in await shell.objects("topic", "list")
+
+
+async def _config_is(shell: Shell, topic: str, wanted: dict[str, str]) -> bool:
+    """A broker answers, which learns of a change a moment after the controller has made it."""
+    (described,) = await shell.objects("topic", "describe", topic)
+    return bool(described["config"] == wanted)
 
 
 @pytest.mark.parametrize(
