@@ -27,6 +27,8 @@ PREPARED_S_MAX: Final = 60.0
 """Until every topic exists."""
 HEALED_S_MAX: Final = 120.0
 """After all faults have ended: until every client has finished and everything can be read."""
+HOUSEKEEPING: Final = {"retention_check_ms": 500, "compaction_check_ms": 500}
+"""Settings of the brokers: runs are short, so old records are looked for often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,10 @@ class _Run:
     def __init__(self, plan: Plan, world: World) -> None:
         self._plan = plan
         self._world = world
-        self.stage = Stage(Cluster(world, brokers=plan.brokers, controllers=plan.controllers))
+        cluster = Cluster(
+            world, brokers=plan.brokers, controllers=plan.controllers, broker_settings=HOUSEKEEPING
+        )
+        self.stage = Stage(cluster)
         self._nemesis = Nemesis(self.stage, plan.faults)
         self._workloads: list[Workload] = [each.workload(self.stage) for each in plan.workloads]
         self._judges: list[Judge] = new_judges(self.stage)

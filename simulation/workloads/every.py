@@ -8,18 +8,20 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from strandline.simulation.workloads.cleaning import Cleaning
 from strandline.simulation.workloads.groups import Groups
 from strandline.simulation.workloads.operations import Operations
 from strandline.simulation.workloads.streams import Counting
 from strandline.simulation.workloads.writing import Writing
 
-AnyWorkload = Annotated[Writing | Groups | Counting | Operations, Field(discriminator="kind")]
+AnyWorkload = Annotated[Writing | Groups | Counting | Operations | Cleaning, Field(discriminator="kind")]
 
 KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
     "writing": Writing.drawn,
     "groups": Groups.drawn,
     "counting": Counting.drawn,
     "operations": Operations.drawn,
+    "cleaning": Cleaning.drawn,
 }
 WORKLOADS_MAX: Final = 2
 
