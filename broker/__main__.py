@@ -17,7 +17,8 @@ def main() -> int:
     from strandline.adapters.system.files import SYSTEM_FILES
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.broker.process import Broker
-    from strandline.config import BrokerSettings, load
+    from strandline.config.load import load
+    from strandline.config.services import BrokerSettings
     from strandline.errors import SettingsError
 
     gc.freeze()  # modules and classes stay: later collections pass over them

@@ -19,8 +19,9 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from strandline import config, errors
+from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
+from strandline.config import client, consumer, limits, producer, services, streams
 from strandline.vocabulary import topic_config
 
 BLOCK = re.compile(
@@ -30,7 +31,7 @@ BLOCK = re.compile(
 
 SETTINGS: dict[str, type[BaseModel]] = {
     name: cls
-    for module in (config, topic_config)
+    for module in (services, client, producer, consumer, streams, topic_config)
     for name, cls in inspect.getmembers(module, inspect.isclass)
     if issubclass(cls, BaseModel) and cls.__module__ == module.__name__
 }
@@ -96,12 +97,12 @@ def settings(name: str) -> str:
     return "\n".join(rows) + "\n"
 
 
-def limits(_: str | None) -> str:
+def shared_limits(_: str | None) -> str:
     """The table of the fixed limits."""
     rows = ["| limit | value | meaning |", "| --- | --- | --- |"]
-    for name, meaning in described(config).items():
+    for name, meaning in described(limits).items():
         if name not in ("KIB", "MIB"):
-            rows.append(f"| `{name}` | {_number(getattr(config, name))} | {meaning} |")
+            rows.append(f"| `{name}` | {_number(getattr(limits, name))} | {meaning} |")
     return "\n".join(rows) + "\n"
 
 
@@ -166,7 +167,7 @@ def metrics(service: str) -> str:
 
 TABLES: dict[str, Callable[[Any], str]] = {
     "settings": settings,
-    "limits": limits,
+    "limits": shared_limits,
     "errors": error_codes,
     "commands": commands,
     "metrics": metrics,
@@ -185,4 +186,4 @@ def rewrite(page: str) -> str:
 def missing(pages: list[Path]) -> list[str]:
     """Settings classes without a table on any page."""
     shown = {match["argument"] for page in pages for match in BLOCK.finditer(page.read_text())}
-    return [f"no page has a table of {name}" for name in sorted(SETTINGS.keys() - shown - {"_Settings"})]
+    return [f"no page has a table of {name}" for name in sorted(SETTINGS.keys() - shown)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from strandline.client.arguments import INT32_MAX, INT64_MAX, by_partition, offset, text, whole
-from strandline.config import GROUP_ID_LENGTH_MAX, INTERVAL_MS_MAX
+from strandline.config.limits import GROUP_ID_LENGTH_MAX, INTERVAL_MS_MAX
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import named
 from strandline.errors import InvalidRequest, SettingsError

@@ -14,7 +14,8 @@ from strandline.adapters.system_host import system_host
 from strandline.client import arguments as client_arguments
 from strandline.client.client import Client
 from strandline.client.coordinator import Coordinator
-from strandline.config import ConsumerSettings, load
+from strandline.config.consumer import ConsumerSettings
+from strandline.config.load import load
 from strandline.consumer import arguments
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.positions import Reset

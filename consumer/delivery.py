@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from strandline.client.scope import Scope
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.positions import Position
 from strandline.consumer.open_batch import Reading
 from strandline.consumer.reader import Reader

@@ -11,7 +11,7 @@ from typing import Any, Final
 from strandline.adapters.codecs.log import FETCH
 from strandline.client.broker_stream import BrokerStream
 from strandline.client.cluster import Cluster
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.positions import Effect, Positions
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition

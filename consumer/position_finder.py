@@ -9,7 +9,7 @@ from typing import Final
 
 from strandline.client.cluster import Cluster
 from strandline.client.offsets import list_each_offset, list_offsets
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.positions import FindPosition, Positions, Reset
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import OffsetOutOfRange, StrandlineError

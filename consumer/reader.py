@@ -14,7 +14,7 @@ from strandline.client import arguments
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.positions import (
     Arrived,
     DelayFetch,

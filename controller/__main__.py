@@ -13,7 +13,8 @@ def main() -> int:
 
     from strandline.adapters.service_host import service_host, stop_on_signals
     from strandline.adapters.telemetry.logs import configure_logging
-    from strandline.config import ControllerSettings, load
+    from strandline.config.load import load
+    from strandline.config.services import ControllerSettings
     from strandline.controller.process import serve
     from strandline.errors import SettingsError
 

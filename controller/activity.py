@@ -19,7 +19,7 @@ from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
-from strandline.config import ControllerSettings
+from strandline.config.services import ControllerSettings
 from strandline.controller.active import ActiveController
 from strandline.controller.term.fenced_session import Deposed, FencedSession, until_answered
 from strandline.errors import LeaderHint, NotController

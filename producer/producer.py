@@ -14,7 +14,8 @@ from strandline.adapters.system_host import system_host
 from strandline.client import arguments
 from strandline.client.client import Client
 from strandline.client.retry import retry
-from strandline.config import ProducerSettings, load
+from strandline.config.load import load
+from strandline.config.producer import ProducerSettings
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.host import Host
 from strandline.ids import NO_BROKER, TopicPartition

@@ -15,7 +15,7 @@ from typing import Any, Final
 from strandline.adapters.codecs.log import PRODUCE
 from strandline.client.broker_stream import BrokerStream, answer_limit_s
 from strandline.client.cluster import Cluster
-from strandline.config import ProducerSettings
+from strandline.config.producer import ProducerSettings
 from strandline.errors import OutcomeUnknown, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Stream

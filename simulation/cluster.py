@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from strandline.broker.process import Broker
-from strandline.config import BrokerSettings, ControllerSettings, load
+from strandline.config.load import load
+from strandline.config.services import BrokerSettings, ControllerSettings
 from strandline.controller.process import serve
 from strandline.host import ServiceHost
 from strandline.simulation.hosts import Machine, SimulatedProcess

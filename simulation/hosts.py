@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from strandline.adapters.system.fail_fast import defect_in
-from strandline.config import ListenerSettings, ZooKeeperSettings
+from strandline.config.services import ListenerSettings, ZooKeeperSettings
 from strandline.errors import StrandlineError
 from strandline.host import ProbeResult, ServiceHost, ShownKey
 from strandline.simulation.clocks import MachineClock, SimulatedClock

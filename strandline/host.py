@@ -14,7 +14,7 @@ from enum import Enum
 from random import Random
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
-from strandline.config import ListenerSettings, ZooKeeperSettings
+from strandline.config.services import ListenerSettings, ZooKeeperSettings
 from strandline.errors import StrandlineError
 from strandline.ports import BlockingTransport, Clock, Coordination, Files, Served, Transport
 from strandline.vocabulary.metadata import Endpoint

@@ -11,7 +11,8 @@ from typing import Any
 
 from strandline.adapters.system_host import system_host
 from strandline.client.scope import Scope, Startable
-from strandline.config import StreamsSettings, load
+from strandline.config.load import load
+from strandline.config.streams import StreamsSettings
 from strandline.errors import InvalidRequest
 from strandline.host import Host
 from strandline.streams.core.assignor import LearnerAssignor

@@ -21,7 +21,7 @@ import structlog
 from xdist.scheduler import LoadFileScheduling
 
 from strandline.adapters.zookeeper.session import ZooKeeperSession, connect
-from strandline.config import ZooKeeperSettings
+from strandline.config.services import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess

@@ -25,7 +25,7 @@ from strandline.broker.core.state_changes.events import resigned
 from strandline.broker.replicas.leader_znodes import fence_operations, notice_operation
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
-from strandline.config import ZNODE_BYTES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZNODE_BYTES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import (
     Check,

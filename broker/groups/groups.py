@@ -16,7 +16,7 @@ from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, group_events_topic
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.config import BrokerSettings
+from strandline.config.services import BrokerSettings
 from strandline.vocabulary.metadata import Endpoint
 
 FLUSH_S_MAX: Final = 1.0

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.handlers import Handlers, answer_bytes
-from strandline.config import BrokerSettings
+from strandline.config.services import BrokerSettings
 from strandline.ports import Caller, Reply
 from strandline.vocabulary.log import FetchAnswer, FetchRequest
 

@@ -13,7 +13,8 @@ from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
-from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
+from strandline.config.limits import RECORDS_BYTES_MAX
+from strandline.config.services import BrokerSettings
 from strandline.errors import (
     FencedLeaderEpoch,
     InvalidRequest,

@@ -11,7 +11,7 @@ from typing import Final
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.handlers import Handlers
-from strandline.config import BrokerSettings
+from strandline.config.services import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Reply

@@ -15,7 +15,8 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.metadata.existing_partitions import ExistingPartitions
 from strandline.broker.metadata.topic_cache import TopicCache
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.services import BrokerSettings
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinationError,

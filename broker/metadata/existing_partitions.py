@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import Final
 
 from strandline.adapters.zookeeper import znodes
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import CoordinationError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Coordination, NoNode

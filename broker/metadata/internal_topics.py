@@ -14,7 +14,8 @@ from strandline.adapters.rpc.member_key import MemberKey
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.client.events.writer import EventWriter
-from strandline.config import MIB, BrokerSettings
+from strandline.config.limits import MIB
+from strandline.config.services import BrokerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,
     LeaderNotAvailable,

@@ -18,7 +18,7 @@ from typing import Final
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import (
     CoordinationError,
     LeaderNotAvailable,

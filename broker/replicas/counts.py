@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from strandline.adapters.telemetry.metrics import Histogram
-from strandline.config import METRICS_TOPICS_MAX
+from strandline.config.limits import METRICS_TOPICS_MAX
 
 OTHERS: Final = "__others"
 """Stands for all topics beyond the bound. Only the system's own names begin like this."""

@@ -26,7 +26,7 @@ from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.state_files.checkpoint import Checkpoint
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, Description, folder_name
-from strandline.config import BrokerSettings
+from strandline.config.services import BrokerSettings
 from strandline.errors import (
     InvalidConfig,
     LeaderHint,

@@ -17,7 +17,7 @@ import structlog
 from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.truncation import Divergence, Truncator
-from strandline.config import BrokerSettings
+from strandline.config.services import BrokerSettings
 from strandline.errors import (
     CorruptMessage,
     OffsetOutOfRange,

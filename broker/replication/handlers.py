@@ -6,7 +6,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.broker.replication.throttle import ReassignmentThrottle
-from strandline.config import BrokerSettings
+from strandline.config.services import BrokerSettings
 from strandline.errors import BrokerNotAvailable, InconsistentClusterId, InvalidRequest, StaleBrokerEpoch
 from strandline.ports import Clock
 from strandline.vocabulary.replication import Hello

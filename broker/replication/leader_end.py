@@ -16,7 +16,8 @@ import structlog
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.throttle import Grant, ReassignmentThrottle
-from strandline.config import REPLICAS_PER_BROKER_MAX, BrokerSettings
+from strandline.config.limits import REPLICAS_PER_BROKER_MAX
+from strandline.config.services import BrokerSettings
 from strandline.errors import (
     FencedLeaderEpoch,
     InvalidRequest,

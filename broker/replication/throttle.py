@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from strandline.broker.core.replication.throttle import TokenBucket
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
-from strandline.config import BrokerSettings
+from strandline.config.services import BrokerSettings
 from strandline.errors import StorageBusy, StorageFailed
 from strandline.ids import BrokerId, PartitionKey
 from strandline.ports import Clock

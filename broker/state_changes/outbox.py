@@ -15,7 +15,7 @@ import structlog
 
 from strandline.broker.events.replica_events import EventRecorder, RetryingRecorder
 from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
-from strandline.config import OUTBOX_EVENTS_MAX
+from strandline.config.limits import OUTBOX_EVENTS_MAX
 from strandline.ports import Files
 from strandline.vocabulary.state_changes import StateChangeEvent, event_value, parse_event
 

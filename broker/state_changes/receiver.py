@@ -22,7 +22,7 @@ from strandline.broker.facts.assignments import Assignments
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.state_changes.execution import ExecutionResult, Executor, Topic, read_topic
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch
 from strandline.ports import BadVersion, ConnectionLost, NoNode
 from strandline.tasks import pipelined

@@ -21,7 +21,7 @@ from strandline.broker.replicas.epoch_source import read_epoch
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.state_changes.execution import Executor, read_topic
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch, PartitionKey
 from strandline.ports import NoNode
 from strandline.tasks import pipelined

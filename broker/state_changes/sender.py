@@ -13,7 +13,7 @@ import structlog
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
-from strandline.config import REQUESTS_PER_ZNODE_MAX, STATE_ENTRY_BYTES_MAX, STATE_QUEUE_ENTRIES_MAX
+from strandline.config.limits import REQUESTS_PER_ZNODE_MAX, STATE_ENTRY_BYTES_MAX, STATE_QUEUE_ENTRIES_MAX
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import ConnectionLost, NoNode
 from strandline.vocabulary.state_changes import ANY_LIFE, Command, End, RequestState, StateChange, life_of

@@ -26,7 +26,7 @@ from strandline.broker.storage.segment import (
 from strandline.broker.storage.state_files.checkpoint import read_whole
 from strandline.broker.storage.state_files.epoch_file import EPOCH_FILE, read_epochs
 from strandline.broker.storage.state_files.log_state import LogState
-from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
+from strandline.config.limits import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
 from strandline.errors import CorruptMessage, SettingsError
 from strandline.ports import Files
 from strandline.records import BatchHeader, Record, decode

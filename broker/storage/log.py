@@ -30,7 +30,7 @@ from strandline.broker.storage.state_files.log_state import StateFile
 from strandline.broker.storage.state_files.sync_failure import save_failure
 from strandline.broker.storage.sync_state import SyncState
 from strandline.broker.storage.time_search import SearchStep
-from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
+from strandline.config.limits import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
 from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageBusy, StorageFailed, UnexpectedOffset
 from strandline.ports import NO_DESCRIPTORS, Clock, Files
 from strandline.records import STAMP_BYTES, BatchHeader, stamp

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from strandline.broker.storage.index import NO_TIMESTAMP, IndexFile, SparseIndex
 from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
-from strandline.config import SEGMENT_INDEX_ROWS_MAX
+from strandline.config.limits import SEGMENT_INDEX_ROWS_MAX
 from strandline.errors import CorruptMessage
 from strandline.ports import Files
 from strandline.records import HEADER_BYTES, BatchHeader

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.errors import NotCoordinator, StrandlineError
 from strandline.vocabulary.groups import (
     Heartbeat,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.assignors.assignor import Assignor, user_data_of
 from strandline.consumer.core.ownership import Ownership, Partitions
 from strandline.consumer.core.protocol import COOPERATIVE_VERSION, EAGER_VERSION, Subscription

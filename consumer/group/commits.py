@@ -17,7 +17,7 @@ from typing import Any
 from strandline.adapters.codecs.groups import OFFSET_COMMIT
 from strandline.client.coordinator import Coordinator, no_answer
 from strandline.client.retry import Tries
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer import arguments
 from strandline.consumer.core.positions import Position
 from strandline.consumer.delivery import RecordDelivery

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from strandline.adapters.codecs.groups import OFFSET_FETCH
 from strandline.client.coordinator import Coordinator, no_answer
 from strandline.client.retry import retry
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock

@@ -12,7 +12,7 @@ from typing import Final
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
 from strandline.client.scope import Scope
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.heartbeat import HeartbeatReport, Refused
 from strandline.consumer.core.member_settings import MemberSettings

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.member_effects import Assign, Lose, Revoke
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.commits import Commits

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 from strandline.adapters.codecs.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
 from strandline.client.scope import Scope
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.heartbeat import HeartbeatReport, LeaveOverdue, SendHeartbeat, Stopped, Wait
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.heartbeats import Heartbeats

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 
 from strandline.adapters.codecs.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.heartbeat import HeartbeatReport, LeaveOverdue, SendHeartbeat, Stopped, Wait
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.heartbeats import HEARTBEATS_END_S_MAX, Heartbeats

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.heartbeat import Beat, HeartbeatReport, HeartbeatSchedule
 from strandline.consumer.delivery import RecordDelivery
 from strandline.ports import Clock

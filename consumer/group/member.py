@@ -18,7 +18,7 @@ from strandline.client.backoff import backoff_s
 from strandline.client.coordinator import Coordinator
 from strandline.client.retry import retry
 from strandline.client.scope import Scope
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.heartbeat import HeartbeatReport, Overdue, Stopped
 from strandline.consumer.core.member_effects import (
     Assign,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.group.commits import Commits
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.reader import Reader

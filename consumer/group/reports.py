@@ -11,7 +11,8 @@ from typing import Final
 from strandline.adapters.codecs.groups import REPORT_OWNERSHIP, REPORT_TASKS
 from strandline.client.coordinator import Coordinator
 from strandline.client.retry import retry
-from strandline.config import TASK_CHANGES_SENT_MAX, ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
+from strandline.config.limits import TASK_CHANGES_SENT_MAX
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
 from strandline.vocabulary.groups import ReportOwnership, ReportTasks

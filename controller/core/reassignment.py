@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from strandline.config import REPLICAS_PER_BROKER_MAX
+from strandline.config.limits import REPLICAS_PER_BROKER_MAX
 from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.topics import Brokers, check_replicas
 from strandline.errors import (

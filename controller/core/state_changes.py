@@ -7,7 +7,7 @@ from typing import Final
 
 from strandline.client.events.identities import Identities
 from strandline.client.events.positions import EventRecord
-from strandline.config import KIB
+from strandline.config.limits import KIB
 from strandline.errors import InvalidRequest
 from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 from strandline.vocabulary.state_changes import StateChangeEvent, parse_event

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.config import (
+from strandline.config.limits import (
     PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     REPLICAS_PER_BROKER_MAX,

@@ -9,7 +9,7 @@ from typing import Final
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_drains
-from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
+from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX
 from strandline.controller.core.election import check_preferred, is_led
 from strandline.controller.core.reassignment import Placed
 from strandline.controller.core.topics import Brokers

@@ -11,7 +11,7 @@ import structlog
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
-from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
+from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX
 from strandline.controller.core.unclean import UncleanPlan, plan_unclean
 from strandline.controller.leadership.transfer import LOOK_AGAIN_S
 from strandline.controller.term.notices import leave_notices

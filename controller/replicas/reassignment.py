@@ -18,7 +18,7 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_deletion, read_replicas
-from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.reassignment import Asked, MoveContext, Placed, grown, plan_move
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.placements import (

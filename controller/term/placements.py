@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_isr, read_reassignment, read_replicas, read_topic
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.reassignment import Placed
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.errors import UnknownTopicOrPartition

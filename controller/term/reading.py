@@ -11,7 +11,7 @@ from functools import partial
 
 from strandline.adapters.zookeeper import facts, znodes
 from strandline.adapters.zookeeper.facts import read_isr, read_registrations, read_replicas
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.cluster import ClusterPicture, PlacedTopic
 from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.topics import Brokers

@@ -12,7 +12,7 @@ import structlog
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.facts import read_drains, read_reassignment, read_znode
-from strandline.config import STATE_QUEUE_ENTRIES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import STATE_QUEUE_ENTRIES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.controller.core.topics import Brokers
 from strandline.controller.core.upkeep.queues import QueueEntry

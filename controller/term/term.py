@@ -8,7 +8,7 @@ from dataclasses import replace
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_drains
-from strandline.config import ControllerSettings
+from strandline.config.services import ControllerSettings
 from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.fenced_session import FencedSession, Happened

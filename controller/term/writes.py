@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.config import KIB, MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX
+from strandline.config.limits import KIB, MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.placement import ReplicaAssignment
 from strandline.ids import (

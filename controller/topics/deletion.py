@@ -17,7 +17,7 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_deletion, read_replicas
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.placements import read_moving_of
 from strandline.controller.term.reading import read_topic

@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 
-from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
+from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.topics import Brokers, TopicPlan, plan_topic
 from strandline.controller.term.results import for_user

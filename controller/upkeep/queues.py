@@ -17,11 +17,7 @@ import structlog
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.config import (
-    MULTI_BYTES_MAX,
-    STATE_ENTRY_BYTES_MAX,
-    ZOOKEEPER_READS_IN_FLIGHT_MAX,
-)
+from strandline.config.limits import MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.survey import Survey
 from strandline.controller.core.upkeep.queues import (
     Merge,

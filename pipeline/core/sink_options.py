@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.config import INTERVAL_MS_MAX, KIB, RECORDS_BYTES_MAX
+from strandline.config.limits import INTERVAL_MS_MAX, KIB, RECORDS_BYTES_MAX
 from strandline.ids import INTERNAL_PREFIX
 from strandline.pipeline.core.numbers import decimal
 from strandline.pipeline.core.options import BOOTSTRAP, KAFKA_BOOTSTRAP, bootstrap, refuse_unknown

@@ -13,7 +13,7 @@ from strandline.client.client import Client
 from strandline.client.cluster import Cluster
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries, retry
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,

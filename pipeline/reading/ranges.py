@@ -19,7 +19,9 @@ from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries
-from strandline.config import MIB, ConsumerSettings, load
+from strandline.config.consumer import ConsumerSettings
+from strandline.config.limits import MIB
+from strandline.config.load import load
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import Wakeups

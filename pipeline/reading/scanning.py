@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strandline.config import KIB, MIB
+from strandline.config.limits import KIB, MIB
 from strandline.consumer.records import FetchedBatch
 from strandline.pipeline.columns.arrow import record_batch
 from strandline.pipeline.core.options import INT64_MAX

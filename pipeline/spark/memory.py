@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from strandline.config import MIB
+from strandline.config.limits import MIB
 
 LEAST_MIB: Final = 1_024
 MOST_MIB: Final = 8_192

@@ -11,7 +11,8 @@ from strandline.adapters.codecs.log import FETCH, LIST_OFFSETS, PRODUCE, answer_
 from strandline.client.broker_stream import CallStream, answer_limit_s
 from strandline.client.cluster import Cluster, Leader
 from strandline.client.retry import retry
-from strandline.config import RECORDS_BYTES_MAX, ClientSettings
+from strandline.config.client import ClientSettings
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import (
     LeaderNotAvailable,
     OffsetNotAvailable,

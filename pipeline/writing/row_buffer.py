@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strandline.config import MIB
+from strandline.config.limits import MIB
 from strandline.errors import InvalidRecord, MessageTooLarge, StrandlineError, UnknownTopicOrPartition
 from strandline.pipeline.core.sink_options import check_topic
 from strandline.pipeline.writing.exactly_once import TopicFacts, row_bytes

@@ -13,7 +13,7 @@ from typing import Any, Final
 from strandline.adapters.system_host import system_host
 from strandline.client.client import Client
 from strandline.client.retry import retry
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import BrokerNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.identity import identity_of

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from typing import Generic
 
 from strandline.client.backoff import backoff_s
-from strandline.config import RECORDS_BYTES_MAX, ProducerSettings
+from strandline.config.limits import RECORDS_BYTES_MAX
+from strandline.config.producer import ProducerSettings
 from strandline.errors import (
     DuplicateSequence,
     LeaderNotAvailable,

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from strandline.config import RECORDS_BYTES_MAX
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import InvalidRecord, StrandlineError
 from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack, validate

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
-from strandline.config import ListenerSettings
+from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.ports import Caller, Listener, Served, ServedCall
 from strandline.simulation.loop import Process

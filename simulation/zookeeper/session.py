@@ -15,7 +15,8 @@ from random import Random
 from typing import Any, Final
 
 from strandline.adapters.zookeeper.watch import ChildrenWatch
-from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX, ZooKeeperSettings
+from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
+from strandline.config.services import ZooKeeperSettings
 from strandline.errors import CoordinationError
 from strandline.ports import (
     Check,

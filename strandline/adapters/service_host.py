@@ -13,7 +13,7 @@ from strandline.adapters.rpc.probe import probe
 from strandline.adapters.system.fail_fast import FailFast
 from strandline.adapters.system_host import system_host
 from strandline.adapters.zookeeper.session import connect
-from strandline.config import ListenerSettings
+from strandline.config.services import ListenerSettings
 from strandline.errors import StrandlineError
 from strandline.host import ProbeResult, ServiceHost
 from strandline.vocabulary.metadata import Endpoint

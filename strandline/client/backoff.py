@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 
 _DOUBLINGS_MAX = 30
 

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 from strandline.client.cluster import Cluster
 from strandline.client.retry import Tries
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Method, Stream

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope, Startable
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.ports import Clock, Transport
 
 logger = logging.getLogger(__name__)

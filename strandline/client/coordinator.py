@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from strandline.adapters.codecs.groups import FIND_COORDINATOR
 from strandline.client.cluster import Cluster
 from strandline.client.retry import retry
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinatorNotAvailable,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from strandline.adapters.codecs.log import LIST_OFFSETS
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import LeaderNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 from strandline.ports import Clock

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from strandline.client.backoff import backoff_s
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
 

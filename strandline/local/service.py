@@ -15,7 +15,8 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import strandline
-from strandline.config import BrokerSettings, ControllerSettings, load
+from strandline.config.load import load
+from strandline.config.services import BrokerSettings, ControllerSettings
 from strandline.errors import SettingsError
 from strandline.local.layout import MemberFile
 from strandline.local.ports import LOOPBACK

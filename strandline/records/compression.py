@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import cramjam
 
-from strandline.config import DECOMPRESSED_BYTES_MAX
+from strandline.config.limits import DECOMPRESSED_BYTES_MAX
 from strandline.errors import CorruptMessage, UnsupportedCompression
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from strandline.config import RECORDS_BYTES_MAX
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import CorruptMessage, InvalidRecord
 from strandline.records.compression import Codec, decompress
 from strandline.records.encode import offset_deltas

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from strandline.config import BrokerSettings, ControllerSettings
+from strandline.config.services import BrokerSettings, ControllerSettings
 from strandline.errors import SettingsError
 from strandline.host import Host
 from strandline.ids import NO_BROKER

@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from strandline.config import KIB, MIB, RECORDS_BYTES_MAX
+from strandline.config.limits import KIB, MIB, RECORDS_BYTES_MAX
 from strandline.errors import InvalidConfig
 
 

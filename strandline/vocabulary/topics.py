@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from strandline.config import TOPIC_NAME_LENGTH_MAX
+from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
 from strandline.errors import InvalidTopic
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")

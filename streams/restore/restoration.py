@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final, Protocol, cast
 
-from strandline.config import KIB
+from strandline.config.limits import KIB
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition

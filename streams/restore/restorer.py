@@ -17,7 +17,8 @@ from strandline.client.backoff import backoff_s
 from strandline.client.client import Client
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import retry
-from strandline.config import ConsumerSettings, load
+from strandline.config.consumer import ConsumerSettings
+from strandline.config.load import load
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import Wakeups

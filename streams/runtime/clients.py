@@ -8,7 +8,8 @@ from typing import Final
 
 from strandline.client.admin.admin import Admin
 from strandline.client.scope import Startable
-from strandline.config import ClientSettings, StreamsSettings
+from strandline.config.client import ClientSettings
+from strandline.config.streams import StreamsSettings
 from strandline.consumer.consumer import Consumer
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.host import Host

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from strandline.client.admin.admin import Admin, TopicDescription
 from strandline.client.retry import retry
-from strandline.config import StreamsSettings
+from strandline.config.streams import StreamsSettings
 from strandline.errors import (
     InvalidPartitions,
     InvalidReplicationFactor,

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from strandline.config import StreamsSettings
+from strandline.config.streams import StreamsSettings
 from strandline.consumer.consumer import Consumer
 from strandline.consumer.records import ConsumerRecord
 from strandline.errors import StrandlineError, UnexpectedOffset

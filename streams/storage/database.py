@@ -26,7 +26,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from strandline.config import KIB, MIB
+from strandline.config.limits import KIB, MIB
 
 BLOCK_CACHE_BYTES: Final = 64 * MIB
 """For all stores of the process, with their indexes and filters."""

@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from strandline.config import MIB
+from strandline.config.limits import MIB
 from strandline.streams.core.changelog import POSITION_KEY, store_end, store_prefix
 from strandline.streams.core.positions import Positions
 from strandline.streams.storage.stores import Change, StateStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
-from strandline.config import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
+from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
 from strandline.errors import InvalidTopic
 from strandline.ids import INTERNAL_PREFIX
 from strandline.streams.topology.errors import TopologyError

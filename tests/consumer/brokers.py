@@ -12,7 +12,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
 from strandline.client.scope import Scope
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch

@@ -13,7 +13,7 @@ import pytest
 
 from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.adapters.zookeeper import znodes
-from strandline.config import TOPICS_PER_REQUEST_MAX
+from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.errors import ErrorCode, InvalidRequest
 from strandline.local.zookeeper_process import ZooKeeperProcess
 from strandline.rpc import admin_pb2

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.config import RECORDS_BYTES_MAX
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import InvalidRequest, MessageTooLarge
 from strandline.producer.bulk import Pieces, one_batch
 from strandline.producer.core.batch import VALUE_OVERHEAD_MAX

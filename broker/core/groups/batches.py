@@ -8,7 +8,7 @@ from typing import Final, Generic
 
 from strandline.broker.core.groups.effects import Token
 from strandline.broker.core.groups.turn import Turn
-from strandline.config import KIB, RECORDS_BYTES_MAX
+from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 

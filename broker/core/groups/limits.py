@@ -6,12 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Final, Self
 
 from strandline.broker.core.groups.records import LEADER_EPOCH_MAX, STRING_BYTES_MAX
-from strandline.config import (
-    GROUP_ID_LENGTH_MAX,
-    MIB,
-    TOPIC_NAME_LENGTH_MAX,
-    BrokerSettings,
-)
+from strandline.config.limits import GROUP_ID_LENGTH_MAX, MIB, TOPIC_NAME_LENGTH_MAX
+from strandline.config.services import BrokerSettings
 from strandline.errors import (
     InconsistentGroupProtocol,
     InvalidGroupId,

@@ -23,7 +23,7 @@ from strandline.broker.core.groups.records import (
     StoredMember,
     UnreadableGroupRecord,
 )
-from strandline.config import KIB
+from strandline.config.limits import KIB
 from strandline.vocabulary.groups import CommittedOffset
 
 HEAD_BYTES_MAX: Final = 8 * KIB

@@ -26,7 +26,7 @@ from strandline.adapters.codecs.messages import (
     shape,
 )
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire, refuse
-from strandline.config import GROUP_ID_LENGTH_MAX, GROUP_REQUEST_ELEMENTS_MAX
+from strandline.config.limits import GROUP_ID_LENGTH_MAX, GROUP_REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest, MemberIdRequired
 from strandline.ids import TopicPartition
 from strandline.ports import Listener, Request, Response

@@ -11,7 +11,7 @@ from strandline.adapters.codecs.messages import Call
 from strandline.adapters.rpc.frames import nested, tag
 from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
-from strandline.config import REPLICAS_PER_BROKER_MAX
+from strandline.config.limits import REPLICAS_PER_BROKER_MAX
 from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId
 from strandline.ports import Listener, Rpc
 from strandline.rpc import replication_pb2

@@ -23,7 +23,8 @@ from strandline.adapters.rpc.served_stream import write
 from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.adapters.system.descriptors import connection_options
-from strandline.config import MESSAGE_BYTES_MAX, ListenerSettings
+from strandline.config.limits import MESSAGE_BYTES_MAX
+from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.ports import Caller, Clock, Listener, Rpc, Served, ServedCall, ServedStream
 from strandline.vocabulary.metadata import Endpoint

@@ -13,7 +13,7 @@ import grpc
 
 from strandline.adapters.rpc.member_key import Metadata, key_metadata
 from strandline.adapters.rpc.wire_errors import error_of_call, never_sent
-from strandline.config import MESSAGE_BYTES_MAX
+from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.errors import BrokerNotAvailable, InvalidRequest, OutcomeUnknown, StrandlineError
 from strandline.host import ShownKey
 from strandline.ports import Method, Request, Response, Stream, StreamEnded

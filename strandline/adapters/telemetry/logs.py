@@ -11,13 +11,13 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from strandline.adapters.telemetry.terminal import printable
-from strandline.config import ZooKeeperSettings
+from strandline.config.services import ServiceSettings
 
 _QUIET: Final = ("grpc", "asyncio")
 """Libraries whose warnings repeat strandline's own events in less detail: only their errors are logged."""
 
 
-def configure_logging(settings: ZooKeeperSettings, *, stream: TextIO | None = None) -> None:
+def configure_logging(settings: ServiceSettings, *, stream: TextIO | None = None) -> None:
     """Set up logging for this process from `log_format` and `log_level`; lines go to standard
     error.
 

@@ -13,7 +13,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import structlog
 
-from strandline.config import METRICS_CONNECTIONS_MAX
+from strandline.config.limits import METRICS_CONNECTIONS_MAX
 
 logger = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import structlog
 
 from strandline.adapters.zookeeper import znodes
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
 from strandline.ports import NoNode, Znode
 from strandline.tasks import pipelined

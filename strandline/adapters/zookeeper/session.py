@@ -22,7 +22,8 @@ from kazoo.protocol.states import EventType, KazooState
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper.thread import Completion, Handler, LoopQueue
 from strandline.adapters.zookeeper.watch import ChildrenWatch
-from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX, ZooKeeperSettings
+from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
+from strandline.config.services import ZooKeeperSettings
 from strandline.errors import CoordinationError, SettingsError
 from strandline.ports import (
     BadVersion,

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import structlog
 
-from strandline.config import PARTITIONS_PER_TOPIC_MAX
+from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX
 from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from strandline.ports import Check
 from strandline.vocabulary.metadata import (

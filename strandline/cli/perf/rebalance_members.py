@@ -20,7 +20,8 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.logs import configure_logging
 from strandline.cli.perf.rebalance_times import ASSIGNED, LOST, RECEIVED, REVOKED
 from strandline.cli.perf.worker_processes import commands
-from strandline.config import ZooKeeperSettings, load
+from strandline.config.load import load
+from strandline.config.services import ZooKeeperSettings
 
 POLL_MS: Final = 250
 

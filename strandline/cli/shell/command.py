@@ -232,7 +232,8 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     import uvloop
 
     from strandline.adapters.telemetry.logs import configure_logging
-    from strandline.config import ZooKeeperSettings, load
+    from strandline.config.load import load
+    from strandline.config.services import ZooKeeperSettings
 
     invocation = click.get_current_context().find_object(Invocation)
     level = "debug" if invocation is not None and invocation.debug else "error"

@@ -20,7 +20,8 @@ from strandline.client.cluster import TOPIC_WAIT_MS
 from strandline.client.offsets import Found, list_offsets
 from strandline.client.retry import Tries
 from strandline.client.waits import NOTICE_AFTER_S, WAITS_LOGGER
-from strandline.config import ClientSettings, load
+from strandline.config.client import ClientSettings
+from strandline.config.load import load
 from strandline.errors import (
     BrokerNotAvailable,
     NotController,

@@ -16,7 +16,7 @@ from strandline.adapters.codecs.groups import (
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
 from strandline.client.retry import retry
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinatorLoading,

@@ -12,7 +12,7 @@ from strandline.adapters.codecs.admin import STATE_CHANGES
 from strandline.client import arguments
 from strandline.client.events.identities import Identities
 from strandline.client.retry import Tries
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import BrokerNotAvailable, InvalidRequest, NotController, OutcomeUnknown
 from strandline.ports import Clock, Stream, StreamEnded, Transport
 from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery

@@ -19,7 +19,9 @@ from strandline.client.client import Client
 from strandline.client.events.positions import EventPosition, EventPositions, EventRecord
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries, retry
-from strandline.config import MIB, RECORDS_BYTES_MAX, ClientSettings, load
+from strandline.config.client import ClientSettings
+from strandline.config.limits import MIB, RECORDS_BYTES_MAX
+from strandline.config.load import load
 from strandline.errors import (
     InvalidRequest,
     LeaderNotAvailable,

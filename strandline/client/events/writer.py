@@ -21,7 +21,9 @@ from strandline.adapters.codecs.log import INIT_PRODUCER_ID, PRODUCE, result_of
 from strandline.client.broker_stream import CallStream, answer_limit_s
 from strandline.client.client import Client
 from strandline.client.retry import Tries, retry
-from strandline.config import KIB, ClientSettings, load
+from strandline.config.client import ClientSettings
+from strandline.config.limits import KIB
+from strandline.config.load import load
 from strandline.errors import (
     DuplicateSequence,
     InvalidProducerEpoch,

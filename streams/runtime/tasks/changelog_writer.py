@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strandline.client.retry import retry
-from strandline.config import StreamsSettings
+from strandline.config.streams import StreamsSettings
 from strandline.errors import BrokerNotAvailable, MessageTooLarge, Outcome, StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from strandline.config import StreamsSettings
+from strandline.config.streams import StreamsSettings
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.producer.producer import Producer

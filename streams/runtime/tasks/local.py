@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Final, TypeVar
 
 from strandline.client.retry import retry
-from strandline.config import StreamsSettings
+from strandline.config.streams import StreamsSettings
 from strandline.errors import InvalidRequest, StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock

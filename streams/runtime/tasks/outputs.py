@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from strandline.client.retry import retry
-from strandline.config import StreamsSettings
+from strandline.config.streams import StreamsSettings
 from strandline.errors import BrokerNotAvailable
 from strandline.ids import TopicPartition
 from strandline.ports import Clock

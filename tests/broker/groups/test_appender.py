@@ -11,7 +11,7 @@ import pytest
 
 from strandline.broker.core.groups.effects import Append
 from strandline.broker.groups.appender import APPEND_BYTES_MAX, Appender
-from strandline.config import RECORDS_BYTES_MAX
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import MessageTooLarge, NotLeaderOrFollower, StrandlineError
 from strandline.ids import BrokerId
 from strandline.records import decode, split

@@ -10,7 +10,7 @@ from pathlib import Path
 from strandline.broker.replicas.compaction_task import compact_logs
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
-from strandline.config import KIB, MIB
+from strandline.config.limits import KIB, MIB
 from strandline.ids import Offset, PartitionId, PartitionKey, TopicPartition
 from strandline.records import encode_batch
 from strandline.vocabulary.topic_config import TopicConfig

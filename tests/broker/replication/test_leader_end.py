@@ -11,7 +11,7 @@ import pytest
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.core.replication.produce_ticket import Produced
 from strandline.broker.replication.leader_end import FollowerStream
-from strandline.config import REPLICAS_PER_BROKER_MAX
+from strandline.config.limits import REPLICAS_PER_BROKER_MAX
 from strandline.errors import (
     FencedLeaderEpoch,
     InvalidRequest,

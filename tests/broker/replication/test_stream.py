@@ -10,7 +10,7 @@ import pytest
 from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.broker.replication.follower_end import StreamBroken
 from strandline.broker.replication.stream import TransportReplicaStream, open_replica_stream
-from strandline.config import ListenerSettings
+from strandline.config.services import ListenerSettings
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.local.ports import LOOPBACK, free_ports

@@ -7,7 +7,7 @@ import pytest
 
 from strandline.broker.storage import admission
 from strandline.broker.storage.admission import KEYED_RECORDS_MAX
-from strandline.config import RECORDS_BYTES_MAX
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import CorruptMessage, InvalidRecord
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, decode_columns, encode_batch, encode_values
 from strandline.records.header import assemble

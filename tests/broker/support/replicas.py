@@ -22,7 +22,7 @@ from strandline.broker.replication.follower_end import LeaderStream
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.broker.replication.throttle import ReassignmentThrottle
 from strandline.broker.storage.log import PartitionLog
-from strandline.config import BrokerSettings
+from strandline.config.services import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import (
     BrokerEpoch,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.heartbeat import (
     Beat,
     HeartbeatSchedule,

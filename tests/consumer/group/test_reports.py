@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from strandline.config import TASK_CHANGES_SENT_MAX
+from strandline.config.limits import TASK_CHANGES_SENT_MAX
 from strandline.consumer.group.reports import REPORTS_MAX, TRIES_MAX, Reports
 from strandline.errors import CoordinatorNotAvailable, StrandlineError, UnknownMemberId
 from strandline.ids import TopicPartition

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.config import MULTI_BYTES_MAX, TOPICS_PER_REQUEST_MAX
+from strandline.config.limits import MULTI_BYTES_MAX, TOPICS_PER_REQUEST_MAX
 from strandline.errors import (
     InvalidConfig,
     InvalidReplicationFactor,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from strandline.config import PARTITIONS_PER_TOPIC_MAX
+from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX
 from strandline.controller.core.cluster import ClusterPicture, PlacedTopic
 from strandline.controller.core.growth import plan_growth
 from strandline.controller.core.placement import ReplicaAssignment

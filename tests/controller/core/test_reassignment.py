@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.config import PARTITIONS_PER_REQUEST_MAX, REPLICAS_PER_BROKER_MAX
+from strandline.config.limits import PARTITIONS_PER_REQUEST_MAX, REPLICAS_PER_BROKER_MAX
 from strandline.controller.core.reassignment import Asked, MoveContext, Placed, grown, plan_move
 from strandline.controller.core.topics import Brokers, check_partitions_asked
 from strandline.errors import (

@@ -9,7 +9,7 @@ import pytest
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
-from strandline.config import PARTITIONS_PER_REQUEST_MAX
+from strandline.config.limits import PARTITIONS_PER_REQUEST_MAX
 from strandline.errors import (
     ElectionNotNeeded,
     InvalidRequest,

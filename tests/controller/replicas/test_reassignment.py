@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.config import MULTI_BYTES_MAX, PARTITIONS_PER_REQUEST_MAX
+from strandline.config.limits import MULTI_BYTES_MAX, PARTITIONS_PER_REQUEST_MAX
 from strandline.errors import (
     InvalidConfig,
     InvalidReplicaAssignment,

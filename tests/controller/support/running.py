@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import grpc
 
 from strandline.adapters.service_host import service_host
-from strandline.config import KIB, ControllerSettings
+from strandline.config.limits import KIB
+from strandline.config.services import ControllerSettings
 from strandline.controller.activity import Activity
 from strandline.controller.api.service import AdminService
 from strandline.local.layout import MemberFile

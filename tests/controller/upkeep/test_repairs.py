@@ -10,7 +10,7 @@ from strandline import Producer
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.adapters.zookeeper.session import connect
-from strandline.config import ZooKeeperSettings
+from strandline.config.services import ZooKeeperSettings
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.ports import Coordination
 from strandline.vocabulary.admin import NewTopic

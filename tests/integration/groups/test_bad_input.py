@@ -11,7 +11,7 @@ import pytest
 
 from strandline import Admin
 from strandline.adapters.codecs import groups as group_wire
-from strandline.config import GROUP_ID_LENGTH_MAX, MESSAGE_BYTES_MAX
+from strandline.config.limits import GROUP_ID_LENGTH_MAX, MESSAGE_BYTES_MAX
 from strandline.errors import (
     FencedInstanceId,
     GroupIdNotFound,

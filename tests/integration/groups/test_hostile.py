@@ -22,7 +22,7 @@ from google.protobuf.message import Message
 
 from strandline import Admin
 from strandline.adapters.codecs import groups as group_wire
-from strandline.config import GROUP_ID_LENGTH_MAX, MESSAGE_BYTES_MAX
+from strandline.config.limits import GROUP_ID_LENGTH_MAX, MESSAGE_BYTES_MAX
 from strandline.errors import ErrorCode
 from strandline.ids import TopicPartition
 from strandline.local.cluster import LocalCluster

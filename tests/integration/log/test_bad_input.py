@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from strandline.config import MESSAGE_BYTES_MAX, RECORDS_BYTES_MAX
+from strandline.config.limits import MESSAGE_BYTES_MAX, RECORDS_BYTES_MAX
 from strandline.errors import ErrorCode
 from strandline.ids import TopicPartition
 from strandline.records import encode_values

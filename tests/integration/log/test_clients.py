@@ -20,7 +20,7 @@ from strandline import (
     RecordMetadata,
     TopicPartition,
 )
-from strandline.config import RECORDS_BYTES_MAX
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import (
     BrokerNotAvailable,
     InvalidConfig,

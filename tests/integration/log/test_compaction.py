@@ -13,7 +13,7 @@ import pytest
 from strandline import Consumer, Producer, TopicPartition
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.storage.inspect import dump, records, verify
-from strandline.config import MIB
+from strandline.config.limits import MIB
 from strandline.errors import CorruptMessage, InvalidRecord
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic

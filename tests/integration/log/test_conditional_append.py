@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from strandline import BatchMetadata, Producer
-from strandline.config import RECORDS_BYTES_MAX
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import (
     ErrorCode,
     InvalidRequest,

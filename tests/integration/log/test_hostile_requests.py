@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 
 from strandline import Admin, NewTopic
 from strandline.adapters.rpc.wire_errors import error_of_call
-from strandline.config import MIB
+from strandline.config.limits import MIB
 from strandline.errors import ErrorCode, UnknownServerError
 from strandline.local.cluster import LocalCluster
 from strandline.records import Codec, encode_values, pack

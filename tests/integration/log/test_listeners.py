@@ -13,7 +13,7 @@ from strandline import Admin, Consumer, Producer
 from strandline.adapters.rpc.wire_errors import error_from_wire
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.session import ZooKeeperSession, connect
-from strandline.config import ZooKeeperSettings
+from strandline.config.services import ZooKeeperSettings
 from strandline.errors import LeaderHint, NotController, NotLeaderOrFollower
 from strandline.ids import BrokerId
 from strandline.local.cluster import LocalCluster

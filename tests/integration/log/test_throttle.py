@@ -11,7 +11,7 @@ import pytest
 from strandline import Admin, Producer
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper import znodes
-from strandline.config import KIB, MIB
+from strandline.config.limits import KIB, MIB
 from strandline.ids import TopicPartition
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from strandline import Admin, Consumer, NewTopic, Producer, TopicPartition
-from strandline.config import KIB
+from strandline.config.limits import KIB
 from strandline.local.cluster import LocalCluster
 
 T = TypeVar("T")

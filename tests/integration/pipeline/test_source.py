@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline import Admin, Producer, TopicPartition
-from strandline.config import KIB
+from strandline.config.limits import KIB
 from strandline.local.cluster import LocalCluster
 from tests.conftest import SPARK_TIME, ClusterFactory
 from tests.integration.pipeline.source_world import Row, World, rows_of

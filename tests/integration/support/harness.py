@@ -13,7 +13,7 @@ from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.session import ZooKeeperSession, connect
 from strandline.broker.storage.inspect import BatchFacts, dump, verify
-from strandline.config import ZooKeeperSettings
+from strandline.config.services import ZooKeeperSettings
 from strandline.ids import BrokerId, TopicPartition
 from strandline.local.cluster import LocalCluster
 from strandline.ports import NoNode

@@ -11,7 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
-from strandline.config import MESSAGE_BYTES_MAX
+from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.records import Codec, encode_values, pack
 from strandline.records.header import HEADER, BatchHeader, assemble
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.auditing import leader_epochs
 from strandline.auditing.checks import Finding
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import PartitionId, PartitionKey, TopicPartition
 from strandline.local.cluster import LocalCluster
 from strandline.ports import NoNode

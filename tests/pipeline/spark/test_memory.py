@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.config import MIB
+from strandline.config.limits import MIB
 from strandline.pipeline.spark.memory import driver_memory_mib, is_configured, machine_bytes
 
 GIB = 1024 * MIB

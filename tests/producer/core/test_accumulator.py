@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from strandline.config import RECORDS_BYTES_MAX, ProducerSettings, load
+from strandline.config.limits import RECORDS_BYTES_MAX
+from strandline.config.load import load
+from strandline.config.producer import ProducerSettings
 from strandline.errors import (
     DuplicateSequence,
     MessageTooLarge,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
-from strandline.config import ProducerSettings
+from strandline.config.producer import ProducerSettings
 from strandline.errors import (
     MessageTooLarge,
     NotEnoughReplicas,

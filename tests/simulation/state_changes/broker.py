@@ -26,7 +26,7 @@ from strandline.broker.session import BrokerSession
 from strandline.broker.state_changes.outbox import Outbox
 from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.state_files.data_folder import DataFolder
-from strandline.config import BrokerSettings
+from strandline.config.services import BrokerSettings
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey, TopicPartition
 from strandline.vocabulary.metadata import Endpoint

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from strandline.adapters.rpc.member_key import MemberKey
-from strandline.config import ControllerSettings
+from strandline.config.services import ControllerSettings
 from strandline.controller.active import ActiveController
 from strandline.controller.activity import Activity
 from strandline.errors import StrandlineError

@@ -10,7 +10,7 @@ import pytest
 
 from strandline.client.broker_stream import BrokerStream, CallStream
 from strandline.client.cluster import Cluster
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Method, Request, Response, Stream

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from strandline.client.client import Client
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import InvalidRequest
 from tests.strandline.client.network import FastClock, Network, answering, metadata
 

@@ -13,7 +13,7 @@ from strandline.client.addresses import parse_bootstrap
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster, Leader
 from strandline.client.scope import Scope
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,
     InconsistentClusterId,

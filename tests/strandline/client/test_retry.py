@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from strandline.client.retry import Tries, retry
-from strandline.config import ClientSettings
+from strandline.config.client import ClientSettings
 from strandline.errors import BrokerNotAvailable, InvalidRequest, OutcomeUnknown, StrandlineError
 from tests.strandline.client.network import FastClock
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.zookeeper.session import connect
-from strandline.config import ZooKeeperSettings
+from strandline.config.services import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster, MemberStatus
 from strandline.local.layout import Layout

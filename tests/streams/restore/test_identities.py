@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from strandline.client.cluster import Cluster
-from strandline.config import ConsumerSettings
+from strandline.config.consumer import ConsumerSettings
 from strandline.errors import BrokerNotAvailable, LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.streams.restore.identities import Identities

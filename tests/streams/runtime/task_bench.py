@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.adapters.system.clock import SystemClock
-from strandline.config import StreamsSettings
+from strandline.config.streams import StreamsSettings
 from strandline.consumer.records import ConsumerRecord
 from strandline.errors import UnexpectedOffset
 from strandline.streams import INTEGER, STRING, TaskId, Topology

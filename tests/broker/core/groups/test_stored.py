@@ -18,7 +18,7 @@ from strandline.broker.core.groups.records import (
     encode_offset_key,
     encode_offset_value,
 )
-from strandline.config import GROUP_ID_LENGTH_MAX
+from strandline.config.limits import GROUP_ID_LENGTH_MAX
 from strandline.errors import StrandlineError
 from strandline.vocabulary.groups import CommittedOffset, Joined
 from tests.broker.core.groups.support.stage import BEGIN_MS, GROUP, LIMITS, Stage, partition

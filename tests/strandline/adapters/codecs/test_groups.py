@@ -15,7 +15,7 @@ from strandline.adapters.codecs.messages import Call
 from strandline.adapters.rpc.grpc_listener import host_of
 from strandline.broker.core.groups.effects import EventKind, GroupEvent
 from strandline.broker.groups.events import event_value
-from strandline.config import GROUP_ID_LENGTH_MAX
+from strandline.config.limits import GROUP_ID_LENGTH_MAX
 from strandline.errors import (
     IllegalGeneration,
     InvalidRequest,

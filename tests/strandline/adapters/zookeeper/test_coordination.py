@@ -8,7 +8,8 @@ import time
 import pytest
 
 from strandline.adapters.zookeeper.session import connect
-from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX, ZooKeeperSettings
+from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
+from strandline.config.services import ZooKeeperSettings
 from strandline.errors import CoordinationError, SettingsError
 from strandline.ports import (
     BadVersion,

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from strandline.adapters.zookeeper.session import ZooKeeperSession, connect, end_session
-from strandline.config import ZooKeeperSettings
+from strandline.config.services import ZooKeeperSettings
 from strandline.local.zookeeper_process import ZooKeeperProcess, four_letter_word
 from strandline.ports import ConnectionLost, Create, LinkState, SessionEnded
 from tests.conftest import SessionFactory

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from strandline.broker.core.groups.effects import EventKind
-from strandline.config import GROUP_ID_LENGTH_MAX
+from strandline.config.limits import GROUP_ID_LENGTH_MAX
 from strandline.errors import IllegalGeneration, InvalidGroupId, InvalidRequest, UnknownMemberId
 from strandline.vocabulary.groups import (
     OwnershipChange,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from strandline import Consumer
-from strandline.config import ConsumerSettings, load
+from strandline.config.consumer import ConsumerSettings
+from strandline.config.load import load
 from strandline.errors import SettingsError
 
 

@@ -1,0 +1,65 @@
+"""The limits that several packages share, and that no setting changes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+RECORDS_BYTES_MAX: Final = 512 * KIB
+"""Records in one message of a stream. With larger messages, protobuf's copies halve the rate."""
+
+MESSAGE_BYTES_MAX: Final = 4 * MIB
+"""The largest message that a gRPC peer accepts. It leaves room to answer an oversized batch with a
+typed error instead of a broken stream."""
+
+DECOMPRESSED_BYTES_MAX: Final = 64 * MIB
+"""The largest decompressed size of one batch's records: a few hundred bytes can claim to expand to
+gigabytes."""
+
+SEGMENT_INDEX_ROWS_MAX: Final = 1_000_000
+"""16 bytes each in memory; a segment whose index is full is rolled."""
+
+PRODUCERS_PER_PARTITION_MAX: Final = 10_000
+PRODUCER_EXPIRY_MS: Final = 7 * 24 * 3600 * 1000
+
+TOPIC_NAME_LENGTH_MAX: Final = 249
+GROUP_ID_LENGTH_MAX: Final = 249
+"""Also the limit for member, instance and client ids, task names, and reasons."""
+GROUP_REQUEST_ELEMENTS_MAX: Final = 20_000
+"""Offsets, partitions, members or changes in one request to a coordinator, counted before work begins."""
+TASK_CHANGES_SENT_MAX: Final = 100
+"""Task changes that a member puts into one report; a broker accepts at least this number."""
+INTERVAL_MS_MAX: Final = 2**31 - 1
+"""The longest interval that a member may send to its coordinator: the messages have 32 bits for it."""
+PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+TOPICS_PER_REQUEST_MAX: Final = 1_000
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+"""Partitions that one request to the controller may name, to reassign them or to change their leaders."""
+REPLICAS_PER_BROKER_MAX: Final = 20_000
+TOPIC_CHANGES_IN_FLIGHT_MAX: Final = 64
+"""Topics that one request has created or deleted at the same time."""
+
+ZOOKEEPER_READS_IN_FLIGHT_MAX: Final = 1_000
+ZNODE_BYTES_MAX: Final = 512 * KIB
+"""Half of ZooKeeper's limit of 1 MB; exceeding that limit looks like a lost connection."""
+
+REQUESTS_PER_ZNODE_MAX: Final = 1_000
+STATE_ENTRY_BYTES_MAX: Final = 192 * KIB
+"""The state-change requests in one znode when they are queued. Their ends are later written beside them."""
+
+STATE_QUEUE_ENTRIES_MAX: Final = 10_000
+"""Znodes in one broker's queue: ZooKeeper lists the children of a znode in one message of at most 1 MB."""
+
+MULTI_BYTES_MAX: Final = 896 * KIB
+"""Paths and data of one `multi`. The rest of ZooKeeper's 1 MB is for its headers."""
+
+OUTBOX_EVENTS_MAX: Final = 10_000
+"""Events that a broker keeps on its disk until `__state_changes` has them. Beyond it, the oldest
+are dropped."""
+
+METRICS_TOPICS_MAX: Final = 1_000
+"""Topics with a label of their own in a broker's metrics. The others are summed under `__others`."""
+METRICS_CONNECTIONS_MAX: Final = 8
+"""Scrapes answered at the same time. A further scrape closes the oldest connection."""

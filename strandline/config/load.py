@@ -1,0 +1,64 @@
+"""Builds settings: from arguments, and those of a service from the environment and a file too."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from strandline.config.services import ServiceSettings
+from strandline.errors import SettingsError
+
+PREFIX: Final = "STRANDLINE_"
+"""The environment variable of a setting is this prefix and the setting's name, in letters of any case."""
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+
+
+def load(cls: type[SettingsT], **given: Any) -> SettingsT:
+    """Build settings from arguments and, for a service, from this process's environment. See `build`."""
+    return build(cls, given, os.environ)
+
+
+def build(cls: type[SettingsT], given: Mapping[str, Any], environment: Mapping[str, str]) -> SettingsT:
+    """Build settings from the given values; None is as no value.
+
+    For a service, a variable of the environment (`STRANDLINE_…`) sets what is not given, and the TOML
+    file that `STRANDLINE_CONFIG` names sets what is left. Names there that are no setting of this
+    service are ignored.
+
+    Raises SettingsError that names the first invalid setting, its value and the allowed values.
+    """
+    is_service = issubclass(cls, ServiceSettings)
+    values = _file(environment) | _variables(environment) if is_service else {}
+    values |= {name: value for name, value in given.items() if value is not None}
+    try:
+        return cls(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        value = "" if first["type"] == "missing" else f" = {first['input']!r}"
+        variable = f"{PREFIX}{name.upper()}" if is_service else name
+        raise SettingsError(f"setting {name}{value}: {first['msg']} (set {variable})") from None
+
+
+def _variables(environment: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name[len(PREFIX) :].lower(): value
+        for name, value in environment.items()
+        if name.upper().startswith(PREFIX)
+    }
+
+
+def _file(environment: Mapping[str, str]) -> dict[str, Any]:
+    path = environment.get(f"{PREFIX}CONFIG")
+    if not path:
+        return {}
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"settings file {path!r}: {error}") from error

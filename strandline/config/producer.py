@@ -1,0 +1,35 @@
+"""The settings of a producer."""
+
+from __future__ import annotations
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from strandline.config.client import ClientSettings
+from strandline.config.limits import KIB, MIB, RECORDS_BYTES_MAX
+from strandline.ids import ACKS_ALL
+
+
+class ProducerSettings(ClientSettings):
+    acks: int = Field(default=ACKS_ALL, ge=-1, le=1)
+    """-1: all in-sync replicas acknowledge; 1: the leader; 0: no acknowledgement."""
+    enable_idempotence: bool = True
+    linger_ms: float = Field(default=0, ge=0)
+    batch_bytes: int = Field(default=256 * KIB, ge=1 * KIB, le=RECORDS_BYTES_MAX)
+    buffer_bytes: int = Field(default=32 * MIB, ge=64 * KIB)
+    """`send` waits while the records that are not yet acknowledged exceed this size."""
+    in_flight_per_partition_max: int = Field(default=5, ge=1, le=5)
+    """A broker remembers the last five batches of an idempotent producer."""
+    delivery_timeout_ms: int = Field(default=120_000, ge=1)
+    compression: str = Field(default="none", pattern="^(none|gzip|snappy|lz4|zstd)$")
+    gapless: bool = False
+    """After a batch has failed, all later records for its partition fail too, so that no record is
+    ever appended after a missing one."""
+
+    @field_validator("gapless")
+    @classmethod
+    def _needs_idempotence(cls, gapless: bool, info: ValidationInfo) -> bool:
+        given = info.data  # invalid fields are missing there
+        all_ack = given.get("acks", ACKS_ALL) == ACKS_ALL
+        if gapless and not (all_ack and given.get("enable_idempotence", True)):
+            raise ValueError("needs acks=-1 and enable_idempotence")
+        return gapless

@@ -1,0 +1,229 @@
+"""The settings of brokers and controllers, and of all that speaks to ZooKeeper.
+
+`strandline.config.load` reads them from the environment and a file too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from strandline.config.limits import (
+    GROUP_REQUEST_ELEMENTS_MAX,
+    KIB,
+    MIB,
+    MULTI_BYTES_MAX,
+    PRODUCER_EXPIRY_MS,
+    PRODUCERS_PER_PARTITION_MAX,
+    RECORDS_BYTES_MAX,
+    STATE_QUEUE_ENTRIES_MAX,
+    TASK_CHANGES_SENT_MAX,
+)
+
+
+class ServiceSettings(BaseModel):
+    """How a service writes its log."""
+
+    # A process builds the validators of the one class that it uses.
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+
+    log_format: str = Field(default="json", pattern="^(json|console)$")
+    """json: one object a line; console: lines for people, with colours on a terminal."""
+    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
+
+
+class ZooKeeperSettings(ServiceSettings):
+    """How to reach ZooKeeper."""
+
+    zookeeper: str = "127.0.0.1:2181"
+    """host:port, several with commas, a chroot at the end if wanted."""
+    zookeeper_session_timeout_ms: int = Field(default=3_000, ge=500, le=120_000)
+    zookeeper_reconnect_delay_max_ms: int = Field(default=300, ge=10)
+
+
+class ListenerSettings(ZooKeeperSettings):
+    """The addresses on which a broker or a controller listens, and the limits for its connections."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = Field(default=0, ge=0, le=65535)
+    """0: any free port."""
+    advertised_host: str | None = None
+    """The host name under which clients and other brokers reach this process; None: `host`."""
+    advertised_port: int | None = Field(default=None, ge=1, le=65535)
+    external_port: int | None = Field(default=None, ge=0, le=65535)
+    """A second port, for clients in another network; None: no such listener. These clients receive
+    external addresses."""
+    external_host: str = "localhost"
+    """The host name under which clients of the external port reach this process."""
+    handshake_timeout_ms: int = Field(default=5_000, ge=100)
+    """A connection that has not become an HTTP/2 connection within this time is closed."""
+    connection_calls_max: int = Field(default=1_000, ge=1)
+    """Concurrent calls and streams of one connection; further ones wait at the client."""
+    calls_max: int = Field(default=10_000, ge=10)
+    """Concurrent calls and streams of all connections to a listener; further ones are refused."""
+    call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
+    """A call with larger headers is refused."""
+
+
+class BrokerSettings(ListenerSettings):
+    """One broker."""
+
+    broker_id: int = Field(ge=0, le=2**31 - 1)
+    data_dir: Path
+    rack: str = ""
+
+    # replication
+    keep_in_sync_ms: int = Field(default=2_000, ge=10)
+    """KeepInSyncTime: how long a member of the ISR may stay behind before it is removed (Kafka's
+    replication design V3)."""
+    push_window: int = Field(default=2, ge=1, le=64)
+    """Messages on a replication stream that the follower has not yet acknowledged."""
+    push_bytes_max: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
+    watermark_push_delay_ms: int = Field(default=5, ge=0)
+    """How long a new HW waits for records to be sent with, before it is sent alone."""
+    watermark_checkpoint_ms: int = Field(default=5_000, ge=10)
+    commit_queue_entries_max: int = Field(default=20_000, ge=1)
+    """Requests that may wait for one partition's HW; further ones are refused with a retriable error."""
+    session_margin_ms: int = Field(default=500, ge=0)
+    """A leader that is cut off from ZooKeeper stops serving acks=0/1 this long before its session
+    could expire (E1)."""
+    election_step_ms: int = Field(default=150, ge=1)
+    """Each rank in the order of succession waits this much longer than the rank before it, so that
+    candidates do not all act at once."""
+    probe_timeout_ms: int = Field(default=200, ge=1)
+    """Timeout of the TCP probe that distinguishes a dead leader from a broken stream."""
+    reconcile_ms: int = Field(default=5_000, ge=50)
+    """How often a broker compares its state with ZooKeeper."""
+    preferred_leader_check_ms: int = Field(default=30_000, ge=50)
+    """How often a leader that is not the first assigned replica checks whether the first one can
+    lead again. That replica must have been in sync for this long."""
+    reassignment_bytes_per_s: int = Field(default=0, ge=0)
+    """The rate at which a leader sends to replicas that a reassignment adds, over all partitions;
+    0: no limit.
+    Members of the ISR, and replicas that are nearly caught up, are never slowed down."""
+    reassignment_close_ms: int = Field(default=30_000, ge=1)
+    """How long a replica that a reassignment removes may continue to fetch after it was asked to
+    close. Then the leader completes the reassignment without it, and reports this."""
+    reassignment_near_bytes: int = Field(default=1 * MIB, ge=0)
+    """A replica that is closer than this to the end of the log is not throttled."""
+    fetcher_retry_ms: int = Field(default=50, ge=1)
+    handover_ms: int = Field(default=5_000, ge=0)
+    """How long a clean shutdown may take to hand its leaderships over, even if ZooKeeper does not
+    answer. Then it closes its logs."""
+
+    # serving
+    fetch_wait_ms_max: int = Field(default=30_000, ge=0)
+    produce_timeout_ms_max: int = Field(default=60_000, ge=1)
+    metadata_wait_ms_max: int = Field(default=10_000, ge=0)
+    produce_entries_in_flight_max: int = Field(default=2_000, ge=1)
+    """Unanswered entries of one produce stream; at this limit the stream is not read."""
+    fetches_in_flight_max: int = Field(default=16, ge=1)
+    """Unanswered requests of one fetch stream; at this limit the stream is not read."""
+    fetch_connection_bytes_max: int = Field(default=16 * MIB, ge=RECORDS_BYTES_MAX)
+    """Fetched bytes of one connection that were read from disk and not yet written to the connection."""
+    fetch_bytes_max: int = Field(default=128 * MIB, ge=RECORDS_BYTES_MAX)
+    """The same over all connections. Up to twice this limit, a connection that has no fetched bytes
+    may read one answer."""
+    fetch_connection_partitions_max: int = Field(default=100_000, ge=20_000)
+    """Partitions in unanswered fetches of one connection; at this limit its streams are not read."""
+    fetch_partitions_max: int = Field(default=500_000, ge=20_000)
+    """The same over all connections."""
+    leader_waits_max: int = Field(default=100_000, ge=1)
+    """Partitions whose next leader clients wait for; further requests are answered at once."""
+    list_offsets_ms_max: int = Field(default=5_000, ge=1)
+    """Time for all partitions of one ListOffsets; the remaining partitions are then refused with a
+    retriable error."""
+    metadata_age_ms_max: int = Field(default=500, ge=0)
+    """How old a broker's metadata of partitions that it does not host may be. Metadata of a topic
+    that takes long to read is used for ten times that long, at most 5 s."""
+    metadata_read_ms_max: int = Field(default=2_000, ge=1)
+    """How long a client's metadata request waits for ZooKeeper; then the broker answers from its
+    last reading."""
+
+    # groups
+    offsets_topic_partitions: int = Field(default=12, ge=1, le=1_000)
+    """Partitions of `__consumer_offsets`, when it is created."""
+    offsets_topic_replication_factor: int = Field(default=3, ge=1, le=100)
+    """If fewer brokers are alive when it is created: the number of live brokers."""
+    group_initial_rebalance_delay_ms: int = Field(default=200, ge=0)
+    """An empty group waits this long for more members before its first generation."""
+    group_session_timeout_ms_min: int = Field(default=500, ge=1)
+    group_session_timeout_ms_max: int = Field(default=1_800_000, ge=1)
+    group_rebalance_timeout_ms_max: int = Field(default=1_800_000, ge=1)
+    group_members_max: int = Field(default=2_000, ge=1)
+    group_member_bytes_max: int = Field(default=128 * KIB, ge=1)
+    """Metadata of one member over all its protocols, and one member's assignment."""
+    groups_max: int = Field(default=100_000, ge=1)
+    """Groups of one coordinator partition."""
+    group_state_bytes_max: int = Field(default=64 * MIB, ge=64 * KIB)
+    """Memory of one coordinator partition for its groups: members, offsets, reported ownership."""
+    offset_metadata_bytes_max: int = Field(default=4 * KIB, ge=0)
+    offsets_per_commit_max: int = Field(default=10_000, ge=1, le=GROUP_REQUEST_ELEMENTS_MAX)
+    task_changes_per_report_max: int = Field(default=1_000, ge=TASK_CHANGES_SENT_MAX)
+    offsets_retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
+    """The offsets of a group without members, and then the group itself, are deleted after this time."""
+    offsets_expiry_check_ms: int = Field(default=60_000, ge=10)
+    group_append_timeout_ms: int = Field(default=5_000, ge=1)
+    """How long a coordinator's record may wait for the high watermark."""
+    group_events_topic_partitions: int = Field(default=1, ge=1, le=1_000)
+    """Partitions of `__group_events`, when it is created. All events of one group are in the same
+    partition."""
+    events_waiting_max: int = Field(default=20_000, ge=1)
+    """Events that wait to be written to an internal topic; beyond it the oldest are dropped and counted."""
+
+    # the record of state changes
+    state_changes_topic_partitions: int = Field(default=1, ge=1, le=1_000)
+    """Partitions of `__state_changes`, when it is created. All events of one partition are in the
+    same one."""
+    state_changes_topic_replication_factor: int = Field(default=3, ge=1, le=100)
+    """If fewer brokers are alive when it is created: the number of live brokers."""
+    isr_trail_events_max: int = Field(default=16, ge=1, le=256)
+    """Events that a partition's `isr` znode keeps until `__state_changes` has them."""
+
+    # metrics
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    """Port of `host` for Prometheus metrics over HTTP at /metrics; 0: any free port; None: no metrics."""
+
+    # storage
+    retention_check_ms: int = Field(default=60_000, ge=50)
+    compaction_check_ms: int = Field(default=15_000, ge=50)
+    """How often a broker checks which logs are worth compacting."""
+    compaction_map_bytes: int = Field(default=128 * MIB, ge=1 * KIB)
+    """Memory for the keys of the log that is being compacted; a log with more keys takes several passes."""
+    flush_check_ms: int = Field(default=1_000, ge=10)
+    producer_expiry_ms: int = Field(default=PRODUCER_EXPIRY_MS, ge=1)
+    producers_per_partition_max: int = Field(default=PRODUCERS_PER_PARTITION_MAX, ge=1)
+    boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")
+    """Identifies the running kernel: after a reboot the page cache is lost (CORRECTNESS E2)."""
+    crash_points: str = ""
+    """Tests only: named points at which this process dies or fails, `name` or `name:nth`, comma-separated."""
+
+
+class ControllerSettings(ListenerSettings):
+    """One controller."""
+
+    controller_id: int = Field(default=0, ge=0)
+    reconcile_ms: int = Field(default=5_000, ge=50)
+    """How often the active controller confirms that it is still active, and resumes unfinished deletions."""
+    standby_poll_ms: int = Field(default=250, ge=10)
+    """How often a standby controller checks whether there is an active one."""
+    reassignments_in_flight_max: int = Field(default=20, ge=1)
+    """Partitions that a drain moves at the same time."""
+    mend_after_ms: int = Field(default=10_000, ge=50)
+    """A fault that lasts this long, and that no other component is repairing, is repaired by the
+    reconcile loop."""
+    queue_coalesce_requests: int = Field(default=1_000, ge=1)
+    """If a dead broker's queue has at least this number of requests, it is searched for superseded ones."""
+    multi_bytes_max: int = Field(default=MULTI_BYTES_MAX, ge=72 * KIB, le=MULTI_BYTES_MAX)
+    """Bytes of paths and data in one ZooKeeper transaction. A topic that needs more is written in parts."""
+    queue_merge_znodes: int = Field(default=STATE_QUEUE_ENTRIES_MAX // 2, ge=2, le=STATE_QUEUE_ENTRIES_MAX)
+    """If a dead broker's queue has at least this number of znodes, they are merged into fewer."""
+    events_waiting_max: int = Field(default=20_000, ge=1)
+    """Events that wait to be written to an internal topic; beyond it the oldest are dropped and counted."""
+    state_change_streams_max: int = Field(default=32, ge=1)
+    """Concurrent StateChanges calls."""
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    """As `metrics_port` of a broker."""
+    crash_points: str = ""

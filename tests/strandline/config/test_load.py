@@ -1,0 +1,74 @@
+"""A setting is an argument, a variable or in a file, strongest first; only a service reads the last two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strandline.config.client import ClientSettings
+from strandline.config.load import build
+from strandline.config.services import BrokerSettings, ControllerSettings
+from strandline.errors import SettingsError
+
+
+def written(tmp_path: Path, text: str) -> str:
+    """A settings file, as the environment names it."""
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_an_argument_beats_the_environment_which_beats_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "broker_id = 1\ndata_dir = 'file'\nport = 1\nrack = 'file'")
+    environment = {"STRANDLINE_CONFIG": path, "STRANDLINE_BROKER_ID": "2", "STRANDLINE_RACK": "environment"}
+    settings = build(BrokerSettings, {"broker_id": 3, "port": None}, environment)
+    assert (settings.broker_id, settings.rack, settings.port) == (3, "environment", 1)
+    assert settings.data_dir == Path("file")
+
+
+def test_a_variable_may_be_written_in_letters_of_any_case() -> None:
+    assert build(ControllerSettings, {}, {"strandline_controller_id": "7"}).controller_id == 7
+
+
+def test_names_of_other_processes_are_ignored(tmp_path: Path) -> None:
+    path = written(tmp_path, "controller_id = 4\ndata_dir = 'of a broker'")
+    environment = {"STRANDLINE_CONFIG": path, "STRANDLINE_BOOTSTRAP": "127.0.0.1:9092", "PORT": "80"}
+    assert build(ControllerSettings, {}, environment) == ControllerSettings(controller_id=4)
+
+
+def test_a_client_reads_neither_environment_nor_file(tmp_path: Path) -> None:
+    environment = {
+        "STRANDLINE_CONFIG": written(tmp_path, "request_timeout_ms = 1"),
+        "STRANDLINE_RETRY_BACKOFF_MS": "1",
+    }
+    assert build(ClientSettings, {}, environment) == ClientSettings()
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({}, r"setting broker_id: Field required \(set STRANDLINE_BROKER_ID\)"),
+        ({"BROKER_ID": "-1"}, r"setting broker_id = '-1': .* \(set STRANDLINE_BROKER_ID\)"),
+        ({"BROKER_ID": "1", "PUSH_WINDOW": ""}, "setting push_window = '': .* valid integer"),
+        ({"BROKER_ID": "1", "LOG_LEVEL": "loud"}, r"setting log_level = 'loud': .*debug\|info"),
+    ],
+)
+def test_an_invalid_setting_is_named_with_its_variable(environment: dict[str, str], message: str) -> None:
+    variables = {f"STRANDLINE_{name}": value for name, value in environment.items()}
+    with pytest.raises(SettingsError, match=message):
+        build(BrokerSettings, {"data_dir": Path("d")}, variables)
+
+
+def test_a_malformed_file_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "controller_id = 1\nport 2")
+    with pytest.raises(SettingsError, match=f"settings file '{path}': .*line 2"):
+        build(ControllerSettings, {}, {"STRANDLINE_CONFIG": path})
+
+
+@pytest.mark.parametrize("given", [{}, {"controller_id": 1}])
+def test_a_missing_file_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+    """Without it a process would run with settings that its operator did not choose."""
+    with pytest.raises(SettingsError, match=r"settings file '.*absent.toml': .*No such file"):
+        build(ControllerSettings, given, {"STRANDLINE_CONFIG": str(tmp_path / "absent.toml")})
