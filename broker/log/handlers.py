@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from sys import maxsize
 
 from strandline.adapters.system.crash_points import defect_point
 from strandline.broker.core.replication.produce_ticket import OnProduced
@@ -197,24 +198,22 @@ class Handlers:
 
     def _bytes_at(self, wanted: FetchPartition, room: int) -> int | None:
         """The bytes that a read at the position would return, None if the position is wrong."""
-        fetched = self._read_one(wanted, room)
+        fetched = self._read_one(wanted, room, first=True)
         return len(fetched.records) if fetched.error is None else None
 
     async def read(self, partitions: Sequence[FetchPartition], bytes_max: int) -> list[Fetched]:
-        """Reads the committed records at these positions."""
-        slices, bytes_max, size = Slices(self._clock), answer_bytes(bytes_max), 0
+        """Reads the committed records at these positions. Every partition gets an answer; one for which no
+        room is left gets its offsets without records, and is for the client to ask for first next time.
+        """
+        slices, room, size = Slices(self._clock), answer_bytes(bytes_max), 0
         found: list[Fetched] = []
         for wanted in partitions:
             if slices.used_up:
                 await slices.next()
-            if size >= bytes_max:
-                break
-            fetched = self._read_one(wanted, bytes_max - size)
-            if size and size + len(fetched.records) > bytes_max:
-                continue  # a batch that does not fit comes first next time
-            size += len(fetched.records)
+            fetched = self._read_one(wanted, room - size, first=not size)
             found.append(fetched)
             if fetched.records:
+                size += len(fetched.records)
                 self._manager.named(*fetched.name).counts.bytes_out += len(fetched.records)
         return found
 
@@ -229,7 +228,8 @@ class Handlers:
             watched.append(replica)
         return watched
 
-    def _read_one(self, wanted: FetchPartition, room: int) -> Fetched:
+    def _read_one(self, wanted: FetchPartition, room: int, *, first: bool) -> Fetched:
+        """The answer of one partition. The `first` records may exceed the room, by the rest of one batch."""
         try:
             replica = self._manager.named(*wanted.name)
         except StrandlineError as error:
@@ -237,7 +237,12 @@ class Handlers:
         try:
             self._check_epoch(replica, wanted.leader_epoch)
             leadership = replica.led()
-            records = replica.read_committed(wanted.offset, max(1, min(wanted.bytes_max, room)))
+            records = b""
+            if replica.has_committed(wanted.offset) and (first or room > 0):
+                bytes_max = max(1, min(wanted.bytes_max, room))
+                records = replica.read_committed(
+                    wanted.offset, bytes_max, batch_bytes_max=maxsize if first else room
+                )
         except NotLeaderOrFollower as error:
             return Fetched(
                 wanted.name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from sys import maxsize
 from typing import TYPE_CHECKING
 
 import structlog
@@ -222,9 +223,10 @@ class Replica:
             raise OffsetOutOfRange(f"offset {offset} of {self.name} is outside {start}..{end}")
         return offset < self.high_watermark
 
-    def read_committed(self, offset: int, bytes_max: int) -> bytes:
-        """Reads whole batches below the HW. Raises OffsetOutOfRange, StorageFailed."""
+    def read_committed(self, offset: int, bytes_max: int, *, batch_bytes_max: int = maxsize) -> bytes:
+        """Reads whole batches below the HW; see `PartitionLog.read_range`. Raises OffsetOutOfRange,
+        StorageFailed."""
         below = self.high_watermark  # once per read (H8)
         if not self.has_committed(offset):
             return b""
-        return self.log.read(offset, bytes_max, below=below)
+        return self.log.read_range(offset, bytes_max, below=below, batch_bytes_max=batch_bytes_max)[0]

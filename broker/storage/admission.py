@@ -1,7 +1,8 @@
-"""Checks records before any byte of them is written to a log."""
+"""Checks records before any byte of them is written to a log; and the value that says where they are then."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
@@ -11,6 +12,15 @@ from strandline.records.scan import COMPRESSION_RATIO_MAX, first_without_key
 
 KEYED_RECORDS_MAX: Final = 65_536
 """Records in one batch for a compacted topic, whose leader reads each. More would not fit into 512 KiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The offsets of a batch in the log. `duplicate`: it was there before, nothing was written."""
+
+    base_offset: int
+    next_offset: int
+    duplicate: bool = False
 
 
 def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> BatchHeader:

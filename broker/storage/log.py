@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from sys import maxsize
 
 from strandline.broker.core.replication.epochs import EpochCache, EpochEnd
 from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
 from strandline.broker.storage import admission
+from strandline.broker.storage.admission import Appended
 from strandline.broker.storage.compaction.install import Compactor
 from strandline.broker.storage.compaction.rewrite import Compaction
 from strandline.broker.storage.fence import Fence
@@ -35,15 +35,6 @@ from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageBusy, Sto
 from strandline.ports import NO_DESCRIPTORS, Clock, Files
 from strandline.records import STAMP_BYTES, BatchHeader, stamp
 from strandline.vocabulary.topic_config import TopicConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """The offsets of a batch in the log. `duplicate`: it was there before, nothing was written."""
-
-    base_offset: int
-    next_offset: int
-    duplicate: bool = False
 
 
 class PartitionLog:
@@ -287,14 +278,16 @@ class PartitionLog:
     # --- reading -----------------------------------------------------------------------------
 
     def read(self, offset: int, bytes_max: int, *, below: int) -> bytes:
-        """Whole batches, the first one containing `offset`, none reaching `below`; see `read_range`."""
+        """The batches of `read_range`."""
         return self.read_range(offset, bytes_max, below=below)[0]
 
-    def read_range(self, offset: int, bytes_max: int, *, below: int) -> tuple[bytes, int]:
+    def read_range(
+        self, offset: int, bytes_max: int, *, below: int, batch_bytes_max: int = maxsize
+    ) -> tuple[bytes, int]:
         """Whole batches, and the offset after them.
 
-        The first batch contains `offset`, no record is at or above `below`, and there are at most
-        `bytes_max` bytes or one batch, from one segment: `b""` if there is nothing yet. Raises
+        The first contains `offset`, none reaches `below`, and there are at most `bytes_max` bytes, or one
+        batch of at most `batch_bytes_max`, from one segment: `b""` if there is nothing such yet. Raises
         OffsetOutOfRange outside log start and LEO, StorageFailed.
         """
         with self._fence.repeatable:
@@ -304,7 +297,7 @@ class PartitionLog:
             limit = min(below, end)
             if offset >= limit:
                 return b"", offset
-            return self._segments.read(offset, bytes_max, limit)
+            return self._segments.read(offset, bytes_max, limit, batch_bytes_max)
 
     def bytes_from(self, offset: int) -> int:
         """The bytes from the batch that contains `offset` to the end. Raises StorageFailed."""

@@ -102,7 +102,7 @@ class Segments:
             self._read_last = segment
         return segment
 
-    def read(self, offset: int, bytes_max: int, limit: int) -> tuple[bytes, int]:
+    def read(self, offset: int, bytes_max: int, limit: int, batch_bytes_max: int) -> tuple[bytes, int]:
         """Whole batches of one segment, and the offset after them; see `PartitionLog.read_range`.
 
         `offset` < `limit` <= LEO.
@@ -116,6 +116,8 @@ class Segments:
             stop = segment.boundary_within(start.position + bytes_max)
             if stop.position <= start.position:
                 stop = segment.boundary_after(start)
+                if stop.position - start.position > batch_bytes_max:
+                    return b"", offset
         return segment.read(start.position, stop.position - start.position), stop.offset
 
     def bytes_from(self, offset: int) -> int:

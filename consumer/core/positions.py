@@ -365,8 +365,10 @@ class Positions(Generic[BatchT]):
     def _answered(self, state: Position[BatchT], answer: Fetched) -> list[Effect]:
         error = answer.error
         if error is None:
-            if not answer.records:
-                state.attempts = 0  # for repeatedly damaged records it grows
+            if not answer.records and state.fetch_offset >= answer.high_watermark:
+                # All is read. For repeatedly damaged records the number grows, also by way of an answer
+                # that had no room for them.
+                state.attempts = 0
             if answer.high_watermark >= 0:
                 state.high_watermark = max(answer.high_watermark, state.high_watermark or 0)
             if answer.log_start_offset >= 0:

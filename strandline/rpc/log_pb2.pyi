@@ -217,7 +217,7 @@ class FetchResponse(_message.Message):
     correlation_id: _builtins.int
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___FetchedPartition]:
-        """only those with records, an error or a new watermark"""
+        """all that were asked for; those without room have no records"""
 
     def __init__(
         self,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.broker.storage.log import Appended, PartitionLog
+from strandline.broker.storage.admission import Appended
+from strandline.broker.storage.log import PartitionLog
 from strandline.errors import OutOfOrderSequence, UnexpectedOffset
 from strandline.records import encode_batch
 from tests.broker.storage.compaction.compacting import compact, compacted_log, put, seal

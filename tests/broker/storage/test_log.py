@@ -8,7 +8,8 @@ import pytest
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.system.memory_files import MemoryFiles
-from strandline.broker.storage.log import Appended, PartitionLog
+from strandline.broker.storage.admission import Appended
+from strandline.broker.storage.log import PartitionLog
 from strandline.errors import (
     CorruptMessage,
     InvalidRecord,

@@ -249,6 +249,10 @@ def test_the_pauses_grow_while_what_comes_is_damaged() -> None:
         assert effects[-1] == DelayFetch(A, attempt)
         assert positions.plan(LEADER) is None
         positions.backed_off(A, attempt)
+    answer(positions, planned(positions), hw=9)
+    answer(positions, planned(positions), records=b"damaged")
+    assert positions.refuse(A, CorruptMessage("CRC"))[-1] == DelayFetch(A, 3), "it was left out, not read"
+    positions.backed_off(A, 3)
     answer(positions, planned(positions), records=b"whole")
     positions.buffer(A, "whole", 5, 8)
     assert positions.refuse(A, CorruptMessage("CRC"))[-1] == DelayFetch(A, 1)
@@ -297,3 +301,15 @@ def test_partitions_take_turns() -> None:
     positions.take(positions[A], 10)
     assert [state.name for state in positions] == [B, A]
     assert [w.name for w in planned(positions).wanted] == [B, A]
+
+
+def test_a_partition_that_an_answer_has_no_room_for_is_asked_for_first_next_time() -> None:
+    """It is behind by what it lacks, although no record of it came."""
+    positions = standing_at(0, A, B)
+    left_out, served = Fetched(B, None, 7, 0, b""), Fetched(A, None, 20, 0, b"records")
+    effects = positions.answered(planned(positions).number, [served, left_out])
+    assert effects == [Arrived(A, 0, b"records")]
+    assert (positions[B].high_watermark, positions[B].position) == (7, 0)
+    positions.buffer(A, "batch", 10, 10)
+    positions.take(positions[A], 10)
+    assert [(w.name, w.offset) for w in planned(positions).wanted] == [(B, 0), (A, 10)]
