@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from strandline.host import Host
@@ -15,3 +16,6 @@ class Reachable(Protocol):
 
     @property
     def host(self) -> Host: ...
+
+    @property
+    def broker_ids(self) -> Sequence[int]: ...

@@ -1,4 +1,4 @@
-"""Members that die, hang or reach no broker, and a coordinator that dies (docs/use/groups.md)."""
+"""Members that are killed, and that hang, as processes (docs/use/groups.md)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from pathlib import Path
 import pytest
 
 from strandline import Consumer, LocalCluster, TopicPartition
-from strandline.adapters.codecs.groups import FIND_COORDINATOR
-from strandline.adapters.rpc.transport import GrpcTransport
-from tests.conftest import ClusterFactory
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
-    Members,
     loading,
     new_group,
     new_topic,
@@ -26,8 +22,6 @@ pytestmark = pytest.mark.slow
 
 PARTITIONS = 4
 SESSION_S = GROUP_SETTINGS["session_timeout_ms"] / 1000
-
-both_protocols = pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 
 
 async def all_owned(members: Processes, *indices: int) -> None:
@@ -41,15 +35,13 @@ async def all_owned(members: Processes, *indices: int) -> None:
     await eventually(shared, deadline_s=SETTLE_S + SESSION_S, what=f"members {indices} share everything")
 
 
-@both_protocols
-async def test_a_member_that_is_killed_loses_no_record(
-    cluster: LocalCluster, protocol: str, tmp_path: Path
-) -> None:
-    """At least once: its uncommitted records are read by the members that get its partitions."""
+async def test_a_member_that_is_killed_loses_no_record(cluster: LocalCluster, tmp_path: Path) -> None:
+    """At least once: its uncommitted records are read by the members that get its partitions. The simulation
+    kills members of every protocol (`simulation/workloads/groups.py`)."""
     topic = await new_topic(cluster, PARTITIONS)
     async with (
         loading(cluster, {topic: PARTITIONS}) as load,
-        processes(cluster, topic, new_group(), tmp_path, rebalance_protocol=protocol) as members,
+        processes(cluster, topic, new_group(), tmp_path, rebalance_protocol="cooperative") as members,
     ):
         for _ in range(3):
             _ = await members.start()
@@ -112,49 +104,3 @@ def _next(seen: dict[tuple[int, int], int], partition: int) -> int:
 async def _committed(consumer: Consumer, topic: str, partition: int) -> int:
     found = await consumer.committed(TopicPartition(topic, partition))
     return -1 if found is None else found.offset
-
-
-async def test_members_outlive_their_coordinator(make_cluster: ClusterFactory) -> None:
-    """Its death costs a reload, not the group: same members, same generation, and commits continue."""
-    cluster = await make_cluster(brokers=3)
-    topic = await new_topic(cluster, PARTITIONS)
-    async with (
-        loading(cluster, {topic: PARTITIONS}) as load,
-        Members(cluster, [topic], rebalance_protocol="cooperative", session_timeout_ms=10_000) as members,
-    ):
-        one, two = await members.join(), await members.join()
-        await members.settled(one, two, partitions=PARTITIONS)
-        before = [member.consumer.group_metadata() for member in (one, two)]
-        broker = await coordinator_of(cluster, members.group)
-        await cluster.kill_broker(broker)
-        read = [len(one.records), len(two.records)]
-        names = [min(member.owned) for member in (one, two)]
-        async with Consumer(cluster.bootstrap, group_id=members.group) as looker:
-            offsets = [await _committed(looker, *name) for name in names]
-
-            async def going_on() -> bool:
-                now = [await _committed(looker, *name) for name in names]
-                return all(new > old for new, old in zip(now, offsets, strict=True))
-
-            await eventually(going_on, deadline_s=SETTLE_S, what="both commit to the next coordinator")
-        await eventually(
-            lambda: len(one.records) > read[0] and len(two.records) > read[1],
-            deadline_s=SETTLE_S,
-            what="both read on",
-        )
-        assert [member.consumer.group_metadata() for member in (one, two)] == before
-        assert one.heard.kinds() + two.heard.kinds() == ["assigned"] * 2
-        await load.finish()
-        await eventually(lambda: set(load.acked) <= set(members.seen()), what="all is read")
-        assert set(members.seen().values()) == {1}
-        assert [one.errors, two.errors] == [[], []]
-
-
-async def coordinator_of(cluster: LocalCluster, group: str) -> int:
-    """The broker that coordinates the group."""
-    transport = GrpcTransport()
-    try:
-        address = cluster.bootstrap.split(",")[0]
-        return (await transport.call(address, FIND_COORDINATOR, group, timeout_s=10)).id
-    finally:
-        await transport.close()

@@ -1,17 +1,16 @@
-"""Slow applications: heartbeats continue until max_poll_interval_ms is up."""
+"""Slow applications in real time, with heartbeats of a thread of their own. simulated/test_slow.py has those
+to which a thread makes no difference."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from strandline import Consumer, ConsumerRecord, LocalCluster, TopicPartition
 from strandline.adapters.system.clock import SystemClock
-from strandline.adapters.system_host import system_host
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
@@ -28,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 SESSION_MS = 1_000
 BLOCKED_S = 2.5
+OVERDUE_S = 1.5
 
 _CLOCK = SystemClock()
 
@@ -90,35 +90,13 @@ async def test_a_handler_that_blocks_the_loop_is_rebalanced_nevertheless(
         await eventually(lambda: members.all[0].owned, deadline_s=SETTLE_S, what="the other has its share")
 
 
-async def test_a_listener_may_take_longer_than_a_session(cluster: LocalCluster) -> None:
-    """(G8) heartbeats continue while a member prepares to join again."""
-    topic = await new_topic(cluster, 2)
-    settings = {"session_timeout_ms": SESSION_MS, "rebalance_protocol": "eager"}
-    async with Members(cluster, [topic], **settings) as members:
-        slow = await members.join()
-        await members.settled(slow, partitions=2)
-
-        async def slowly(kind: str, partitions: set[TopicPartition]) -> None:
-            if kind == "revoked":
-                until = _CLOCK.monotonic() + BLOCKED_S
-                await eventually(lambda: _CLOCK.monotonic() > until, what="two and a half sessions are over")
-
-        slow.heard.before = slowly
-        other = await members.join()
-        await members.settled(slow, other, partitions=2)
-        assert slow.heard.kinds() == ["assigned", "revoked", "assigned"]
-        assert slow.errors == []
-
-
-@pytest.mark.parametrize("threads", ["several", "one"])
 async def test_a_consumer_that_never_asks_for_records_leaves_and_comes_back(
-    cluster: LocalCluster, caplog: pytest.LogCaptureFixture, threads: str
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """max_poll_interval_ms: others take over, the log names the setting, the next get call joins again. So it
-    is on a host with one thread, where heartbeats have a task."""
+    """max_poll_interval_ms: others take over, the log names the setting, the next get call joins again.
+    Heartbeats have a thread here."""
     topic = await new_topic(cluster, 2)
-    host = system_host() if threads == "several" else replace(system_host(), blocking_transport=None)
-    async with Members(cluster, [topic], rebalance_protocol="cooperative", host=host) as members:
+    async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
         slow = await members.join(max_poll_interval_ms=1_000, session_timeout_ms=60_000)
         await members.settled(slow, partitions=2)
         go_on = asyncio.Event()
@@ -155,7 +133,7 @@ async def test_a_blocked_loop_is_overdue_too(cluster: LocalCluster) -> None:
         consumer.subscribe([topic], listener=heard)
         first = await consumer.getone()
         member = consumer.group_metadata().member_id
-        block_the_loop(BLOCKED_S)
+        block_the_loop(OVERDUE_S)
         # Joins under a new id, since the group no longer knows the old member.
         again = await consumer.getone()
         assert again.offset == first.offset
@@ -173,7 +151,7 @@ async def test_a_blocked_loop_with_records_fetched_reads_on(cluster: LocalCluste
         consumer.subscribe([topic])
         _ = await consumer.getone()
         await eventually(lambda: consumer.highwater(TopicPartition(topic, 0)) == 6, what="all is fetched")
-        block_the_loop(BLOCKED_S)
+        block_the_loop(OVERDUE_S)
         async with asyncio.timeout(SETTLE_S):
             assert [(await consumer.getone()).offset for _ in range(6)] == list(range(6))
 
@@ -189,44 +167,9 @@ async def test_more_time_can_be_asked_for(cluster: LocalCluster) -> None:
         _ = await consumer.getone()
         before = consumer.group_metadata()
         consumer.extend_processing(60)
-        block_the_loop(BLOCKED_S)
+        block_the_loop(OVERDUE_S)
         assert await consumer.getmany() == {}
         assert consumer.group_metadata() == before
         await write(cluster, topic, 0)
         assert (await consumer.getone()).offset == 1
         assert heard.kinds() == ["assigned"]
-
-
-async def test_a_consumer_that_waits_for_records_is_not_slow(cluster: LocalCluster) -> None:
-    """A get call that waits, however long, is no reason to leave: there is nothing to be handed out."""
-    topic = await new_topic(cluster, 1)
-    settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 500}
-    heard = RebalanceLog()
-    async with Consumer(cluster.bootstrap, group_id=new_group(), **settings) as consumer:
-        consumer.subscribe([topic], listener=heard)
-        assert await consumer.getmany(timeout_ms=2_500) == {}
-        assert heard.kinds() == ["assigned"]
-        assert consumer.group_metadata().generation == 1
-
-
-async def test_a_drain_has_the_same_bound_as_the_others_wait(cluster: LocalCluster) -> None:
-    """A member that still works on a revoked partition when max_poll_interval_ms is up loses it."""
-    topic = await new_topic(cluster, 2)
-    async with Members(cluster, [topic], rebalance_protocol="eager") as members:
-        slow = await members.join(max_poll_interval_ms=1_500)
-        await members.settled(slow, partitions=2)
-        go_on = asyncio.Event()
-
-        async def slowly(record: ConsumerRecord) -> None:
-            await go_on.wait()
-
-        slow.handle = slowly
-        await write(cluster, topic, 0)
-        await eventually(lambda: slow.consumer.assignment() and not slow.records, what="it is at work")
-        other = await members.join()
-        await eventually(
-            lambda: len(other.owned) == 2, deadline_s=SETTLE_S, what="the other gets everything in the end"
-        )
-        assert "lost" in slow.heard.kinds() or "revoked" in slow.heard.kinds()
-        await eventually(lambda: other.records, what="the record that was in hand is read again")
-        go_on.set()

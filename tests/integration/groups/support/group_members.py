@@ -102,9 +102,8 @@ class Participant:
     """One consumer that reads until a test stops it."""
 
     def __init__(self, cluster: Reachable, group: str, **settings: Any) -> None:
-        self.consumer = Consumer(
-            cluster.bootstrap, host=cluster.host, group_id=group, **{**GROUP_SETTINGS, **settings}
-        )
+        given = {"host": cluster.host, **GROUP_SETTINGS, **settings}
+        self.consumer = Consumer(cluster.bootstrap, group_id=group, **given)
         self.heard = RebalanceLog()
         self.records: list[ConsumerRecord] = []
         self.errors: list[Exception] = []

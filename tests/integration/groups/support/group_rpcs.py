@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from strandline.adapters.codecs import groups as group_wire
-from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.broker.groups.placement import partition_of
 from strandline.errors import (
     BrokerNotAvailable,
@@ -19,7 +18,6 @@ from strandline.errors import (
     RebalanceInProgress,
 )
 from strandline.ids import TopicPartition
-from strandline.local.cluster import LocalCluster
 from strandline.ports import Method, Request, Response
 from strandline.vocabulary.groups import (
     CommittedOffset,
@@ -39,6 +37,7 @@ from strandline.vocabulary.groups import (
     SyncGroup,
 )
 from strandline.vocabulary.metadata import Endpoint
+from tests.reachable import Reachable
 from tests.waiting import eventually
 
 CALL_S_MAX = 20.0
@@ -55,9 +54,10 @@ NOT_NOW = (
 class GroupRpcs:
     """Calls to the brokers of one cluster, over connections of its own."""
 
-    def __init__(self, cluster: LocalCluster) -> None:
+    def __init__(self, cluster: Reachable) -> None:
         self.cluster = cluster
-        self.transport = GrpcTransport()
+        self.transport = cluster.host.transport(None)
+        self._addresses = dict(zip(cluster.broker_ids, cluster.bootstrap.split(","), strict=True))
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,7 +80,7 @@ class GroupRpcs:
     async def at(
         self, broker: int, method: Method[Request, Response], request: Request, **given: float
     ) -> Response:
-        return await self.call(self.cluster.address(broker), method, request, **given)
+        return await self.call(self._addresses[broker], method, request, **given)
 
     @staticmethod
     def partition(group: str, partitions: int) -> int:
