@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -58,6 +57,8 @@ def _file(environment: Mapping[str, str]) -> dict[str, Any]:
     path = environment.get(f"{PREFIX}CONFIG")
     if not path:
         return {}
+    import tomllib  # here: few processes have a file
+
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

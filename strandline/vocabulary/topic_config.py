@@ -18,7 +18,11 @@ class TopicConfig(BaseModel):
     """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, alias_generator=lambda n: n.replace("_", ".")
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        alias_generator=lambda n: n.replace("_", "."),
+        defer_build=True,  # the first build of a process looks for plugins in every installed package
     )
 
     min_insync_replicas: int | None = Field(default=None, ge=1, le=100)

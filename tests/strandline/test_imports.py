@@ -10,7 +10,7 @@ import pytest
 HEAVY = frozenset(
     {
         *("aiokafka", "click", "matplotlib", "numpy", "pandas", "prometheus_client", "pyarrow"),
-        *("pydantic_settings", "pyspark", "rocksdict", "wsgiref"),
+        *("importlib.metadata", "pydantic_settings", "pyspark", "rocksdict", "tomllib", "wsgiref"),
         *("strandline.cli", "strandline.consumer", "strandline.local", "strandline.producer"),
     }
 )
