@@ -45,9 +45,12 @@ from strandline.vocabulary.log import (
 from strandline.vocabulary.topics import check_topic_name
 
 
-def answer_bytes(bytes_max: int) -> int:
-    """Bytes that one answer to this fetch may carry; more if its first batch is larger."""
-    return min(max(bytes_max, 1), RECORDS_BYTES_MAX)
+def answer_bytes(bytes_max: int, bound: int = RECORDS_BYTES_MAX) -> int:
+    """Bytes of records that one answer to this fetch may carry; more if its first batch is larger.
+
+    `bound`: the listener's own, which no client exceeds.
+    """
+    return min(max(bytes_max, 1), bound)
 
 
 class Handlers:
@@ -147,13 +150,19 @@ class Handlers:
     # --- fetch -------------------------------------------------------------------------------
 
     async def fetchable(
-        self, partitions: Sequence[FetchPartition], *, wait_ms: int, bytes_min: int, bytes_max: int
+        self,
+        partitions: Sequence[FetchPartition],
+        *,
+        wait_ms: int,
+        bytes_min: int,
+        bytes_max: int,
+        bound: int = RECORDS_BYTES_MAX,
     ) -> None:
         """Long poll: returns once enough is committed at these positions, one of them is wrong, or the time
-        is over. Keeps nothing that it reads meanwhile.
+        is over. Keeps nothing that it reads meanwhile. `bytes_max`, `bound`: as `answer_bytes` says.
         """
         deadline = self._clock.monotonic() + min(max(wait_ms, 0), self._settings.fetch_wait_ms_max) / 1000
-        bytes_max = answer_bytes(bytes_max)
+        bytes_max = answer_bytes(bytes_max, bound)
         bytes_min = min(bytes_min, bytes_max)
         if bytes_min <= 0:
             return
@@ -201,11 +210,14 @@ class Handlers:
         fetched = self._read_one(wanted, room, first=True)
         return len(fetched.records) if fetched.error is None else None
 
-    async def read(self, partitions: Sequence[FetchPartition], bytes_max: int) -> list[Fetched]:
+    async def read(
+        self, partitions: Sequence[FetchPartition], bytes_max: int, *, bound: int = RECORDS_BYTES_MAX
+    ) -> list[Fetched]:
         """Reads the committed records at these positions. Every partition gets an answer; one for which no
         room is left gets its offsets without records, and is for the client to ask for first next time.
+        `bytes_max`, `bound`: as `answer_bytes` says.
         """
-        slices, room, size = Slices(self._clock), answer_bytes(bytes_max), 0
+        slices, room, size = Slices(self._clock), answer_bytes(bytes_max, bound), 0
         found: list[Fetched] = []
         for wanted in partitions:
             if slices.used_up:

@@ -1,16 +1,18 @@
-"""What a fetch answers for partitions that find no room in it."""
+"""The bounds of a fetch answer, and what it says of partitions that find no room in it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.handlers import Handlers, answer_bytes
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownTopicOrPartition
 from strandline.ids import BrokerId, TopicPartition
 from strandline.vocabulary.log import Fetched, FetchPartition
@@ -85,3 +87,23 @@ async def test_a_batch_larger_than_its_partitions_bound_is_answered_if_there_is_
 ) -> None:
     """DESIGN §11: no partition is stuck at a batch that exceeds what the client wants of a partition."""
     assert sizes(await handlers.read([at(0, bytes_max=1), at(1, bytes_max=1)], 1 << 20)) == SIZES[:2]
+
+
+@pytest.mark.parametrize(("bytes_max", "bound"), [(1 << 20, SIZES[0]), (SIZES[0], 1 << 20)])
+async def test_an_answer_keeps_the_bound_of_the_client_and_that_of_the_listener(
+    handlers: Handlers, bytes_max: int, bound: int
+) -> None:
+    """DESIGN §11: the smaller one decides; each listener has its own, and a wait for more than fits ends."""
+    assert sizes(await handlers.read([at(0)], bytes_max, bound=bound)) == SIZES[:1]
+    waited = handlers.fetchable(
+        [at(0)], wait_ms=60_000, bytes_min=sum(SIZES), bytes_max=bytes_max, bound=bound
+    )
+    await asyncio.wait_for(waited, 10)
+    assert sizes(await handlers.read([at(0)], 1 << 20, bound=1 << 20)) == [sum(SIZES)]
+
+
+def test_by_default_an_answer_has_at_most_what_a_message_of_a_stream_has() -> None:
+    """DESIGN §11: larger messages halve the rate of gRPC."""
+    assert answer_bytes(1 << 30) == RECORDS_BYTES_MAX
+    assert answer_bytes(1 << 30, 8 << 20) == 8 << 20
+    assert answer_bytes(0) == 1
