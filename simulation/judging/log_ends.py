@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.segment import LOG_SUFFIX, offset_in
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
-from strandline.ports import Files
 from strandline.records import BatchHeader
 from strandline.simulation.cluster import Cluster
 
@@ -18,15 +18,22 @@ from strandline.simulation.cluster import Cluster
 class _Read:
     """How far the last segment of a log was read."""
 
-    files: Files
+    files: MemoryFiles
     folder: Path
     segment: int
-    position: int
-    end: int
+    position: int = 0
+    """After the last batch that was read."""
+    end: int = 0
+    last: bytes = b""
+    """The last batch that was read."""
 
 
 class LogEnds:
-    """Reads only what was appended since it read the same log before."""
+    """Reads only what was appended since it read the same log before, whether the disk has a fault or not.
+
+    A log may have been truncated since, and may be longer than before again. So the last batch that was read
+    must still be where it was, or else the segment is read from its start.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -42,12 +49,12 @@ class LogEnds:
             folder = _folder(files, Path(f"/data/{broker}"), name)
             if folder is None:
                 return 0
-            known = _Read(files, folder, -1, 0, 0)
+            known = _Read(files, folder, -1)
             self._read[broker, name] = known
         return _read_on(known)
 
 
-def _folder(files: Files, top: Path, name: TopicPartition) -> Path | None:
+def _folder(files: MemoryFiles, top: Path, name: TopicPartition) -> Path | None:
     start = f"{name.topic}-{name.partition}-"
     found = [
         each
@@ -58,21 +65,25 @@ def _folder(files: Files, top: Path, name: TopicPartition) -> Path | None:
 
 
 def _read_on(known: _Read) -> int:
-    sizes = known.files.sizes(known.folder)
-    bases = [base for each in sizes if (base := offset_in(each, LOG_SUFFIX)) is not None]
+    bases = {
+        base: name
+        for name in known.files.names(known.folder)
+        if (base := offset_in(name, LOG_SUFFIX)) is not None
+    }
     if not bases:
         return 0
     last = max(bases)
-    [name] = [each for each in sizes if offset_in(each, LOG_SUFFIX) == last]
-    if last != known.segment or sizes[name] < known.position:
-        known.segment, known.position, known.end = last, 0, last
-    if sizes[name] > known.position:
-        descriptor = known.files.open(known.folder / name)
-        try:
-            _read_batches(known, known.files.read(descriptor, sizes[name], 0))
-        finally:
-            known.files.close(descriptor)
+    if last != known.segment:
+        _start_over(known, last)
+    content = known.files.content(known.folder / bases[last])
+    if content[known.position - len(known.last) : known.position] != known.last:
+        _start_over(known, last)
+    _read_batches(known, content)
     return known.end
+
+
+def _start_over(known: _Read, segment: int) -> None:
+    known.segment, known.position, known.end, known.last = segment, 0, segment, b""
 
 
 def _read_batches(known: _Read, content: bytes) -> None:
@@ -82,6 +93,7 @@ def _read_batches(known: _Read, content: bytes) -> None:
             header = BatchHeader.parse(content, known.position)
             if header.end > len(content):
                 return
+            known.last = content[known.position : header.end]
             known.position, known.end = header.end, header.next_offset
     except StrandlineError:
         return

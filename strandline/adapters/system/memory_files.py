@@ -187,6 +187,12 @@ class MemoryFiles:
         """All bytes of a file, also of one that cannot be opened because of a fault."""
         return bytes(self._file(path).data)
 
+    def names(self, path: Path) -> list[str]:
+        """The names of a folder's files, also of one that cannot be listed because of a fault."""
+        folder = self._find(path)
+        entries = folder.entries if isinstance(folder, Folder) else {}
+        return [name for name, node in entries.items() if isinstance(node, File)]
+
     def files(self) -> Iterator[Path]:
         """The paths of all files, in order."""
         yield from _paths(Path("/"), self._root)
