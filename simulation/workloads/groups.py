@@ -6,7 +6,9 @@ import asyncio
 from collections import defaultdict
 from contextlib import suppress
 from random import Random
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
+
+from pydantic import Field
 
 from strandline.auditing import commits, handling, member_ownership
 from strandline.auditing.checks import Finding
@@ -44,7 +46,7 @@ class Groups(WorkloadPlan, frozen=True):
     """Between two records of a writer, on average."""
     synced: bool
     assignor: Assignor
-    members: tuple[MemberPlan, ...]
+    members: Annotated[tuple[MemberPlan, ...], Field(min_length=1)]
     change_s: float
     """Between two changes of its members, on average."""
 
