@@ -81,6 +81,10 @@ def _without_logs() -> Iterator[None]:
         structlog.configure(**configuration)
 
 
+class _NotHealed(Exception):
+    """HEALED_S_MAX is over."""
+
+
 class _Run:
     def __init__(self, plan: Plan, world: World) -> None:
         self._plan = plan
@@ -100,7 +104,13 @@ class _Run:
         except (TimeoutError, AssertionError, StrandlineError) as error:
             problems.append(Problem("healing", f"it did not heal: {error!r}"))
         except BaseExceptionGroup as group:
-            problems.append(Problem("client", f"a client failed: {group.exceptions!r}"))
+            late, failed = group.split(_NotHealed)
+            if late is not None:
+                problems.append(
+                    Problem("healing", f"not healed after {HEALED_S_MAX:g} s: {self.stage.awaited}")
+                )
+            if failed is not None:
+                problems.append(Problem("client", f"a client failed: {failed.exceptions!r}"))
         else:
             for workload in self._workloads:
                 problems += workload.problems()
@@ -133,12 +143,20 @@ class _Run:
                 running.create_task(workload.run())
             await self._nemesis.run(self._plan.seconds)
             self.stage.faults_ended.set()
-            async with asyncio.timeout(HEALED_S_MAX):
-                await self._finish()
+            healing = asyncio.timeout(HEALED_S_MAX)
+            try:
+                async with healing:
+                    await self._finish()
+            except TimeoutError:
+                if healing.expired():
+                    raise _NotHealed from None
+                raise
 
     async def _finish(self) -> None:
         await until_settled(self.stage)
-        for workload in self._workloads:
+        for plan, workload in zip(self._plan.workloads, self._workloads, strict=True):
+            self.stage.awaited = f"the clients of {plan.name} have not finished"
             await workload.finish()
         for judge in self._judges:
+            self.stage.awaited = f"{type(judge).__name__} has not finished looking"
             await judge.finish()

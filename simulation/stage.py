@@ -30,6 +30,8 @@ class Stage:
         self.cluster = cluster
         self.faults_ended = asyncio.Event()
         """Set after the faults: then everything runs, and clients have to finish."""
+        self.awaited = "the cluster does not answer"
+        """After the faults: what the run waits for now."""
         self.on_acknowledged: list[Callable[[Acknowledged], None]] = []
         """Judges that look at each acknowledgement."""
 

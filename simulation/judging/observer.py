@@ -18,6 +18,7 @@ from strandline.ids import INTERNAL_PREFIX, STATE_CHANGES_TOPIC
 from strandline.simulation.internal_topics import records
 from strandline.simulation.judging.isr_history import recorded_losses
 from strandline.simulation.judging.judge import Judge, Problem
+from strandline.simulation.settling import first_missing
 from strandline.simulation.stage import Stage
 from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, parse_event
 
@@ -119,15 +120,8 @@ class Observer(Judge):
                 under_way = await admin.list_reassignments()
         except (StrandlineError, TimeoutError) as error:
             return repr(error)
-        for topic in described:
-            for each in topic.partitions:
-                name = f"{topic.name}-{each.partition}"
-                if each.leader < 0:
-                    return f"{name} has no leader"
-                if set(each.isr) != set(each.replicas):
-                    return f"{name} has replicas {list(each.replicas)} and of them in sync {list(each.isr)}"
-                if each.high_watermark is None:
-                    return f"the leader of {name} does not answer"
+        if missing := first_missing(described):
+            return missing
         return f"{under_way[0].name} is being reassigned" if under_way else ""
 
     def _admin(self, host: Host) -> Admin:
