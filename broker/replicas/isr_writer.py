@@ -46,7 +46,7 @@ class IsrWriter:
         name = self._replica.name
         wanted = self._with_trail(write)
         crash_point("isr.before_write")
-        joining = {Check(znodes.broker(broker), version=0): broker for broker in write.joined}
+        joining = {Check(znodes.broker(broker), version=0): broker for broker in write.entering}
         operations: list[Operation] = [
             SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(wanted), write.version),
             znodes.of_incarnation(self._replica.key.topic_id),

@@ -20,6 +20,9 @@ class WriteIsr:
     version: int
     left: tuple[BrokerId, ...]
     joined: tuple[BrokerId, ...]
+    entering: tuple[BrokerId, ...]
+    """Those that join, also in another life than the one that was in sync: the write has to fail if one of
+    their registrations has changed (I7)."""
     reason: str
     """For people: why each of them left or joined."""
 

@@ -330,6 +330,7 @@ class LeaderPartition(Generic[Ticket]):
             change.version,
             left=tuple(sorted(before - now_in)),
             joined=tuple(sorted(now_in - before)),
+            entering=tuple(sorted(member.broker for member in after if member not in change.before)),
             reason=why_changed(change.before, after, self._live, self._suspects, self._why_out),
         )
 

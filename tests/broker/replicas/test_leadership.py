@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,23 @@ async def test_a_replica_that_just_began_to_shut_down_does_not_rejoin(stops: boo
         has(leader, SECOND, 1)
         await eventually(lambda: leader.outcomes == [Produced(0, 0)])
         assert (tree.nodes[ISR].version, written(tree).isr_ids) == (version, (1, 2))
+        assert leader.stepped_down == []
+
+
+@pytest.mark.parametrize("stops", [True, False], ids=["shuts-down", "is-gone"])
+async def test_another_life_of_a_member_that_just_began_to_shut_down_does_not_join(stops: bool) -> None:
+    """CORRECTNESS I6, I7: it would join in the same write in which its earlier life leaves."""
+    tree = ZnodeTree()
+    async with leading(open_replica(), 5, tree=tree) as leader:
+        path = znodes.broker(THIRD)
+        tree.apply(SetData(path, b"shutting down") if stops else Delete(path), owner=0)
+        life = BrokerEpoch(LIVE[THIRD].epoch + 1)
+        leader.leadership.fetched(THIRD, life, 0, subscription=1)
+        leader.leadership.live_changed(LIVE | {THIRD: replace(LIVE[THIRD], epoch=life)})
+        await eventually(lambda: written(tree).isr_ids == (1, 2))
+        leader.produce("a")
+        has(leader, SECOND, 1)
+        await eventually(lambda: leader.outcomes == [Produced(0, 0)])
         assert leader.stepped_down == []
 
 
