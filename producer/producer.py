@@ -14,6 +14,7 @@ from strandline.adapters.system_host import system_host
 from strandline.client import arguments
 from strandline.client.client import Client
 from strandline.client.retry import retry
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.config.load import load
 from strandline.config.producer import ProducerSettings
 from strandline.errors import InvalidRequest, StrandlineError
@@ -308,7 +309,7 @@ class Producer(Client[ProducerSettings]):
         metadata = await self._cluster.topic(topic)
         route = self._routes.get(topic)
         if route is None:
-            bytes_max = TopicConfig.parse(metadata.config).max_message_bytes
+            bytes_max = min(TopicConfig.parse(metadata.config).max_message_bytes, RECORDS_BYTES_MAX)
             size_max = min(self._settings.batch_bytes, bytes_max)
             names = [TopicPartition(topic, partition.partition) for partition in metadata.partitions]
             queues = [self._accumulator.queue(name, size_max) for name in names]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -39,11 +39,22 @@ class FetchBudget:
         return self._total
 
     @asynccontextmanager
-    async def taken(self, owner: str, amount: int) -> AsyncIterator[None]:
-        """Takes an amount, and gives it back at the end of the block."""
+    async def taken(self, owner: str, amount: int) -> AsyncIterator[Callable[[int], None]]:
+        """Takes an amount, and gives it back at the end of the block.
+
+        The block may call the given function with the amount that it really has. If that is more, the rest
+        is taken at once, and later grants wait for it.
+        """
         taken = await self.take(owner, amount)
+
+        def has(found: int) -> None:
+            nonlocal taken
+            if found > taken:
+                self._grant(owner, found - taken)
+                taken = found
+
         try:
-            yield
+            yield has
         finally:
             self.give_back(owner, taken)
 

@@ -60,6 +60,7 @@ class FetchStreams:
             request.partitions, wait_ms=request.wait_ms, bytes_min=request.bytes_min, bytes_max=bytes_max
         )
         # While a client does not read its answers, at most one answer of each stream is read from the disk.
-        async with writing, self._answers.taken(caller.connection, answer_bytes(bytes_max)):
+        async with writing, self._answers.taken(caller.connection, answer_bytes(bytes_max)) as has:
             found = await self._handlers.read(request.partitions, bytes_max)
+            has(sum(len(fetched.records) for fetched in found))  # the first batch may be larger
             await reply(FetchAnswer(request.correlation_id, found))

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from sys import maxsize
 
 import structlog
 
@@ -399,9 +400,12 @@ class FollowerStream:
                 )
             if subscription.sent_offset < log.log_end_offset:
                 records, next_offset = log.read_range(
-                    subscription.sent_offset, room, below=log.log_end_offset
+                    subscription.sent_offset,
+                    room,
+                    below=log.log_end_offset,
+                    batch_bytes_max=maxsize if first else budget,
                 )
-                if not first and len(records) > budget:
+                if not records:
                     return None
                 subscription.sent_offset = next_offset
                 replica.counts.replication_bytes_out += len(records)

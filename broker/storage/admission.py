@@ -11,7 +11,7 @@ from strandline.records.decode import RECORD_BYTES_MIN
 from strandline.records.scan import COMPRESSION_RATIO_MAX, first_without_key
 
 KEYED_RECORDS_MAX: Final = 65_536
-"""Records in one batch for a compacted topic, whose leader reads each. More would not fit into 512 KiB."""
+"""Records in one batch for a compacted topic, whose leader reads each, on its event loop."""
 
 
 @dataclass(frozen=True, slots=True)

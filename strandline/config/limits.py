@@ -8,11 +8,19 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 RECORDS_BYTES_MAX: Final = 512 * KIB
-"""Records in one message of a stream. With larger messages, protobuf's copies halve the rate."""
+"""Records in one message of a stream, or one batch if that is larger. strandline's own clients make no
+larger batches: with larger messages, protobuf's copies halve the rate."""
+
+STORED_BATCH_BYTES_MAX: Final = 3584 * KIB
+"""The largest batch that any topic may take."""
 
 MESSAGE_BYTES_MAX: Final = 4 * MIB
-"""The largest message that a gRPC peer accepts. It leaves room to answer an oversized batch with a
-typed error instead of a broken stream."""
+"""The largest request that a broker or a controller accepts by gRPC. It leaves room to answer an
+oversized batch with a typed error instead of a broken stream."""
+
+ANSWER_BYTES_MAX: Final = MESSAGE_BYTES_MAX + STORED_BATCH_BYTES_MAX
+"""The largest message that a gRPC client accepts: what it asked about, each with its answer, and one
+batch of any size."""
 
 DECOMPRESSED_BYTES_MAX: Final = 64 * MIB
 """The largest decompressed size of one batch's records: a few hundred bytes can claim to expand to

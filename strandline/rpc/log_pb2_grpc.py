@@ -70,7 +70,7 @@ class LogServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Produce(self, request_iterator, context):
-        """A message carries at most 512 KiB of records over all its entries; several are kept in flight.
+        """A message carries 512 KiB of records over all its entries, or one larger batch; several are kept in flight.
         Entries of one partition are appended in their order on the stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -32,7 +32,7 @@ class LogStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> LogAsyncStub: ...
     Produce: _grpc.StreamStreamMultiCallable[_log_pb2.ProduceRequest, _log_pb2.ProduceResponse]
-    """A message carries at most 512 KiB of records over all its entries; several are kept in flight.
+    """A message carries 512 KiB of records over all its entries, or one larger batch; several are kept in flight.
     Entries of one partition are appended in their order on the stream.
     """
     Fetch: _grpc.StreamStreamMultiCallable[_log_pb2.FetchRequest, _log_pb2.FetchResponse]
@@ -49,7 +49,7 @@ class LogStub:
 class LogAsyncStub(LogStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Produce: _aio.StreamStreamMultiCallable[_log_pb2.ProduceRequest, _log_pb2.ProduceResponse]  # type: ignore[assignment]
-    """A message carries at most 512 KiB of records over all its entries; several are kept in flight.
+    """A message carries 512 KiB of records over all its entries, or one larger batch; several are kept in flight.
     Entries of one partition are appended in their order on the stream.
     """
     Fetch: _aio.StreamStreamMultiCallable[_log_pb2.FetchRequest, _log_pb2.FetchResponse]  # type: ignore[assignment]
@@ -69,7 +69,7 @@ class LogServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_log_pb2.ProduceRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_log_pb2.ProduceResponse], _abc.AsyncIterator[_log_pb2.ProduceResponse]]:
-        """A message carries at most 512 KiB of records over all its entries; several are kept in flight.
+        """A message carries 512 KiB of records over all its entries, or one larger batch; several are kept in flight.
         Entries of one partition are appended in their order on the stream.
         """
 

@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from strandline.config.limits import KIB, MIB, RECORDS_BYTES_MAX
+from strandline.config.limits import KIB, MIB, STORED_BATCH_BYTES_MAX
 from strandline.errors import InvalidConfig
 
 
@@ -32,7 +32,8 @@ class TopicConfig(BaseModel):
     segment_bytes: int = Field(default=256 * MIB, ge=1 * KIB, le=2**31 - 1)
     segment_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
     index_interval_bytes: int = Field(default=4 * KIB, ge=0)
-    max_message_bytes: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
+    max_message_bytes: int = Field(default=1_048_588, ge=1 * KIB, le=STORED_BATCH_BYTES_MAX)
+    """The largest batch, as it is stored. strandline's producers make none larger than 512 KiB."""
     flush_messages: int = Field(default=2**63 - 1, ge=1)
     """1: fsync before the acknowledgement, on the leader and on every follower."""
     flush_ms: int = Field(default=2**63 - 1, ge=0)

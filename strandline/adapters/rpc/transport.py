@@ -13,13 +13,13 @@ import grpc
 
 from strandline.adapters.rpc.member_key import Metadata, key_metadata
 from strandline.adapters.rpc.wire_errors import error_of_call, never_sent
-from strandline.config.limits import MESSAGE_BYTES_MAX
+from strandline.config.limits import ANSWER_BYTES_MAX
 from strandline.errors import BrokerNotAvailable, InvalidRequest, OutcomeUnknown, StrandlineError
 from strandline.host import ShownKey
 from strandline.ports import Method, Request, Response, Stream, StreamEnded
 
 CHANNEL_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_receive_message_length", ANSWER_BYTES_MAX),
     ("grpc.max_send_message_length", -1),
     # The smallest of these values also limits one attempt to connect.
     ("grpc.initial_reconnect_backoff_ms", 50),

@@ -27,6 +27,22 @@ async def test_more_than_one_may_have_is_all_that_it_may_have() -> None:
     assert await budget.take("one", 1_000) == 10
 
 
+async def test_an_owner_that_has_more_than_it_was_granted_waits_longer() -> None:
+    """One batch may be seven times as large as what a fetch asks for."""
+    budget = FetchBudget(of_one=10, of_all=100)
+    async with asyncio.TaskGroup() as tasks:
+        async with budget.taken("one", 3) as has:
+            has(2)
+            assert budget.total == 3, "what it has at least"
+            has(12)
+            assert budget.total == 12
+            waiting = tasks.create_task(budget.take("one", 1))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+        assert await waiting == 1
+    assert budget.total == 1
+
+
 async def test_owners_at_the_bound_of_all_do_not_lock_out_one_that_has_nothing() -> None:
     budget = FetchBudget(of_one=10, of_all=20)
     for owner in ("a", "b"):

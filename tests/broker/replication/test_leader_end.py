@@ -332,3 +332,14 @@ async def test_retention_that_overtakes_a_follower_sends_it_to_the_start() -> No
         error = await _error(link)
         assert isinstance(error, OffsetOutOfRange)
         assert error.limit == 2
+
+
+async def test_a_batch_larger_than_a_message_is_sent_first_in_one_and_never_behind_others() -> None:
+    """CORRECTNESS H10: a follower gets it, and a message has at most one such batch."""
+    replica = open_replica()
+    write(replica, 4, "small", "x" * 3_000, "y" * 3_000, "small")
+    async with leading(replica, 5) as leader:
+        link = leader.link(push_bytes_max=1_024, push_window=8)
+        link.subscribe(subscribe(5, 0, 4))
+        pushed = [_values(await _push(link)) for _ in range(4)]
+    assert pushed == [["small"], ["x" * 3_000], ["y" * 3_000], ["small"]]

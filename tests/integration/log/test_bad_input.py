@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from strandline.config.limits import MESSAGE_BYTES_MAX, RECORDS_BYTES_MAX
+from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.errors import ErrorCode
 from strandline.ids import TopicPartition
 from strandline.records import encode_values
 from strandline.rpc import common_pb2, log_pb2
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.integration.support.harness import Harness, Topic
 from tests.integration.support.raw import CALL_S_MAX
 from tests.waiting import eventually
@@ -108,10 +109,11 @@ async def test_a_damaged_batch_is_refused_and_not_appended(
 
 
 async def test_a_batch_over_the_topics_limit_is_refused_with_the_limit(topic: Topic) -> None:
-    result = await produced(topic, encode_values([bytes(RECORDS_BYTES_MAX)], 0))
+    limit = TopicConfig().max_message_bytes
+    result = await produced(topic, encode_values([bytes(limit)], 0))
     assert result.error.code == ErrorCode.MESSAGE_TOO_LARGE
-    assert result.error.limit == RECORDS_BYTES_MAX
-    assert str(RECORDS_BYTES_MAX) in result.error.message
+    assert result.error.limit == limit
+    assert str(limit) in result.error.message
 
 
 async def test_a_message_over_the_transports_limit_ends_that_stream_only(topic: Topic) -> None:
