@@ -30,13 +30,15 @@ def open_log(
     files: Files,
     *,
     clean: bool,
+    power_lost: bool,
 ) -> PartitionLog:
-    """Opens a log. Raises OSError, StorageFailed."""
+    """Opens a log. `power_lost`: what the last life did not sync may be lost. Raises StorageBusy."""
     log = PartitionLog.open(
         path,
         config,
         clock=clock,
         clean=clean,
+        power_lost=power_lost,
         files=files,
         producers_max=settings.producers_per_partition_max,
         producer_expiry_ms=settings.producer_expiry_ms,
@@ -67,7 +69,10 @@ def judge_found(found: Description, log: PartitionLog, folder: DataFolder, water
     name = found.name
     if not log.provenance.anchored and found.version == VERSION:
         log.provenance.begin_after(folder.last_life)  # all of the log is gone, or it never began
-    if not folder.power_lost or folder.last_life is None or log.failed is not None:
+    if not folder.power_lost or folder.last_life is None:
+        return
+    if log.failed is not None:
+        folder.keep_power_loss()
         return
     if log.provenance.survives_power_loss and log.log_end_offset >= watermark:
         return
@@ -81,6 +86,7 @@ def judge_found(found: Description, log: PartitionLog, folder: DataFolder, water
         log.provenance.mark_unsure(folder.last_life)
     except StorageFailed as error:
         logger.error("a replica failed", partition=str(name), reason=error.message)
+        folder.keep_power_loss()
 
 
 def lives_present(folder: DataFolder, log: PartitionLog) -> frozenset[BrokerEpoch]:

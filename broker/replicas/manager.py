@@ -140,9 +140,11 @@ class ReplicaManager:
             try:
                 found = Description.load(path, files=self.folder.files)
                 config = TopicConfig.parse(found.config)
-            except (ValueError, InvalidConfig) as error:
+            except (ValueError, InvalidConfig, OSError) as error:
                 # The folder is kept. If this replica is assigned here, `create` uses what is left in it.
                 logger.error("not a replica's folder", path=str(path), reason=str(error))
+                if isinstance(error, OSError):
+                    self.folder.keep_power_loss()
                 continue
             replica = self._open(found.name, found.key, path, config, clean=self.folder.clean)
             judge_found(found, replica.log, self.folder, replica.watermark_known)
@@ -171,7 +173,7 @@ class ReplicaManager:
     def _open(
         self, name: TopicPartition, key: PartitionKey, path: Path, config: TopicConfig, *, clean: bool
     ) -> Replica:
-        log = self._open_log(name, path, config, clean=clean)
+        log = self._open_log(name, path, config, clean=clean, power_lost=self.folder.power_lost)
         watermark = self._watermarks.get(self._checkpoint_key(key))
         replica = Replica(
             name,
@@ -189,9 +191,10 @@ class ReplicaManager:
         return replica
 
     def _open_log(
-        self, name: TopicPartition, path: Path, config: TopicConfig, *, clean: bool
+        self, name: TopicPartition, path: Path, config: TopicConfig, *, clean: bool, power_lost: bool
     ) -> PartitionLog:
-        return open_log(name, path, config, self.settings, self.clock, self.folder.files, clean=clean)
+        settings, files = self.settings, self.folder.files
+        return open_log(name, path, config, settings, self.clock, files, clean=clean, power_lost=power_lost)
 
     def reconfigure(self, replica: Replica, assignment: PartitionAssignment, config: TopicConfig) -> None:
         """Takes the assignment and config read from ZooKeeper. Ignores an assignment that is older than the
@@ -229,7 +232,9 @@ class ReplicaManager:
     def reopen(self, replica: Replica) -> None:
         """Opens a closed replica again, as a follower. Raises OSError, StorageFailed; then it stays
         closed."""
-        log = self._open_log(replica.name, replica.log.directory, replica.config, clean=False)
+        log = self._open_log(
+            replica.name, replica.log.directory, replica.config, clean=False, power_lost=False
+        )
         replica.become(ReplicaState.STARTING)
         replica.reopened(log)
         log.on_failed = partial(self._log_failed, replica, log)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from strandline.broker.core.replication.producer_state import ProducerState
 from strandline.broker.storage.index import IndexFile
-from strandline.broker.storage.recovery import Bad, scan
+from strandline.broker.storage.scanning import Bad, scan
 from strandline.broker.storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,

@@ -92,22 +92,23 @@ class PartitionLog:
         *,
         clock: Clock,
         clean: bool,
+        power_lost: bool = False,
         files: Files,
         producers_max: int = PRODUCERS_PER_PARTITION_MAX,
         producer_expiry_ms: int = PRODUCER_EXPIRY_MS,
     ) -> PartitionLog:
         """Open or begin a log. `clean`: the last life closed it cleanly, so nothing is scanned.
 
-        Without it, or where the folder shows otherwise, the log is recovered: see `recovery`. A
-        folder that cannot even be read gives a log that has `failed`, so that one bad disk does not
-        prevent the other replicas from starting. Raises StorageBusy.
+        Without it, or where the folder shows otherwise, the log is recovered, after a loss of power
+        (`power_lost`) by other rules: see `recovery`. A folder that cannot be read gives a log that has
+        `failed`, so that one bad disk does not stop the other replicas. Raises StorageBusy.
         """
         producers = ProducerState(producers_max=producers_max, expiry_ms=producer_expiry_ms)
         failed: str | None = None
         try:
             recovered = open_folder(
                 directory, files=files, producers=producers, interval=config.index_interval_bytes,
-                clean=clean, now_ms=clock.wall_ms(),
+                clean=clean, power_lost=power_lost, now_ms=clock.wall_ms(),
             )  # fmt: skip
         except OSError as error:
             if error.errno in NO_DESCRIPTORS:

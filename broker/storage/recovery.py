@@ -5,19 +5,22 @@ batch's CRC checked. What follows the first bad batch decides. If nothing good f
 of the log, and it is cut. If good batches or another segment follow, the middle of the log is damaged: the
 log then ends before the damage, the replica is marked and must never lead (CORRECTNESS E15), and the files
 stay until a leader's records replace them.
+
+A disk writes sectors in any order. So a loss of power, unlike a kill, may leave a hole in front of good
+batches: bytes that are missing, or zeros, above everything that is known to be synced. Such a hole is a torn
+end too, and what follows it is removed (CORRECTNESS E3). Bytes that are wrong, and not missing, are damage.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from strandline.broker.core.replication.epochs import EpochCache
 from strandline.broker.core.replication.producer_state import ProducerState
+from strandline.broker.storage.compaction.swap import finish_swaps
 from strandline.broker.storage.index import IndexFile
+from strandline.broker.storage.scanning import Bad, find_batch, is_unwritten, scan
 from strandline.broker.storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -32,23 +35,9 @@ from strandline.broker.storage.state_files.checkpoint import PARTIAL_SUFFIX, rea
 from strandline.broker.storage.state_files.epoch_file import read_epochs, write_epochs
 from strandline.broker.storage.state_files.log_state import LogState
 from strandline.broker.storage.state_files.sync_failure import SYNC_FAILURE_FILE, SyncFailure, write_anew
-from strandline.broker.storage.swap import finish_swaps
-from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
+from strandline.errors import CorruptMessage
 from strandline.ports import Files
-from strandline.records import HEADER_BYTES, BatchHeader
-from strandline.records.header import LENGTH_PREFIX_BYTES, MAGIC, check_consistent, crc_of
-
-SCAN_BYTES: Final = 1 << 20
-_MAGIC_AT: Final = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Bad:
-    """The first position in a segment that does not hold the expected batch."""
-
-    position: int
-    offset: int
-    reason: str
+from strandline.records import BatchHeader
 
 
 @dataclass(slots=True)
@@ -79,13 +68,21 @@ class Recovered:
 
 
 def open_folder(
-    directory: Path, *, files: Files, producers: ProducerState, interval: int, clean: bool, now_ms: int
+    directory: Path,
+    *,
+    files: Files,
+    producers: ProducerState,
+    interval: int,
+    clean: bool,
+    power_lost: bool,
+    now_ms: int,
 ) -> Recovered:
     """`recover`, and store its result. Raises OSError."""
     files.make_directory(directory)
     recovered = recover(
-        directory, files=files, producers=producers, interval=interval, clean=clean, now_ms=now_ms
-    )
+        directory, files=files, producers=producers, interval=interval,
+        clean=clean, power_lost=power_lost, now_ms=now_ms,
+    )  # fmt: skip
     if recovered.state_changed:
         recovered.state.save(directory, files=files)
     if recovered.epochs_changed:
@@ -96,11 +93,19 @@ def open_folder(
 
 
 def recover(
-    directory: Path, *, files: Files, producers: ProducerState, interval: int, clean: bool, now_ms: int
+    directory: Path,
+    *,
+    files: Files,
+    producers: ProducerState,
+    interval: int,
+    clean: bool,
+    power_lost: bool,
+    now_ms: int,
 ) -> Recovered:
     """Read a folder's content, and repair it; fills `producers`. Raises OSError.
 
-    `interval` is `index.interval.bytes`, `now_ms` the time given to producers read from batches.
+    `interval` is `index.interval.bytes`, `now_ms` the time given to producers read from batches, `power_lost`
+    if the writes that the last life did not sync may be lost.
     """
     sizes = files.sizes(directory)
     if finish_swaps(directory, sizes, files=files):
@@ -112,9 +117,9 @@ def recover(
     except ValueError as error:
         # Without the recovery point it is unknown how long the log has to be.
         state = LogState(corrupt=str(error))
-    work = _Recovery(directory, sizes, state or LogState(), files, interval)
-    work.drop_below_start()
     failure = SyncFailure.load(directory, files=files)
+    work = _Recovery(directory, sizes, state or LogState(), files, interval, power_lost=power_lost)
+    work.drop_below_start()
     if failure is not None or not (clean and work.open_clean()):
         work.scan()
     if failure is not None:
@@ -136,8 +141,16 @@ class _Recovery:
     """The work of one `recover`."""
 
     def __init__(
-        self, directory: Path, sizes: dict[str, int], state: LogState, files: Files, interval: int
+        self,
+        directory: Path,
+        sizes: dict[str, int],
+        state: LogState,
+        files: Files,
+        interval: int,
+        *,
+        power_lost: bool,
     ) -> None:
+        self._power_lost = power_lost
         self._directory = directory
         self._sizes = sizes
         self._files = files
@@ -207,8 +220,11 @@ class _Recovery:
         if trusted:
             self._trust(trusted, self._bases[trusted])
         for index in range(trusted, len(self._bases)):
-            base, is_last = self._bases[index], index == len(self._bases) - 1
+            base = self._bases[index]
             expected = self.segments[-1].next_offset if self.segments else base
+            if base > expected and self._may_be_unwritten(expected):
+                self._remove_from(index)
+                break
             if base != expected:
                 self.mark(f"segment {base} follows offset {expected}")
                 self._leftovers = True
@@ -218,7 +234,8 @@ class _Recovery:
             size = self._sizes[file_name(base, LOG_SUFFIX)]
             bad = self._scan_segment(segment, size)
             self.segments.append(segment)
-            if bad is not None and not self._cut_or_mark(segment, size, bad, is_last=is_last):
+            if bad is not None:
+                self._cut_or_mark(segment, size, bad, index)
                 break
         if self.end < point:
             self.mark(f"the log ends at offset {self.end}, but everything below {point} was synced")
@@ -250,40 +267,57 @@ class _Recovery:
         self._scanned_bytes += size
         return bad
 
-    def _cut_or_mark(self, segment: Segment, size: int, bad: Bad, *, is_last: bool) -> bool:
-        """Cut a torn end, or mark the log and leave everything. True if it was a torn end."""
-        survivor = None
-        if is_last:
-            descriptor = self._files.open(segment.path)
-            try:
-                survivor = find_batch(self._files, descriptor, bad.position + 1, size, bad.offset)
-            finally:
-                self._files.close(descriptor)
-            if survivor is None:
-                if bad.position:
-                    segment.cut(Boundary(bad.position, bad.offset))
-                else:
-                    segment.remove_files()
-                    self._files.sync_directory(self._directory)
-                self._cut_bytes += size - bad.position
-                return True
-        behind = (
-            "other segments follow"
-            if survivor is None
-            else f"a good batch follows at byte {survivor.position}"
-        )
-        self.mark(f"{segment.path.name}, offset {bad.offset}: {bad.reason}; {behind}")
-        self._leftovers = True
-        return False
+    def _cut_or_mark(self, segment: Segment, size: int, bad: Bad, index: int) -> None:
+        """Cut a torn end, or mark the log and leave everything."""
+        is_last = index == len(self._bases) - 1
+        descriptor = self._files.open(segment.path)
+        try:
+            survivor = find_batch(self._files, descriptor, bad.position + 1, size, bad.offset)
+            torn = (is_last and survivor is None) or (
+                self._may_be_unwritten(bad.offset)
+                and is_unwritten(self._files, descriptor, bad, size, survivor)
+            )
+        finally:
+            self._files.close(descriptor)
+        if not torn:
+            behind = (
+                "other segments follow"
+                if survivor is None
+                else f"a good batch follows at byte {survivor.position}"
+            )
+            self.mark(f"{segment.path.name}, offset {bad.offset}: {bad.reason}; {behind}")
+            self._leftovers = True
+            return
+        self._remove_from(index + 1)
+        self._cut_bytes += size - bad.position
+        if bad.position:
+            segment.cut(Boundary(bad.position, bad.offset))
+        else:
+            segment.remove_files()
+            self._files.sync_directory(self._directory)
+
+    def _may_be_unwritten(self, offset: int) -> bool:
+        """Records from this offset on were perhaps not synced when the power was lost."""
+        state = self._state
+        return self._power_lost and state.corrupt is None and offset >= state.recovery_point
+
+    def _remove_from(self, index: int) -> None:
+        """Remove the segments behind a torn end, the newest first."""
+        for base in reversed(self._bases[index:]):
+            self._cut_bytes += self._sizes[file_name(base, LOG_SUFFIX)]
+            self._remove(base)
+        if self._bases[index:]:
+            self._files.sync_directory(self._directory)
 
     def write_anew(self, failure: SyncFailure) -> None:
-        """Rewrite the scanned part on the disk; a log that lacks any record that it had is damaged."""
+        """Rewrite the scanned part on the disk; a log that lacks any record that it had is damaged. After a
+        loss of power it lacks no more than the loss took, so it is judged as any other log."""
         for segment in self.segments:
             if segment.size > segment.synced_size:
                 segment.close()  # a descriptor of the replaced file may have been used to cut it
                 write_anew(segment.path, files=self._files)
         self._files.sync_directory(self._directory)
-        if self.end < failure.log_end_offset:
+        if self.end < failure.log_end_offset and not self._power_lost:
             self.mark(
                 f"a sync failed ({failure.reason}) when the log reached offset {failure.log_end_offset}; "
                 f"now it ends at {self.end}"
@@ -349,72 +383,3 @@ class _Recovery:
         if name in self._sizes:
             self._files.remove(self._directory / name)
             del self._sizes[name]
-
-
-def scan(
-    files: Files, descriptor: int, size: int, base_offset: int, *, epoch: int = -1
-) -> Iterator[BatchHeader | Bad]:
-    """Every batch of a segment with its CRC checked; ends with a `Bad` at the first that is not good.
-
-    `epoch` is that of the batch before the segment: epochs never decrease, across segments either.
-    """
-    position, offset = 0, base_offset
-    window, start = b"", 0
-    while position < size:
-        at = position - start
-        need = HEADER_BYTES
-        if len(window) - at >= LENGTH_PREFIX_BYTES:
-            need = max(need, LENGTH_PREFIX_BYTES + int.from_bytes(window[at + 8 : at + 12], "big"))
-        if len(window) - at < need and start + len(window) < size and need <= size - position:
-            window = files.read(descriptor, max(SCAN_BYTES, need), position)
-            start = position
-            if len(window) < min(need, size - position):
-                yield Bad(position, offset, f"{len(window)} bytes could be read of {size - position}")
-                return
-            continue
-        reason = check(window, at, offset, epoch)
-        if reason is not None:
-            yield Bad(position, offset, reason)
-            return
-        header = BatchHeader.parse(window, at)._replace(position=position)
-        yield header
-        position, offset, epoch = header.end, header.next_offset, header.leader_epoch
-
-
-def check(data: bytes, at: int, offset: int, epoch: int) -> str | None:
-    """The fault of the batch at a position, if it should begin at `offset`; None if it has none."""
-    try:
-        header = BatchHeader.parse(data, at)
-        if header.magic != MAGIC or header.size < HEADER_BYTES or header.end > len(data):
-            return f"no whole batch (magic {header.magic}, {header.size} bytes, {len(data) - at} are there)"
-        crc = crc_of(data, header)
-        if crc != header.crc:
-            return f"CRC {header.crc:#010x}, its bytes have {crc:#010x}"
-        check_consistent(header)
-    except (CorruptMessage, InvalidRecord, UnsupportedCompression) as error:
-        return error.message
-    if header.base_offset != offset:
-        return f"base offset {header.base_offset}, wanted {offset}"
-    if header.leader_epoch < epoch:
-        return f"epoch {header.leader_epoch} after {epoch}"
-    return None
-
-
-def find_batch(files: Files, descriptor: int, start: int, size: int, above: int) -> BatchHeader | None:
-    """The first good batch at or after a position whose offset is above the given one.
-
-    Any byte may begin one, because a damaged length hides where batches begin. A candidate has an offset not
-    far above and the magic in its place; then its CRC decides.
-    """
-    near = b"|".join(re.escape(((above >> 32) + more).to_bytes(4, "big")) for more in (0, 1))
-    looks_like_one = re.compile(rb"(?=(?:%b).{12}\x02)" % near, re.DOTALL)
-    for position in range(start, size, SCAN_BYTES):
-        window = files.read(descriptor, SCAN_BYTES + HEADER_BYTES, position)
-        for match in looks_like_one.finditer(window, 0, len(window) - HEADER_BYTES + _MAGIC_AT + 1):
-            header = BatchHeader.parse(window, match.start())
-            whole = header._replace(position=position + header.position)
-            if header.base_offset > above and header.size >= HEADER_BYTES and whole.end <= size:
-                data = files.read(descriptor, whole.size, whole.position)
-                if check(data, 0, header.base_offset, -1) is None:
-                    return whole
-    return None

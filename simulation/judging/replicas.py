@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.storage.recovery import Bad, scan
+from strandline.broker.storage.scanning import Bad, scan
 from strandline.broker.storage.segment import LOG_SUFFIX, offset_in
 from strandline.broker.storage.state_files.epoch_file import read_epochs
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, DESCRIPTION, Description

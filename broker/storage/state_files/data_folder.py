@@ -69,8 +69,8 @@ class DataFolder:
         self.clean: bool = bool(epochs) and marker.get("broker_epoch") == epochs[-1]
         """The last life ended by a clean shutdown: the log is flushed and needs no recovery."""
         self._volume = self.files.volume(self.path)
-        same_boot = life.get("boot_id", self._boot_id) == self._boot_id
-        self.page_cache_survived: bool = same_boot and life.get("volume", self._volume) == self._volume
+        self._medium_before = (life.get("boot_id", self._boot_id), life.get("volume", self._volume))
+        self.page_cache_survived: bool = self._medium_before == (self._boot_id, self._volume)
         """The kernel that took the last writes still runs, and had the disk all the time: a killed process
         loses none of them."""
         self._lives: list[BrokerEpoch] = [BrokerEpoch(epoch) for epoch in epochs]
@@ -97,6 +97,11 @@ class DataFolder:
         """The lives that followed this one, as far as they are remembered. None: all."""
         lives = self._lives
         return frozenset(lives[lives.index(BrokerEpoch(life)) + 1 :] if life in lives else lives)
+
+    def keep_power_loss(self) -> None:
+        """A log could not be read, so it is not known what a loss of power took from it: the next life takes
+        the power for lost again, if this one did."""
+        self._boot_id, self._volume = self._medium_before
 
     def check_cluster(self, cluster_id: str) -> None:
         """Bind the folder to this cluster. Raises SettingsError if it belongs to another one."""

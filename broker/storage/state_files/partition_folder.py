@@ -45,14 +45,14 @@ class Description:
 
     @classmethod
     def load(cls, folder: Path, *, files: Files) -> Description:
-        """Raises ValueError for a folder that does not identify its replica."""
+        """Raises ValueError for a folder that does not identify its replica, OSError."""
         try:
             raw = json.loads(read_whole(folder / DESCRIPTION, files=files))
             name = TopicPartition(str(raw["topic"]), int(raw["partition"]))
             key = PartitionKey(TopicId(str(raw["topic_id"])), PartitionId(name.partition))
             config = {str(k): str(v) for k, v in raw["config"].items()}
             return cls(name, key, config, int(raw.get("version", 1)))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{folder / DESCRIPTION} cannot be read: {error!r}") from error
 
 

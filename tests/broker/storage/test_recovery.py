@@ -9,7 +9,7 @@ import pytest
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.log import PartitionLog
-from strandline.broker.storage.recovery import find_batch
+from strandline.broker.storage.scanning import find_batch
 from strandline.broker.storage.segment import file_name
 from strandline.errors import StorageFailed
 from strandline.records import encode_values

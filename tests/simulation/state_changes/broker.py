@@ -81,6 +81,7 @@ class Disk:
     sessions: frozenset[int] = frozenset()
     path: Path = Path("/nowhere")
     clean: bool = True
+    power_lost: bool = False
 
     def check_cluster(self, cluster_id: str) -> None:
         pass
@@ -187,7 +188,7 @@ class Manager(ReplicaManager):
         return existing
 
     def _open_log(
-        self, name: TopicPartition, path: Path, config: TopicConfig, *, clean: bool
+        self, name: TopicPartition, path: Path, config: TopicConfig, *, clean: bool, power_lost: bool
     ) -> PartitionLog:
         folder = cast(Folder, path)
         return cast(PartitionLog, EmptyLog(self._disk.replicas[folder.key], folder))

@@ -78,6 +78,18 @@ def test_a_log_that_lost_records_by_a_failed_sync_does_not_lead_until_it_has_the
     assert contents(found) == contents(leader)
 
 
+def test_a_loss_of_power_supersedes_a_failed_sync() -> None:
+    """It takes what is not on the disk, perhaps also the content of the record of the failure, though not
+    its name. The log is not damaged but unsure, as any log whose end a loss of power took."""
+    records, files = failed_log()
+    files = files.after_power_loss(lambda n: n if n > 3 else 0)
+    assert files.content(FOLDER / SYNC_FAILURE_FILE) == b""
+    found = open_log(files, power_lost=True)
+    assert (contents(found), found.corrupt) == (records[:6], None)
+    assert SYNC_FAILURE_FILE not in files.sizes(FOLDER)
+    found.begin_epoch(9)
+
+
 def test_a_log_that_cannot_be_rewritten_has_failed_and_fails_again_when_opened() -> None:
     """The disk is still broken: the next life after this one tries again."""
     _, files = failed_log()

@@ -33,9 +33,21 @@ class ManualClock:
 
 
 def open_log(
-    files: Files, *, clean: bool = True, config: TopicConfig = SMALL, clock: ManualClock | None = None
+    files: Files,
+    *,
+    clean: bool = True,
+    power_lost: bool = False,
+    config: TopicConfig = SMALL,
+    clock: ManualClock | None = None,
 ) -> PartitionLog:
-    return PartitionLog.open(FOLDER, config, clock=clock or ManualClock(), clean=clean, files=files)
+    return PartitionLog.open(
+        FOLDER,
+        config,
+        clock=clock or ManualClock(),
+        clean=clean and not power_lost,
+        power_lost=power_lost,
+        files=files,
+    )
 
 
 def new_log(
