@@ -96,7 +96,10 @@ class Replicas(Judge):
             for name in sorted(files.directories(top)):
                 if name.endswith(DELETED_SUFFIX) or DESCRIPTION not in files.sizes(top / name):
                     continue
-                told = Description.load(top / name, files=files)
+                try:
+                    told = Description.load(top / name, files=files)
+                except ValueError:
+                    continue  # a loss of power took the description of a new folder: no replica is in it
                 if "compact" not in told.config.get("cleanup.policy", ""):
                     each = _Found(cluster.first_id + number, top / name, files, told.name)
                     found[told.key].append(each)
