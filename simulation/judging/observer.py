@@ -7,6 +7,7 @@ its full ISR, and answers. Then every request to a broker has ended once.
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Final
 
 from strandline.auditing import cluster, leader_epochs, requests
@@ -29,8 +30,8 @@ LOOK_S: Final = 0.5
 ANSWER_S_MAX: Final = 2.0
 CONVERGED_S_MAX: Final = 60.0
 """After all clients have finished: until the whole cluster is healthy."""
-RECORDED_S: Final = 2.0
-"""After that: until what happened is in `__state_changes`."""
+RECORDED_S: Final = 5.0
+"""After that: until each request that is in `__state_changes` by then has its end there."""
 
 
 class Observer(Judge):
@@ -41,7 +42,8 @@ class Observer(Judge):
         self._process = stage.client("observer")
         self._observations: list[Observation] = []
         self._changes: list[StateChangeEvent] = []
-        self._settled_ms: int | None = None
+        self._due: list[StateChangeEvent] = []
+        """The events of requests that were recorded as soon as the cluster was healthy: each has to end."""
         self._missing = ""
 
     def start(self) -> None:
@@ -57,9 +59,10 @@ class Observer(Judge):
         found = [
             *cluster.findings(self._observations, changes),
             *leader_epochs.findings(changes),
-            *requests.findings(changes, settled_ms=self._settled_ms),
+            *requests.findings(changes),
+            *requests.findings(self._due if changes else (), settled_ms=sys.maxsize),
         ]
-        judged = [each for each in found if (each.topic, each.partition) not in lossy]
+        judged = [each for each in dict.fromkeys(found) if (each.topic, each.partition) not in lossy]
         problems = [Problem(CHECK, each.sentence) for each in judged]
         if self._missing:
             problems.append(Problem(CONVERGENCE, f"not healthy after {CONVERGED_S_MAX:g} s: {self._missing}"))
@@ -84,12 +87,17 @@ class Observer(Judge):
                     return
                 await asyncio.sleep(LOOK_S)
             await self._look(admin)
+        due = {event.id for event in await self._recorded(host)}
         await asyncio.sleep(RECORDED_S)
+        self._changes = await self._recorded(host)
+        self._due = [event for event in self._changes if event.id in due]
+
+    async def _recorded(self, host: Host) -> list[StateChangeEvent]:
         found = await records(self._stage, host, STATE_CHANGES_TOPIC)
         steps: dict[tuple[str, RequestState], StateChangeEvent] = {}
         for event in [parse_event(each.value) for each in found]:
             steps.setdefault((event.id, event.state), event)  # a step may be recorded again
-        self._changes = list(steps.values())
+        return list(steps.values())
 
     async def _look(self, admin: Admin) -> None:
         """Note the partitions of the topics of clients."""

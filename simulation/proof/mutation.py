@@ -22,6 +22,11 @@ class Mutation:
     """Seeds without one of these kinds of faults cannot show it, and are skipped; empty: any seed may."""
     workloads: tuple[str, ...] = ()
     """Seeds without one of these kinds of workloads are skipped too."""
+    seed: int | None = None
+    """The first of the seeds 0, 1, 2 and so on that showed it when they were last searched."""
+    stalls: bool = False
+    """It breaks a rule of progress: what shows it is that something does not work in time. Any other has to
+    be found by the rule that it breaks."""
 
     def occurrences(self, tree: Path) -> int:
         """How often the old text occurs in this tree: 1 unless the code has changed."""

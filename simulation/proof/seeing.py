@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from strandline.simulation.plan import Plan
 from strandline.simulation.proof.copies import ROOT, copied_tree
 from strandline.simulation.proof.mutation import Mutation
+from strandline.simulation.proof.search import suits
 
 SEEDS: Final = 300
 SECONDS: Final = 12.0
@@ -46,6 +48,8 @@ def look_for(
     """
     seen = Seen(mutation)
     choice = ["--seconds", str(seconds), "--faults", *mutation.faults, "--workloads", *mutation.workloads]
+    if mutation.stalls:
+        choice.append("--consequences")
     with copied_tree() as tree:
         mutation.apply(tree)
         seed = first
@@ -62,6 +66,15 @@ def look_for(
                 [[check, sentence]] = line["problem"]
                 return replace(seen, seed=line["seed"], check=check, sentence=sentence)
     return seen
+
+
+def look_again(mutation: Mutation, seconds: float = SECONDS) -> Seen:
+    """Run the recorded seed only; `tried` is how many a search from seed 0 runs until it comes to it."""
+    if mutation.seed is None:
+        return Seen(mutation)
+    plans = (Plan.drawn(seed, seconds) for seed in range(mutation.seed + 1))
+    tried = sum(suits(plan, mutation.faults, mutation.workloads) for plan in plans)
+    return replace(look_for(mutation, 1, seconds, mutation.seed), tried=tried)
 
 
 def _only(seed: int) -> list[str]:

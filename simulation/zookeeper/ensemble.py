@@ -298,6 +298,8 @@ class Ensemble:
         """False: between two leaders nothing is committed."""
         self.commit_latency = COMMIT
         self.lag = LAG
+        self.on_committed: list[Callable[[], None]] = []
+        """Judges that look at each transaction as it is committed. They may change nothing."""
         self._random = random
         self._epoch = 1
         self._counter = 0
@@ -389,6 +391,8 @@ class Ensemble:
             del self._sessions[session.id]
         data = repr(entry.request.operations).encode()
         self.network.trace.note(f"commit {entry.zxid:x} {session.id:x}", data)
+        for look in self.on_committed:
+            look()
         for server in self.servers:
             if server.linked:
                 server.committed(len(self.log), self.lag.draw(self._random))

@@ -7,13 +7,67 @@ from typing import Final
 from strandline.simulation.proof.mutation import Mutation
 
 _LEADER_END: Final = "broker/replication/leader_end.py"
+_FOLLOWER_END: Final = "broker/replication/follower_end.py"
+_EPOCHS: Final = "broker/core/replication/epochs.py"
+_LOG: Final = "broker/storage/log.py"
 
 TRUNCATION: Final = (
     Mutation(
-        "a diverging log is not told to truncate",
+        "a follower truncates its log at its own high watermark",
+        "T1",
+        _FOLLOWER_END,
+        """        self._drop(replica.key)
+        self._wanted[replica.key] = replica
+""",
+        """        self._drop(replica.key)
+        replica.log.truncate_to(replica.high_watermark)
+        self._wanted[replica.key] = replica
+""",
+    ),
+    Mutation(
+        "a leader names the end of its log as the end of an epoch that is over",
+        "T3",
+        _EPOCHS,
+        "        return EpochEnd(floor, entries[above].start_offset)\n",
+        "        return EpochEnd(floor, log_end_offset)\n",
+    ),
+    Mutation(
+        "a leader does not write where its epoch begins",
+        "T4",
+        _LOG,
+        "            self._save_epochs(changed=self.epochs.assign(epoch, self.log_end_offset))\n",
+        "            self.epochs.assign(epoch, self.log_end_offset)\n",
+    ),
+    Mutation(
+        "a diverging log gets no request to truncate",
         "T7",
         _LEADER_END,
         "(epoch, end) if epoch != request.last_fetched_epoch or end < request.fetch_offset else None",
         "None",
+    ),
+    Mutation(
+        "a follower keeps the entry of an epoch in which it led and wrote nothing",
+        "T8",
+        _LOG,
+        "        changed = self.epochs.truncate_from_end(self.log_end_offset)\n",
+        "        changed = False\n",
+    ),
+    Mutation(
+        "a truncation keeps the entries of the epochs that it removes",
+        "T8",
+        _LOG,
+        "            self._save_epochs(changed=self.epochs.truncate_from_end(offset))\n",
+        "",
+    ),
+    Mutation(
+        "a truncation leaves the producers as they were",
+        "T12",
+        _LOG,
+        """                load_producers(
+                    self.directory, self._segments, self.producers,
+                    end=offset, files=self._files, now_ms=self._clock.wall_ms(),
+                )  # fmt: skip
+""",
+        "",
     ),
 )

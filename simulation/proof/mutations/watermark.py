@@ -11,11 +11,25 @@ _ISR: Final = "broker/core/replication/isr.py"
 
 WATERMARK: Final = (
     Mutation(
+        "a new leader reports its own high watermark at once",
+        "H1",
+        _PARTITION,
+        "        return self.high_watermark >= self.epoch_start\n",
+        "        return True\n",
+    ),
+    Mutation(
+        "a follower that has reported nothing in this epoch counts as having everything",
+        "H2",
+        _PARTITION,
+        "            broker: Progress(None, Offset(-1), log_end_offset, now)\n",
+        "            broker: Progress(None, log_end_offset, log_end_offset, now)\n",
+    ),
+    Mutation(
         "the high watermark ignores the slowest member",
         "H2",
         _PARTITION,
-        "candidate = min(candidate, progress.log_end_offset)",
-        "candidate = max(candidate, progress.log_end_offset)",
+        "            if progress.log_end_offset < candidate:\n",
+        "            if progress.log_end_offset > candidate:\n",
     ),
     Mutation(
         "a change of the ISR counts before it is written",
