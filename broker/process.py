@@ -21,6 +21,7 @@ from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.server import log_calls
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.metadata.controller import controller_link
 from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.metrics import METRICS, BrokerMetrics
 from strandline.broker.replicas.compaction_task import compact_logs
@@ -101,7 +102,8 @@ class Broker:
             endpoint = self._bind()
             transport = self._host.transport(self._key.shown)
             stack.push_async_callback(transport.close)
-            topics = InternalTopics(manager, view, transport)
+            controller = controller_link(view, transport, self._clock)
+            topics = InternalTopics(manager, view, controller)
             groups = await stack.enter_async_context(
                 Groups(manager, view, topics, endpoint, self._settings, self._holds_lease, self._key)
             )

@@ -13,24 +13,21 @@ from strandline.adapters.codecs.admin import CREATE_TOPICS
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
+from strandline.client.controller_link import ControllerLink
 from strandline.client.events.writer import EventWriter
 from strandline.config.limits import MIB
 from strandline.config.services import BrokerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,
     LeaderNotAvailable,
-    NotController,
     StrandlineError,
     TopicAlreadyExists,
 )
 from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC, STATE_CHANGES_TOPIC
-from strandline.ports import Transport
 from strandline.vocabulary.admin import CreateTopics, NewTopic
 from strandline.vocabulary.metadata import Endpoint, TopicMetadata
 
 logger = structlog.get_logger(__name__)
-
-CREATE_TIMEOUT_S: Final = 10.0
 
 OFFSETS_SEGMENT_BYTES: Final = 8 * MIB
 """A new coordinator reads what was not compacted yet, which is at least the last segment."""
@@ -77,10 +74,10 @@ def state_changes_topic(settings: BrokerSettings) -> InternalTopic:
 class InternalTopics:
     """Finds internal topics, and has the active controller create missing ones."""
 
-    def __init__(self, manager: ReplicaManager, view: ClusterView, transport: Transport) -> None:
+    def __init__(self, manager: ReplicaManager, view: ClusterView, controller: ControllerLink) -> None:
         self._manager = manager
         self._view = view
-        self._transport = transport
+        self._controller = controller
         self._creating = asyncio.Lock()
 
     async def find(self, topic: InternalTopic) -> TopicMetadata:
@@ -122,21 +119,12 @@ class InternalTopics:
         """Has the controller create the topic. If another broker did so already, that is fine."""
         try:
             cluster, _ = await self._view.describe((), omit_topics=True)
-        except LeaderNotAvailable as error:
-            raise CoordinatorNotAvailable(error.message) from error
-        controller = cluster.controller
-        if controller is None:
-            raise CoordinatorNotAvailable(f"no controller is active to create topic {topic.name}")
-        alive = len(cluster.brokers)
-        replicas = max(1, min(topic.replication_factor, alive))
-        new = NewTopic(topic.name, topic.partitions, replicas, topic.config)
-        try:
-            (result,) = await self._transport.call(
-                controller.address,
-                CREATE_TOPICS,
-                CreateTopics([new], validate_only=False, internal=True),
-                timeout_s=CREATE_TIMEOUT_S,
-            )
+            self._controller.learn(cluster)
+            alive = len(cluster.brokers)
+            replicas = max(1, min(topic.replication_factor, alive))
+            new = NewTopic(topic.name, topic.partitions, replicas, topic.config)
+            request = CreateTopics([new], validate_only=False, internal=True)
+            (result,) = await self._controller.call(CREATE_TOPICS, request)
         except StrandlineError as error:
             raise CoordinatorNotAvailable(
                 f"topic {topic.name} could not be created now: {error.message}"
@@ -144,8 +132,7 @@ class InternalTopics:
         if isinstance(result.error, TopicAlreadyExists):
             return
         if result.error is not None:
-            if not isinstance(result.error, NotController):
-                logger.error("internal topic not created", topic=topic.name, reason=result.error.message)
+            logger.error("internal topic not created", topic=topic.name, reason=result.error.message)
             raise CoordinatorNotAvailable(f"topic {topic.name} could not be created: {result.error.message}")
         logger.info(
             "internal topic created",

@@ -22,6 +22,7 @@ from strandline.broker.groups.groups import Groups
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.metadata.controller import controller_link
 from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.metrics import METRICS, BrokerMetrics
 from strandline.broker.replicas.counts import OTHERS, Counts, TopicCounts
@@ -224,7 +225,7 @@ async def manager(tmp_path: Path) -> AsyncIterator[ReplicaManager]:
 def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
     view = ClusterView(manager, manager.settings, CLOCK)
     throttle = ReassignmentThrottle(manager.settings, CLOCK)
-    topics = InternalTopics(manager, view, GrpcTransport())
+    topics = InternalTopics(manager, view, controller_link(view, GrpcTransport(), CLOCK))
     groups = Groups(
         manager, view, topics, Endpoint(1, "h", 1), manager.settings, lambda: True, MemberKey(HOST.new_id)
     )

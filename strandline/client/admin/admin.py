@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.adapters.system_host import system_host
@@ -17,14 +17,13 @@ from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
 from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
+from strandline.client.controller_link import ControllerLink
 from strandline.client.offsets import Found, list_offsets
 from strandline.client.retry import Tries
-from strandline.client.waits import NOTICE_AFTER_S, WAITS_LOGGER
 from strandline.config.client import ClientSettings
 from strandline.config.load import load
 from strandline.errors import (
     BrokerNotAvailable,
-    NotController,
     RequestTimedOut,
     StrandlineError,
     TopicAlreadyExists,
@@ -33,17 +32,13 @@ from strandline.errors import (
 from strandline.host import Host
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response
-from strandline.vocabulary.admin import AlterTopic, CreateTopics, NewTopic, PartitionResult, TopicResult
+from strandline.vocabulary.admin import AlterTopic, CreateTopics, NewTopic, TopicResult
 from strandline.vocabulary.groups import CommittedOffset, ListedGroup
 from strandline.vocabulary.log import LATEST, ListedOffset, MetadataAnswer, MetadataQuery
-from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, TopicMetadata
+from strandline.vocabulary.metadata import ClusterMetadata, TopicMetadata
 from strandline.vocabulary.state_changes import StateChangeEvent
 
 logger = logging.getLogger(__name__)
-waits = logging.getLogger(WAITS_LOGGER)
-
-T = TypeVar("T")
-
 UNSEEN_S = 0.5
 """How often the controller is asked whether a new topic still exists, while a broker does not know it."""
 OFFSETS_WAIT_S = 0.5
@@ -91,8 +86,9 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
         given = load(ClientSettings, **settings)
         super().__init__("admin", bootstrap, given, host.transport(None), host.clock)
         self._groups = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
-        self._controller: Endpoint | None = None
-        self._controller_unknown = ""
+        self._controller = ControllerLink(
+            self._controller_known, settings=self._settings, transport=self._transport, clock=self._clock
+        )
 
     # --- topics ------------------------------------------------------------------------------
 
@@ -215,7 +211,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
         self._scope.check()
         asked = state_changes_query(brokers, topic, partition, follow=follow, since_ms=since_ms)
         return StateChangesReading(
-            asked, self._reach_controller, self._settings, self._transport, self._clock
+            asked, self._controller.reach, self._settings, self._transport, self._clock
         ).events()
 
     # --- groups ------------------------------------------------------------------------------
@@ -264,66 +260,16 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
 
     async def _ask(self, query: MetadataQuery) -> MetadataAnswer:
         answer = await self._cluster.ask(query)
-        self._controller = answer.cluster.controller
-        self._controller_unknown = answer.cluster.controller_unknown
+        self._controller.learn(answer.cluster)
         return answer
 
+    async def _controller_known(self) -> ClusterMetadata:
+        return (await self._cluster.ask(MetadataQuery(None))).cluster
+
     async def _ask_controller(self, method: Method[Request, Response], request: Request) -> Response:
-        """Call the active controller once. Raises as `_reach_controller`."""
-        return await self._reach_controller(lambda controller: self._call(controller, method, request))
-
-    async def _reach_controller(self, ask: Callable[[Endpoint], Awaitable[T]]) -> T:
-        """Find the active controller within the request timeout, and call `ask` with it.
-
-        Retries only if the request was certainly not carried out. Raises NotController if there is none.
-        """
+        """Call the active controller once. Raises as `ControllerLink.call`."""
         self._scope.check()
-        limit_s = self._cluster.request_timeout_s
-        tries = Tries(self._settings, self._clock, limit_s)
-        notice_at = self._clock.monotonic() + NOTICE_AFTER_S
-        noticed = followed = False
-        while True:
-            reason = ""
-            try:
-                if self._controller is None:
-                    await self._ask(MetadataQuery(None))
-                if self._controller is not None:
-                    return await ask(self._controller)
-                reason = self._controller_unknown or "no broker knows of one; is a controller running?"
-            except (NotController, BrokerNotAvailable) as error:
-                hint, reason = error.leader, error.message
-                self._controller = None
-                if hint is not None:
-                    self._controller = Endpoint(hint.broker_id, hint.host, hint.port)
-                    if not followed:  # a second hint may point back to where the first one came from
-                        followed = True
-                        continue
-            if tries.over:
-                raise NotController(f"no active controller within {limit_s:.1f} s: {reason}")
-            if not noticed and self._clock.monotonic() >= notice_at:
-                noticed = True
-                waits.warning("waiting up to %.0f s for an active controller: %s", limit_s, reason)
-            await tries.pause()
-
-    async def _call(
-        self, controller: Endpoint, method: Method[Request, Response], request: Request
-    ) -> Response:
-        """Raises NotController if a result in the answer has it: then nothing was done."""
-        try:
-            response = await self._transport.call(
-                controller.address, method, request, timeout_s=self._cluster.request_timeout_s
-            )
-        except BrokerNotAvailable as error:
-            raise BrokerNotAvailable(
-                f"controller {controller.id} advertised {controller.address}, unreachable from here"
-            ) from error
-        if isinstance(response, list | tuple):
-            for result in response:
-                if isinstance(result, TopicResult | PartitionResult) and isinstance(
-                    result.error, NotController
-                ):
-                    raise result.error
-        return response
+        return await self._controller.call(method, request)
 
     async def _wait_until_led(self, created: Mapping[str, TopicId]) -> None:
         """Return once every partition has a leader. Raises RequestTimedOut, UnknownTopicOrPartition."""

@@ -12,6 +12,7 @@ from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.core.state_changes.events import elected
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.metadata.controller import controller_link
 from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.state_changes.recorder import StateChangeRecorder
@@ -37,7 +38,8 @@ def open_recorder(tmp_path: Path) -> Iterator[Open]:
     def open_one() -> StateChangeRecorder:
         given = settings(data_dir=folder.path, events_waiting_max=2)
         manager = ReplicaManager(given, folder, HOST)
-        topics = InternalTopics(manager, ClusterView(manager, given, CLOCK), GrpcTransport())
+        view = ClusterView(manager, given, CLOCK)
+        topics = InternalTopics(manager, view, controller_link(view, GrpcTransport(), CLOCK))
         return StateChangeRecorder(manager, topics, NOWHERE, given, MemberKey(HOST.new_id))
 
     yield open_one
