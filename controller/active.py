@@ -20,7 +20,7 @@ from strandline.controller.term.results import for_user
 from strandline.controller.term.term import Term
 from strandline.controller.topics.topics import Topics
 from strandline.controller.upkeep.description import describe_cluster
-from strandline.controller.upkeep.health import Vitals
+from strandline.controller.upkeep.health import ClusterHealth
 from strandline.controller.upkeep.upkeep import Upkeep
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
 from strandline.host import Host
@@ -73,9 +73,9 @@ class ActiveController:
         return self._term.picture
 
     @property
-    def vitals(self) -> Vitals:
+    def health(self) -> ClusterHealth:
         """The cluster's health at the last look."""
-        return self._upkeep.vitals
+        return self._upkeep.health
 
     @property
     def events(self) -> EventWriter | None:

@@ -15,7 +15,7 @@ from strandline.adapters.telemetry.metrics import Sample, gauge
 from strandline.adapters.zookeeper.metrics import SESSION_METRICS
 from strandline.client.events.metrics import EVENT_METRICS, read_writer
 from strandline.controller.activity import Activity
-from strandline.controller.upkeep.health import Vitals
+from strandline.controller.upkeep.health import ClusterHealth
 from strandline.ports import Clock
 
 _KAFKA: Final = "kafka_controller_kafkacontroller_"
@@ -94,13 +94,13 @@ class ControllerMetrics:
         ]
         if active is not None:
             samples.append(EPOCH.is_now(active.epoch))
-            samples += self._read_vitals(active.vitals)
+            samples += self._read_health(active.health)
             if (events := active.events) is not None:
                 samples += read_writer(events)
         return samples
 
-    def _read_vitals(self, vitals: Vitals) -> Iterator[Sample]:
-        census = vitals.census
+    def _read_health(self, health: ClusterHealth) -> Iterator[Sample]:
+        census = health.census
         if census is None:
             return
         yield TOPICS.is_now(census.topics)
@@ -113,11 +113,11 @@ class ControllerMetrics:
         yield UNDER_MIN_INSYNC.is_now(census.under_min_insync)
         yield REASSIGNING.is_now(census.reassigning)
         yield DRAINED.is_now(census.brokers_drained)
-        yield LOOK_AGE_S.is_now(self._clock.monotonic() - vitals.looked_at)
+        yield LOOK_AGE_S.is_now(self._clock.monotonic() - health.looked_at)
         now_ms = self._clock.wall_ms()
-        for broker, backlog in vitals.backlogs.items():
+        for broker, backlog in health.backlogs.items():
             age_ms = max(0, now_ms - backlog.oldest_at_ms) if backlog.requests else 0
-            yield ALIVE.is_now(broker in vitals.live, str(broker))
+            yield ALIVE.is_now(broker in health.live, str(broker))
             yield QUEUE_REQUESTS.is_now(backlog.requests, str(broker))
             yield QUEUE_AGE_S.is_now(age_ms / 1000, str(broker))
             yield QUEUE_ZNODES.is_now(backlog.znodes, str(broker))

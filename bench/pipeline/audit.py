@@ -75,13 +75,13 @@ def events(spark: SparkSession) -> DataFrame:
     }
     every = F.array(*(F.lit(name) for name in ("sent", "acked", "received")))
     numbered = records(spark).withColumn("record", F.col("offset") * PARTITIONS + F.col("partition"))
-    told = numbered.withColumn("event", F.explode(every)).select("*", *hashes(F.col("value")))
+    recorded = numbered.withColumn("event", F.explode(every)).select("*", *hashes(F.col("value")))
     begun = (
         records(spark).limit(1).withColumn("event", F.lit("assigned"))
         .withColumns({"record": F.lit(-1).cast("bigint"), "hash": F.lit(0), "more": F.lit(0)})
-        .select(told.columns)
+        .select(recorded.columns)
     )  # fmt: skip
-    facts = told.unionByName(begun).withColumns(
+    facts = recorded.unionByName(begun).withColumns(
         {
             "history": F.when(F.col("event").isin("sent", "acked"), F.col("partition") % 2).otherwise(2),
             "seq": 2 * F.col("record") + F.when(F.col("event") == "acked", 2).otherwise(1),
@@ -109,8 +109,8 @@ def audited(spark: SparkSession) -> float:
     began = clock.monotonic()
     with (
         suited(spark, 3 * RECORDS * LINE_BYTES),
-        kept(events(spark), ON_DISK) as told,
-        findings(told, records(spark), spans, NAMES) as frame,
+        kept(events(spark), ON_DISK) as recorded,
+        findings(recorded, records(spark), spans, NAMES) as frame,
     ):
         offenders = found(frame)
     assert offenders == []
@@ -124,8 +124,8 @@ def grouped(spark: SparkSession) -> float:
 
     clock = SystemClock()
     began = clock.monotonic()
-    with suited(spark, 3 * RECORDS * LINE_BYTES), kept(events(spark), ON_DISK) as told:
-        told.groupBy("hash", "more").count().write.format("noop").mode("overwrite").save()
+    with suited(spark, 3 * RECORDS * LINE_BYTES), kept(events(spark), ON_DISK) as recorded:
+        recorded.groupBy("hash", "more").count().write.format("noop").mode("overwrite").save()
     return clock.monotonic() - began
 
 
@@ -153,7 +153,7 @@ def read(spark: SparkSession) -> float:
         lines.coalesce(1).write.text(f"{folder}/lines")
         (path,) = Path(folder, "lines").glob("*.txt")
         began = clock.monotonic()
-        with read_events(spark, [path]) as told:
+        with read_events(spark, [path]) as recorded:
             seconds = clock.monotonic() - began
-            assert told.events.count() == LINES
+            assert recorded.events.count() == LINES
     return LINES / seconds

@@ -18,7 +18,7 @@ from strandline.ids import BrokerId
 NOTHING: Final = backlog(())
 
 
-class Vitals:
+class ClusterHealth:
     """The cluster's health as one epoch sees it."""
 
     def __init__(self, term: Term) -> None:

@@ -65,9 +65,9 @@ class DeadQueues:
         for broker in [*self._recorded, *self._recording, *self._at_rest]:
             if broker not in dead:
                 self._forget(broker)
-        patience_s = self._term.settings.mend_after_ms / 1000
+        wait_s = self._term.settings.mend_after_ms / 1000
         for broker, since in sorted(self._dead_since.items()):
-            if now - since >= patience_s:
+            if now - since >= wait_s:
                 await self._tidy(broker, survey)
 
     def _forget(self, broker: BrokerId) -> None:

@@ -19,7 +19,7 @@ from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.term.fenced_session import Deposed
 from strandline.controller.term.surveying import read_queue, read_survey
 from strandline.controller.term.term import Term
-from strandline.controller.upkeep.health import Vitals
+from strandline.controller.upkeep.health import ClusterHealth
 from strandline.controller.upkeep.queues import DeadQueues
 from strandline.controller.upkeep.repairs import Repairs
 from strandline.errors import StrandlineError
@@ -44,7 +44,7 @@ class Upkeep:
     """The background work of one epoch. `run` is its task."""
 
     def __init__(self, term: Term, reassignments: Reassignments) -> None:
-        self.vitals = Vitals(term)
+        self.health = ClusterHealth(term)
         self._term = term
         self._drains = Drains(term, reassignments)
         self._repairs = Repairs(term)
@@ -77,7 +77,7 @@ class Upkeep:
         try:
             survey = await self.survey()
             queues = {broker: await read_queue(self._term.session, broker) or [] for broker in survey.live}
-            await self.vitals.look(survey, queues)
+            await self.health.look(survey, queues)
             await self._repairs.step(survey, queues)
             await self._queues.tidy(survey)
         except (Deposed, SessionEnded):

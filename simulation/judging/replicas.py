@@ -97,12 +97,12 @@ class Replicas(Judge):
                 if name.endswith(DELETED_SUFFIX) or DESCRIPTION not in files.sizes(top / name):
                     continue
                 try:
-                    told = Description.load(top / name, files=files)
+                    description = Description.load(top / name, files=files)
                 except ValueError:
                     continue  # a loss of power took the description of a new folder: no replica is in it
-                if "compact" not in told.config.get("cleanup.policy", ""):
-                    each = _Found(cluster.first_id + number, top / name, files, told.name)
-                    found[told.key].append(each)
+                if "compact" not in description.config.get("cleanup.policy", ""):
+                    each = _Found(cluster.first_id + number, top / name, files, description.name)
+                    found[description.key].append(each)
         return found
 
 

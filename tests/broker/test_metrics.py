@@ -254,12 +254,12 @@ async def test_a_leader_reports_the_members_that_its_isr_lacks(manager: ReplicaM
     metrics = metrics_of(manager)
     replica = manager.create(NAME, KEY, TopicConfig())
     manager.reconfigure(replica, PartitionAssignment(ASSIGNED), TopicConfig())
-    told: dict[tuple[int, ...], tuple[float, ...]] = {}
+    measured: dict[tuple[int, ...], tuple[float, ...]] = {}
     for isr in ((1, 2, 3), (1, 2), (1,)):
         async with leading(open_replica(), 5, isr=isr) as leader:
             replica.leadership = leader.leadership
             found = read(metrics)
-            told[isr] = tuple(
+            measured[isr] = tuple(
                 found[f"kafka_server_replicamanager_{name}",]
                 for name in (
                     "underreplicatedpartitions",
@@ -268,7 +268,7 @@ async def test_a_leader_reports_the_members_that_its_isr_lacks(manager: ReplicaM
                 )
             )
             replica.leadership = None
-    assert told == {(1, 2, 3): (0, 0, 0), (1, 2): (1, 1, 0), (1,): (1, 0, 1)}
+    assert measured == {(1, 2, 3): (0, 0, 0), (1, 2): (1, 1, 0), (1,): (1, 0, 1)}
 
 
 async def test_replicas_that_a_reassignment_adds_are_not_counted_as_missing(manager: ReplicaManager) -> None:
@@ -308,11 +308,11 @@ async def test_the_size_of_a_scrape_grows_with_topics_and_not_with_partitions(
         )
 
     create(0)
-    told = len(read(metrics))
+    measured = len(read(metrics))
     for partition in range(1, 20):
         create(partition)
     found = read(metrics)
-    assert len(found) == told
+    assert len(found) == measured
     assert found["kafka_server_replicamanager_partitioncount",] == 20
 
 
@@ -328,8 +328,8 @@ async def test_a_topic_without_traffic_has_no_series(manager: ReplicaManager) ->
 async def test_every_sample_is_of_a_metric_that_is_listed(manager: ReplicaManager) -> None:
     """docs/run/operations.md takes its table from the list; a scrape of anything else would fail."""
     manager.create(NAME, KEY, TopicConfig())
-    told = {sample.metric for sample in metrics_of(manager).read()}
-    assert told <= set(METRICS)
+    measured = {sample.metric for sample in metrics_of(manager).read()}
+    assert measured <= set(METRICS)
     assert len({metric.name for metric in METRICS}) == len(METRICS)
 
 

@@ -141,7 +141,7 @@ DOCTORED: list[tuple[str, Check, Callable[[Round], None]]] = [
         _in_file("produce-p1.jsonl", _set(1, event="failed", outcome="fatal")),
     ),
     ("two values", checks.INCONSISTENT, _in_file("final-swell.jsonl", _set(3, value="p9-9"))),
-    ("told less", checks.WATERMARK, _in_file(_READER, _set(13, offset=4))),
+    ("reported less", checks.WATERMARK, _in_file(_READER, _set(13, offset=4))),
     ("sent twice", checks.AMBIGUOUS, _in_file("produce-p1.jsonl", _insert(12, _SENT))),
     ("a byte on a disk", checks.REPLICAS, _change_a_byte),
     ("another value on a disk", checks.REPLICAS, _another_value),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, SPARK_TIME]
 
 
-def surroundings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def versions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Where a task of Spark runs: its Python, and where it finds this package."""
     import strandline.pipeline.spark.session as found
 
@@ -30,7 +30,7 @@ def surroundings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def test_tasks_run_in_this_python_and_find_these_packages(spark: SparkSession) -> None:
-    rows = spark.range(1, numPartitions=1).mapInArrow(surroundings, "python string, package string").collect()
+    rows = spark.range(1, numPartitions=1).mapInArrow(versions, "python string, package string").collect()
     assert [(Path(row.python), row.package) for row in rows] == [
         (Path(sys.executable), sys.modules["strandline.pipeline.spark.session"].__file__)
     ]

@@ -47,7 +47,7 @@ class Healing:
             if process.life is None:
                 process.register()
             if process.candidacy is None:
-                process.look_if_told()
+                process.look_if_notified()
             if process.candidacy is not None and not process.candidacy.sent:
                 process.claim()
             if process.target is not None and process.target not in process.links:

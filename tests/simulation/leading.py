@@ -238,7 +238,7 @@ class StreamServer:
         base = subscription.sent
         records = tuple(log.records[base : base + records_max])
         known = process.high_watermark if subscription.leadership.core.knows_watermark else -1
-        if not records and known <= subscription.told_watermark:
+        if not records and known <= subscription.sent_watermark:
             return None
-        subscription.sent, subscription.told_watermark = base + len(records), known
+        subscription.sent, subscription.sent_watermark = base + len(records), known
         return Push(subscription.id, known, base, records)

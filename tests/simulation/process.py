@@ -144,7 +144,7 @@ class Process:
 
     # --- elections ---------------------------------------------------------------------------
 
-    def look_if_told(self) -> bool:
+    def look_if_notified(self) -> bool:
         """Look into the partition if there is a reason to; False if there is none."""
         notice, self.machine.notice = self.machine.notice, NO_EPOCH
         if notice == NO_EPOCH and not self.vacant:

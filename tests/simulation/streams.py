@@ -53,7 +53,7 @@ class Subscription:
     id: int
     leadership: ModelLeadership
     sent: int
-    told_watermark: int = -1
+    sent_watermark: int = -1
 
 
 @dataclass(slots=True)

@@ -199,7 +199,7 @@ class Walk:
         process = machine.running
         if process is None or process.life is None or process.candidacy is not None:
             return False
-        return process.look_if_told()
+        return process.look_if_notified()
 
     def _claim(self) -> bool:
         process = self._any(lambda p: p.candidacy is not None and not p.candidacy.sent)

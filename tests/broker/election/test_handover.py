@@ -43,7 +43,7 @@ QUICK: dict[str, Any] = {"handover_ms": 200, "preferred_leader_check_ms": 60_000
 
 
 @dataclass
-class Desk:
+class HandoverBench:
     """Broker 2 leads, and may give away."""
 
     seat: Seat
@@ -126,50 +126,50 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+async def bench(tmp_path: Path) -> AsyncIterator[HandoverBench]:
     """Brokers 1, 2 and 3 are registered."""
     async with seated(tmp_path, **QUICK) as seat:
         handover = Handover(seat.context)
         balancing = Balancing(seat.context, handover, seat)
-        desk = Desk(seat, handover, balancing)
+        bench = HandoverBench(seat, handover, balancing)
         for registration in LIVE.values():
-            desk.register(registration)
-        yield desk
+            bench.register(registration)
+        yield bench
 
 
 # --- all of them --------------------------------------------------------------------------------------
 
 
-async def test_a_thousand_leaderships_are_given_up_in_few_writes(desk: Desk) -> None:
+async def test_a_thousand_leaderships_are_given_up_in_few_writes(bench: HandoverBench) -> None:
     """A shutdown of a broker that leads a lot: a notice names many partitions, a multi writes many."""
-    led = [desk.lead(number) for number in range(1, 201)]
-    await desk.handover.leave_all()
+    led = [bench.lead(number) for number in range(1, 201)]
+    await bench.handover.leave_all()
     assert all(leadership.ended() for leadership in led)
-    assert {desk.leader(leadership.replica.key.partition) for leadership in led} == {NO_BROKER}
-    assert desk.named(FIRST) == set(range(1, 201))
-    assert len(desk.multis) <= 4 * 200 / RESIGNATIONS_PER_MULTI_MAX
-    assert sum(len(notices) for notices in desk.notices(FIRST)) == 200
+    assert {bench.leader(leadership.replica.key.partition) for leadership in led} == {NO_BROKER}
+    assert bench.named(FIRST) == set(range(1, 201))
+    assert len(bench.multis) <= 4 * 200 / RESIGNATIONS_PER_MULTI_MAX
+    assert sum(len(notices) for notices in bench.notices(FIRST)) == 200
 
 
 @pytest.mark.parametrize(("min_insync", "isr"), [(1, (1, 3)), (2, (1, 3)), (3, (1, 2, 3))])
 async def test_a_broker_that_shuts_down_leaves_the_isr_if_enough_others_are_in_it(
-    desk: Desk, min_insync: int, isr: tuple[int, ...]
+    bench: HandoverBench, min_insync: int, isr: tuple[int, ...]
 ) -> None:
     """CORRECTNESS H5: no commit waits for a broker that is about to end; below min.insync.replicas there
     would be no commits at all."""
-    replica = desk.lead(1).replica
+    replica = bench.lead(1).replica
     replica.config = TopicConfig(min_insync_replicas=min_insync)
-    await desk.handover.leave_all()
-    node = desk.seat.tree.nodes[znodes.isr(NAME.topic, 1)]
+    await bench.handover.leave_all()
+    node = bench.seat.tree.nodes[znodes.isr(NAME.topic, 1)]
     assert set(znodes.load_isr(NAME.topic, 1, node.data).isr_ids) == set(isr)
 
 
-async def test_a_partition_with_another_leader_does_not_block_the_others(desk: Desk) -> None:
+async def test_a_partition_with_another_leader_does_not_block_the_others(bench: HandoverBench) -> None:
     """CORRECTNESS E7: its compare-and-set fails, and with it the multi of all; then each is written
     separately."""
-    led = [desk.lead(number) for number in range(1, 6)]
+    led = [bench.lead(number) for number in range(1, 6)]
     disturbed = znodes.isr(NAME.topic, 3)
-    tree = desk.seat.tree
+    tree = bench.seat.tree
     calls = 0
 
     def depose(_: Sequence[Operation]) -> None:
@@ -179,164 +179,170 @@ async def test_a_partition_with_another_leader_does_not_block_the_others(desk: D
             tree.apply(SetData(disturbed, znodes.dump_isr(led_by(3, 1, 3, epoch=9))), owner=0)
 
     tree.meanwhile = depose
-    await desk.handover.leave_all()
-    assert [desk.leader(n) for n in range(1, 6)] == [NO_BROKER, NO_BROKER, THIRD, NO_BROKER, NO_BROKER]
-    assert desk.named(FIRST) == {1, 2, 4, 5}
+    await bench.handover.leave_all()
+    assert [bench.leader(n) for n in range(1, 6)] == [NO_BROKER, NO_BROKER, THIRD, NO_BROKER, NO_BROKER]
+    assert bench.named(FIRST) == {1, 2, 4, 5}
     assert all(leadership.ended() for leadership in led)
 
 
-async def test_a_broker_that_just_began_to_shut_down_is_not_named(desk: Desk) -> None:
+async def test_a_broker_that_just_began_to_shut_down_is_not_named(bench: HandoverBench) -> None:
     """CORRECTNESS I7: what was read is checked in the same multi."""
-    desk.lead(1)
+    bench.lead(1)
     calls = 0
 
     def leave(_: Sequence[Operation]) -> None:
         nonlocal calls
         calls += 1
         if calls == 1:
-            desk.register(replace(LIVE[FIRST], shutting_down=True), version=1)
+            bench.register(replace(LIVE[FIRST], shutting_down=True), version=1)
 
-    desk.seat.tree.meanwhile = leave
-    await desk.handover.leave_all()
-    assert (desk.named(FIRST), desk.named(THIRD)) == (set(), {1})
+    bench.seat.tree.meanwhile = leave
+    await bench.handover.leave_all()
+    assert (bench.named(FIRST), bench.named(THIRD)) == (set(), {1})
 
 
-async def test_a_broker_that_is_drained_is_named_only_if_there_is_no_other(desk: Desk) -> None:
+async def test_a_broker_that_is_drained_is_named_only_if_there_is_no_other(bench: HandoverBench) -> None:
     """A drain is a wish, and a partition without a leader is worse."""
-    desk.drain(FIRST, Drain(LIVE[FIRST].epoch, replicas=False))
-    desk.lead(1)
-    desk.seat.write(led_by(ME, 1, 2, epoch=5))
-    await desk.handover.leave_all()
-    assert desk.named(THIRD) == {1}
+    bench.drain(FIRST, Drain(LIVE[FIRST].epoch, replicas=False))
+    bench.lead(1)
+    bench.seat.write(led_by(ME, 1, 2, epoch=5))
+    await bench.handover.leave_all()
+    assert bench.named(THIRD) == {1}
 
 
-async def test_a_drain_stands_in_every_life_of_its_broker(desk: Desk) -> None:
+async def test_a_drain_stands_in_every_life_of_its_broker(bench: HandoverBench) -> None:
     """A session that ends takes no drain with it."""
-    desk.drain(FIRST, Drain(BrokerEpoch(LIVE[FIRST].epoch - 1), replicas=False))
-    desk.lead(1)
-    await desk.handover.leave_all()
-    assert desk.named(THIRD) == {1}
+    bench.drain(FIRST, Drain(BrokerEpoch(LIVE[FIRST].epoch - 1), replicas=False))
+    bench.lead(1)
+    await bench.handover.leave_all()
+    assert bench.named(THIRD) == {1}
 
 
-async def test_a_handover_that_cannot_drain_ends_at_its_limit_and_blocks_no_other(desk: Desk) -> None:
+async def test_a_handover_that_cannot_drain_ends_at_its_limit_and_blocks_no_other(
+    bench: HandoverBench,
+) -> None:
     """CORRECTNESS H6: what it accepted has an unknown outcome; the others are gone long before."""
-    stuck, free = desk.lead(1), desk.lead(2)
-    desk.produce(stuck)
+    stuck, free = bench.lead(1), bench.lead(2)
+    bench.produce(stuck)
     async with asyncio.TaskGroup() as tasks:
-        leaving = tasks.create_task(desk.handover.leave_all())
+        leaving = tasks.create_task(bench.handover.leave_all())
         await eventually(free.ended)
         assert not stuck.ended()
         await leaving
     assert stuck.ended()
-    assert [type(outcome).__name__ for outcome in desk.outcomes] == ["OutcomeUnknown"]
-    assert desk.named(FIRST) == {1, 2}
+    assert [type(outcome).__name__ for outcome in bench.outcomes] == ["OutcomeUnknown"]
+    assert bench.named(FIRST) == {1, 2}
 
 
 # --- one of them --------------------------------------------------------------------------------------
 
 
-async def given(desk: Desk, leadership: Leadership, to: BrokerId = FIRST) -> bool:
-    return await desk.handover.yield_to(leadership, to, "preferred leader")
+async def given(bench: HandoverBench, leadership: Leadership, to: BrokerId = FIRST) -> bool:
+    return await bench.handover.yield_to(leadership, to, "preferred leader")
 
 
-async def test_a_leadership_that_is_yielded_is_drained_first_and_says_why(desk: Desk) -> None:
+async def test_a_leadership_that_is_yielded_is_drained_first_and_says_why(bench: HandoverBench) -> None:
     """Kafka's design V3, checkLoadBalancing, with a drain before it: no request is left without an answer."""
-    leadership = desk.lead(1)
-    desk.produce(leadership)
+    leadership = bench.lead(1)
+    bench.produce(leadership)
     async with asyncio.TaskGroup() as tasks:
-        yielding = tasks.create_task(given(desk, leadership))
+        yielding = tasks.create_task(given(bench, leadership))
         await eventually(lambda: leadership.draining)
         with pytest.raises(NotLeaderOrFollower):
-            desk.produce(leadership)
-        assert desk.leader(1) == ME
-        desk.fetched(leadership, FIRST, THIRD)
+            bench.produce(leadership)
+        assert bench.leader(1) == ME
+        bench.fetched(leadership, FIRST, THIRD)
         assert await yielding
-    assert desk.outcomes == [Produced(0, 0)]
-    assert (desk.leader(1), desk.named(FIRST)) == (NO_BROKER, {1})
-    (notice,) = desk.notices(FIRST)[0]
+    assert bench.outcomes == [Produced(0, 0)]
+    assert (bench.leader(1), bench.named(FIRST)) == (NO_BROKER, {1})
+    (notice,) = bench.notices(FIRST)[0]
     assert (notice.leader_epoch, notice.reason, notice.give_to) == (5, "preferred leader", NO_BROKER)
-    assert [event.reason for event in desk.seat.recorder.events] == ["preferred leader"]
-    node = desk.seat.tree.nodes[znodes.isr(NAME.topic, 1)]
+    assert [event.reason for event in bench.seat.recorder.events] == ["preferred leader"]
+    node = bench.seat.tree.nodes[znodes.isr(NAME.topic, 1)]
     assert znodes.load_isr(NAME.topic, 1, node.data).isr_ids == (1, 2, 3)  # it follows from now on
 
 
-async def test_a_partition_not_drained_in_time_keeps_its_leader_and_loses_nothing(desk: Desk) -> None:
+async def test_a_partition_not_drained_in_time_keeps_its_leader_and_loses_nothing(
+    bench: HandoverBench,
+) -> None:
     """A follower is slow: producers wait for a moment, and then this leader continues."""
-    leadership = desk.lead(1)
-    desk.produce(leadership)
+    leadership = bench.lead(1)
+    bench.produce(leadership)
     began = CLOCK.monotonic()
-    assert not await given(desk, leadership)
+    assert not await given(bench, leadership)
     assert CLOCK.monotonic() - began >= DRAIN_S_MAX
-    desk.produce(leadership)
-    desk.fetched(leadership, FIRST, THIRD)
-    assert desk.outcomes == [Produced(0, 0), Produced(1, 0)]
-    assert (desk.leader(1), desk.multis) == (ME, [])
-    assert await given(desk, leadership)
+    bench.produce(leadership)
+    bench.fetched(leadership, FIRST, THIRD)
+    assert bench.outcomes == [Produced(0, 0), Produced(1, 0)]
+    assert (bench.leader(1), bench.multis) == (ME, [])
+    assert await given(bench, leadership)
 
 
 @pytest.mark.parametrize("why", ["shutting down", "another life", "gone", "not in sync"])
 async def test_leadership_is_not_given_to_a_broker_that_now_reports_it_cannot_lead(
-    desk: Desk, why: str
+    bench: HandoverBench, why: str
 ) -> None:
     """CORRECTNESS I6, I7: this broker's own picture of the living may be seconds old."""
-    leadership = desk.lead(1)
+    leadership = bench.lead(1)
     match why:
         case "shutting down":
-            desk.register(replace(LIVE[FIRST], shutting_down=True), version=1)
+            bench.register(replace(LIVE[FIRST], shutting_down=True), version=1)
         case "another life":
-            desk.register(replace(LIVE[FIRST], epoch=BrokerEpoch(99)))
+            bench.register(replace(LIVE[FIRST], epoch=BrokerEpoch(99)))
         case "gone":
-            del desk.seat.tree.nodes[znodes.broker(FIRST)]
+            del bench.seat.tree.nodes[znodes.broker(FIRST)]
         case _:
-            desk.seat.tree.apply(
+            bench.seat.tree.apply(
                 SetData(znodes.isr(NAME.topic, 1), znodes.dump_isr(led_by(ME, 2, 3, epoch=5))), owner=0
             )
-    assert not await given(desk, leadership)
-    assert (desk.leader(1), desk.named(FIRST), leadership.draining) == (ME, set(), False)
-    desk.produce(leadership)
+    assert not await given(bench, leadership)
+    assert (bench.leader(1), bench.named(FIRST), leadership.draining) == (ME, set(), False)
+    bench.produce(leadership)
 
 
 @pytest.mark.parametrize("applied", [True, False])
-async def test_nothing_is_accepted_until_the_outcome_of_the_write_is_known(desk: Desk, applied: bool) -> None:
+async def test_nothing_is_accepted_until_the_outcome_of_the_write_is_known(
+    bench: HandoverBench, applied: bool
+) -> None:
     """CORRECTNESS E1: with acks=1 a former leader would acknowledge it."""
-    leadership = desk.lead(1)
-    desk.seat.coordination.lose(applied=applied)
+    leadership = bench.lead(1)
+    bench.seat.coordination.lose(applied=applied)
     async with asyncio.TaskGroup() as tasks:
-        yielding = tasks.create_task(given(desk, leadership))
-        await eventually(lambda: desk.multis)
+        yielding = tasks.create_task(given(bench, leadership))
+        await eventually(lambda: bench.multis)
         while not leadership.ended():
             with pytest.raises(NotLeaderOrFollower):
-                leadership.produce(batch("v"), acks=1, timeout_ms=1, done=desk.outcomes.append)
+                leadership.produce(batch("v"), acks=1, timeout_ms=1, done=bench.outcomes.append)
             await asyncio.sleep(0)
         assert await yielding
-    assert (desk.leader(1), desk.named(FIRST)) == (NO_BROKER, {1})
-    assert len(desk.multis) == (1 if applied else 2)
+    assert (bench.leader(1), bench.named(FIRST)) == (NO_BROKER, {1})
+    assert len(bench.multis) == (1 if applied else 2)
 
 
-async def test_a_handover_that_fails_too_often_is_given_up(desk: Desk) -> None:
+async def test_a_handover_that_fails_too_often_is_given_up(bench: HandoverBench) -> None:
     """CONTRIBUTING 7: an optional handover that loses too often ends, and writes nothing."""
-    leadership = desk.lead(1)
+    leadership = bench.lead(1)
 
     def meddle(operations: Sequence[Operation]) -> None:
         changed = next(o for o in operations if isinstance(o, SetData)).path
-        desk.seat.tree.apply(SetData(changed, desk.seat.tree.nodes[changed].data), owner=0)
+        bench.seat.tree.apply(SetData(changed, bench.seat.tree.nodes[changed].data), owner=0)
 
-    desk.seat.tree.meanwhile = meddle
-    assert not await given(desk, leadership)
-    assert (desk.leader(1), leadership.draining, leadership.ended()) == (ME, False, False)
+    bench.seat.tree.meanwhile = meddle
+    assert not await given(bench, leadership)
+    assert (bench.leader(1), leadership.draining, leadership.ended()) == (ME, False, False)
 
 
-async def test_a_broker_that_handed_over_is_the_last_to_take_leadership_back(desk: Desk) -> None:
+async def test_a_broker_that_handed_over_is_the_last_to_take_leadership_back(bench: HandoverBench) -> None:
     """The first of AR is asked to give way to another: without this it would be back at once, for it comes
     first in the order of succession."""
-    seat = desk.seat
-    replica = desk.lead(1).replica
+    seat = bench.seat
+    replica = bench.lead(1).replica
     order = (ME, FIRST, THIRD)
     seat.tree.apply(SetData(znodes.replicas(NAME.topic, 1), znodes.dump_replicas(order)), owner=0)
     first_of_all = PartitionAssignment(order, version=1)
     seat.manager.reconfigure(replica, first_of_all, TopicConfig())
     assert replica.leadership is not None
-    assert await given(desk, replica.leadership)
+    assert await given(bench, replica.leadership)
     noticed = CLOCK.monotonic()
     seat.elector.vacant(replica)
     await eventually(lambda: replica.leadership is not None)
@@ -344,37 +350,37 @@ async def test_a_broker_that_handed_over_is_the_last_to_take_leadership_back(des
     assert CLOCK.monotonic() - noticed >= ranks_s
 
 
-async def test_a_shutdown_takes_over_ongoing_handovers(desk: Desk) -> None:
+async def test_a_shutdown_takes_over_ongoing_handovers(bench: HandoverBench) -> None:
     """After a yield that failed, the leader accepts no request again if the broker is shutting down."""
-    leadership = desk.lead(1)
-    desk.produce(leadership)
+    leadership = bench.lead(1)
+    bench.produce(leadership)
     async with asyncio.TaskGroup() as tasks:
-        yielding = tasks.create_task(given(desk, leadership, THIRD))
+        yielding = tasks.create_task(given(bench, leadership, THIRD))
         await eventually(lambda: leadership.draining)
-        leaving = tasks.create_task(desk.handover.leave_all())
+        leaving = tasks.create_task(bench.handover.leave_all())
         await leaving
-        assert not await yielding or desk.named(THIRD) == {1}
+        assert not await yielding or bench.named(THIRD) == {1}
     assert leadership.ended()
-    assert desk.leader(1) == NO_BROKER
+    assert bench.leader(1) == NO_BROKER
 
 
-async def test_a_session_that_ends_ends_every_handover_with_it(desk: Desk) -> None:
+async def test_a_session_that_ends_ends_every_handover_with_it(bench: HandoverBench) -> None:
     """CORRECTNESS E13: a handover that waits for the write of another one ends like that one."""
-    led = [desk.lead(number) for number in range(1, 31)]
+    led = [bench.lead(number) for number in range(1, 31)]
     notified: list[Leadership] = []
-    reached, go_on = desk.seat.coordination.hold()
+    reached, go_on = bench.seat.coordination.hold()
     async with asyncio.TaskGroup() as tasks:
 
         async def ended(leadership: Leadership) -> None:
             try:
-                await given(desk, leadership)
+                await given(bench, leadership)
             except* SessionEnded:
                 notified.append(leadership)
 
         for leadership in led:
             tasks.create_task(ended(leadership))
         await reached.wait()
-        desk.seat.coordination.expire()
+        bench.seat.coordination.expire()
         go_on.set()
     assert len(notified) == len(led)
 
@@ -388,21 +394,21 @@ def of(replica: Replica, *, give_to: int = NO_BROKER, epoch: int = 5) -> Electio
     )
 
 
-async def test_a_notice_has_leadership_given_and_delays_no_other(desk: Desk) -> None:
+async def test_a_notice_has_leadership_given_and_delays_no_other(bench: HandoverBench) -> None:
     """One partition does not drain; another is given away, and a third taken over, all from one znode."""
-    seat, session = desk.seat, desk.seat.coordination
-    stuck, free = desk.lead(1), desk.lead(2)
+    seat, session = bench.seat, bench.seat.coordination
+    stuck, free = bench.lead(1), bench.lead(2)
     vacant: list[Replica] = []
-    receiver = NoticeReceiver(seat.context, lambda r, _: vacant.append(r), desk.balancing.asked)
-    desk.produce(stuck)
+    receiver = NoticeReceiver(seat.context, lambda r, _: vacant.append(r), bench.balancing.asked)
+    bench.produce(stuck)
     asked = [of(stuck.replica, give_to=1), of(free.replica, give_to=3), of(seat.replica)]
     await receiver.open()
     await session.create(znodes.election_notice_prefix(ME), queue_znodes.dump_notices(asked), sequential=True)
-    running = [seat.tasks.create_task(task) for task in (receiver.run(), desk.balancing.run())]
+    running = [seat.tasks.create_task(task) for task in (receiver.run(), bench.balancing.run())]
     await eventually(free.ended)
-    assert (desk.named(THIRD), vacant, stuck.ended()) == ({2}, [seat.replica], False)
+    assert (bench.named(THIRD), vacant, stuck.ended()) == ({2}, [seat.replica], False)
     await eventually(lambda: not stuck.draining)
-    assert desk.notices(ME) == []
+    assert bench.notices(ME) == []
     for task in running:
         task.cancel()
 
@@ -410,61 +416,63 @@ async def test_a_notice_has_leadership_given_and_delays_no_other(desk: Desk) -> 
 @pytest.mark.parametrize(
     "late", [{"epoch": 4, "give_to": 1}, {"epoch": 6, "give_to": 1}, {"give_to": 2}, {"give_to": 7}]
 )
-async def test_a_notice_that_does_not_fit_changes_nothing(desk: Desk, late: dict[str, int]) -> None:
+async def test_a_notice_that_does_not_fit_changes_nothing(bench: HandoverBench, late: dict[str, int]) -> None:
     """CORRECTNESS E6: a notice for another epoch, for the broker itself, or for an unknown broker."""
-    leadership = desk.lead(1)
-    running = desk.seat.tasks.create_task(desk.balancing.run())
-    desk.balancing.asked(of(leadership.replica, **late))
-    other = desk.lead(2)
-    desk.balancing.asked(of(other.replica, give_to=3))
+    leadership = bench.lead(1)
+    running = bench.seat.tasks.create_task(bench.balancing.run())
+    bench.balancing.asked(of(leadership.replica, **late))
+    other = bench.lead(2)
+    bench.balancing.asked(of(other.replica, give_to=3))
     await eventually(other.ended)
-    assert (leadership.draining, leadership.ended(), desk.leader(1)) == (False, False, ME)
+    assert (leadership.draining, leadership.ended(), bench.leader(1)) == (False, False, ME)
     running.cancel()
 
 
-async def test_preferred_replicas_get_the_leaderships_they_may_have(desk: Desk) -> None:
+async def test_preferred_replicas_get_the_leaderships_they_may_have(bench: HandoverBench) -> None:
     """Kafka's design V3, checkLoadBalancing, over all that this broker leads; a drained one is left in
     peace."""
-    led = [desk.lead(number) for number in range(1, 61)]
-    await desk.balancing.check()
+    led = [bench.lead(number) for number in range(1, 61)]
+    await bench.balancing.check()
     assert not any(leadership.draining or leadership.ended() for leadership in led)  # not in sync for long
-    desk.drain(FIRST, Drain(LIVE[FIRST].epoch, replicas=True))
+    bench.drain(FIRST, Drain(LIVE[FIRST].epoch, replicas=True))
     for leadership in led:
         leadership.in_sync_since = dict.fromkeys(leadership.in_sync_since, CLOCK.monotonic() - 60)
-    await desk.balancing.check()
+    await bench.balancing.check()
     assert not any(leadership.ended() for leadership in led)
-    desk.seat.tree.apply(Delete(znodes.drain(FIRST)), owner=0)
-    checking = desk.seat.tasks.create_task(desk.balancing.check())
+    bench.seat.tree.apply(Delete(znodes.drain(FIRST)), owner=0)
+    checking = bench.seat.tasks.create_task(bench.balancing.check())
     taken: set[int] = set()
     while not checking.done():  # broker 1 takes over, as the notice asks
-        for number in desk.named(FIRST) - taken:
+        for number in bench.named(FIRST) - taken:
             taken.add(number)
             replica = led[number - 1].replica
-            desk.seat.manager.follow(replica, FIRST, LeaderEpoch(6))
+            bench.seat.manager.follow(replica, FIRST, LeaderEpoch(6))
         assert sum(leadership.ended() for leadership in led) - len(taken) <= 20
         await asyncio.sleep(0)
-    assert desk.named(FIRST) == set(range(1, 61))
-    assert any(isinstance(operation, Check) for operation in desk.multis[0])
+    assert bench.named(FIRST) == set(range(1, 61))
+    assert any(isinstance(operation, Check) for operation in bench.multis[0])
 
 
 @pytest.mark.parametrize("how", ["suspected", "silent"])
-async def test_the_preferred_replica_gets_nothing_while_it_does_not_answer(desk: Desk, how: str) -> None:
+async def test_the_preferred_replica_gets_nothing_while_it_does_not_answer(
+    bench: HandoverBench, how: str
+) -> None:
     """CORRECTNESS E1: this broker could not follow it, and would take the leadership back. They handed it to
     each other thirteen times in 45 s."""
-    leadership = desk.lead(1)
+    leadership = bench.lead(1)
     leadership.in_sync_since = dict.fromkeys(leadership.in_sync_since, CLOCK.monotonic() - 60)
     if how == "suspected":
-        desk.seat.manager.peers.refused(LIVE[FIRST].epoch)
+        bench.seat.manager.peers.refused(LIVE[FIRST].epoch)
     else:
-        desk.seat.silent.add(FIRST)
-    await desk.balancing.check()
-    assert (desk.multis, leadership.ended(), leadership.draining) == ([], False, False)
+        bench.seat.silent.add(FIRST)
+    await bench.balancing.check()
+    assert (bench.multis, leadership.ended(), leadership.draining) == ([], False, False)
 
 
-async def test_a_suspect_is_named_only_if_there_is_no_other(desk: Desk) -> None:
+async def test_a_suspect_is_named_only_if_there_is_no_other(bench: HandoverBench) -> None:
     """CORRECTNESS E1: what shuts down goes to a successor that this broker still hears of."""
-    leadership = desk.lead(1)
-    desk.seat.manager.peers.refused(LIVE[FIRST].epoch)
-    await desk.handover.leave_all()
+    leadership = bench.lead(1)
+    bench.seat.manager.peers.refused(LIVE[FIRST].epoch)
+    await bench.handover.leave_all()
     assert leadership.ended()
-    assert (desk.named(FIRST), desk.named(THIRD)) == (set(), {1})
+    assert (bench.named(FIRST), bench.named(THIRD)) == (set(), {1})

@@ -61,8 +61,8 @@ def isr_event(epoch: int, version: int) -> StateChangeEvent:
     )
 
 
-def of(events: list[StateChangeEvent], happening: ChangeKind) -> list[StateChangeEvent]:
-    return [event for event in events if event.command is happening]
+def of(events: list[StateChangeEvent], kind: ChangeKind) -> list[StateChangeEvent]:
+    return [event for event in events if event.command is kind]
 
 
 # --- why there was a vacancy --------------------------------------------------------------------------

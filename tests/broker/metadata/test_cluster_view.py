@@ -58,19 +58,19 @@ async def test_a_named_successor_is_not_reported_as_the_leader_of_its_predecesso
     async with seated(tmp_path) as seat:
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
 
-        async def told() -> tuple[int, int]:
+        async def leader_and_epoch() -> tuple[int, int]:
             metadata, _ = await view.describe([NAME.topic])
             (topic,) = metadata.topics
             return topic.partitions[0].leader, topic.partitions[0].leader_epoch
 
-        assert await told() == (1, 5), "read, and remembered for a while"
+        assert await leader_and_epoch() == (1, 5), "read, and remembered for a while"
         seat.lead(6)
-        assert await told() == (ME, 6)
+        assert await leader_and_epoch() == (ME, 6)
         seat.manager.retire(seat.replica, BrokerId(3))
         assert seat.replica.leader == 3
-        assert await told() != (3, 6)
+        assert await leader_and_epoch() != (3, 6)
         seat.manager.follow(seat.replica, BrokerId(3), LeaderEpoch(7))
-        assert await told() == (3, 7)
+        assert await leader_and_epoch() == (3, 7)
 
 
 async def test_a_partition_whose_leader_is_gone_is_reported_without_one(tmp_path: Path) -> None:

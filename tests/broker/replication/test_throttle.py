@@ -46,8 +46,8 @@ async def copying(assignment: PartitionAssignment, **given: Any) -> AsyncIterato
 async def take(link: FollowerStream, pushes: list[tuple[float, Push]]) -> None:
     """Read, and report at once that it is written. Runs until cancelled."""
     while True:
-        sequence, news = await link.next_message()
-        pushes += ((CLOCK.monotonic(), push) for push in news)
+        sequence, received = await link.next_message()
+        pushes += ((CLOCK.monotonic(), push) for push in received)
         link.acknowledge(sequence)
 
 
@@ -132,7 +132,7 @@ async def test_other_flows_of_the_same_stream_continue_meanwhile() -> None:
             assert before <= 2 * (BYTES + 200)
             link.subscribe(replace(subscribe(5, 0, -1, sub_id=2), key=other.key))
             for _ in range(50):
-                second.produce("news", acks=1)
+                second.produce("received", acks=1)
                 await eventually(lambda: size(pushes, sub_id=2) == other.log.size_bytes)
                 leader.produce("more", acks=1)  # wakes the one that waits, for nothing
             assert size(pushes) == before

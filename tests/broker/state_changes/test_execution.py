@@ -14,7 +14,7 @@ from strandline.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionId
 from strandline.ports import Delete, SetData
 from strandline.vocabulary.state_changes import Command, RequestState, StateChange
-from tests.broker.support.queue_desk import (
+from tests.broker.support.queue_bench import (
     CLOSE,
     COMPLETED,
     DELETE,
@@ -23,7 +23,7 @@ from tests.broker.support.queue_desk import (
     QUEUE,
     START,
     SUPERSEDED,
-    Desk,
+    QueueBench,
     request,
     state,
 )
@@ -33,18 +33,18 @@ from tests.waiting import eventually
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+async def bench(tmp_path: Path) -> AsyncIterator[QueueBench]:
     async with seated(tmp_path) as seat:
-        yield Desk(seat)
+        yield QueueBench(seat)
 
 
 # --- start --------------------------------------------------------------------------------------------
 
 
-async def test_a_request_is_recorded_from_its_beginning_to_its_end(desk: Desk) -> None:
+async def test_a_request_is_recorded_from_its_beginning_to_its_end(bench: QueueBench) -> None:
     """Kafka's design V2, goal 7: requested, received, completed; nothing of it is left in the queue."""
-    await desk.asked(START)
-    assert [event.state for event in desk.seat.recorder.events] == [
+    await bench.asked(START)
+    assert [event.state for event in bench.seat.recorder.events] == [
         RequestState.REQUESTED,
         RequestState.RECEIVED,
         COMPLETED,
@@ -52,156 +52,158 @@ async def test_a_request_is_recorded_from_its_beginning_to_its_end(desk: Desk) -
 
 
 @pytest.mark.parametrize("command", [START, CLOSE])
-async def test_requests_for_another_incarnation_are_not_executed(desk: Desk, command: Command) -> None:
+async def test_requests_for_another_incarnation_are_not_executed(bench: QueueBench, command: Command) -> None:
     """CORRECTNESS Q1."""
-    end = await desk.asked(command, key=OTHER)
+    end = await bench.asked(command, key=OTHER)
     assert end.state is SUPERSEDED
     assert "incarnation" in end.reason
-    assert desk.seat.manager.get(OTHER) is None
+    assert bench.seat.manager.get(OTHER) is None
 
 
-async def test_a_request_of_an_old_epoch_is_superseded(desk: Desk) -> None:
+async def test_a_request_of_an_old_epoch_is_superseded(bench: QueueBench) -> None:
     """CORRECTNESS E6: also if only another request showed the later epoch."""
-    assert (await desk.asked(START, epoch=9)).state is COMPLETED
-    end = await desk.asked(CLOSE, epoch=8)
+    assert (await bench.asked(START, epoch=9)).state is COMPLETED
+    end = await bench.asked(CLOSE, epoch=8)
     assert (end.state, end.reason) == (SUPERSEDED, "epoch 9 is known here, and 8 is over")
 
 
-async def test_a_replica_that_zookeeper_does_not_assign_is_not_started(desk: Desk) -> None:
+async def test_a_replica_that_zookeeper_does_not_assign_is_not_started(bench: QueueBench) -> None:
     """CORRECTNESS Q7: the request is a hint."""
-    desk.assign(1, 3)
-    end = await desk.asked(START)
+    bench.assign(1, 3)
+    end = await bench.asked(START)
     assert (end.state, end.reason) == (SUPERSEDED, "the replica is not assigned to this broker")
 
 
 async def test_a_disk_that_takes_nothing_fails_the_request_and_not_the_broker(
-    desk: Desk, tmp_path: Path
+    bench: QueueBench, tmp_path: Path
 ) -> None:
     """CORRECTNESS Q5: it is visible, with its reason."""
     second = KEY._replace(partition=PartitionId(1))
     topic = znodes.TopicNode(KEY.topic_id, 2, {})
-    desk.set(znodes.topic(NAME.topic), znodes.dump_topic(topic))
-    await desk.seat.coordination.ensure_path(znodes.replicas(NAME.topic, 1))
-    desk.set(znodes.replicas(NAME.topic, 1), znodes.dump_replicas(ASSIGNED))
-    in_the_way = desk.seat.manager.folder.path / f"{NAME.topic}-1-{KEY.topic_id}"
+    bench.set(znodes.topic(NAME.topic), znodes.dump_topic(topic))
+    await bench.seat.coordination.ensure_path(znodes.replicas(NAME.topic, 1))
+    bench.set(znodes.replicas(NAME.topic, 1), znodes.dump_replicas(ASSIGNED))
+    in_the_way = bench.seat.manager.folder.path / f"{NAME.topic}-1-{KEY.topic_id}"
     in_the_way.write_text("a file")
-    end = await desk.asked(START, key=second)
+    end = await bench.asked(START, key=second)
     assert end.state is FAILED
     assert "File exists" in end.reason
     in_the_way.unlink()
-    assert (await desk.asked(START, key=second)).state is COMPLETED
+    assert (await bench.asked(START, key=second)).state is COMPLETED
 
 
 # --- close --------------------------------------------------------------------------------------------
 
 
-async def test_a_closed_replica_answers_as_one_that_does_not_lead_and_keeps_its_log(desk: Desk) -> None:
+async def test_a_closed_replica_answers_as_one_that_does_not_lead_and_keeps_its_log(
+    bench: QueueBench,
+) -> None:
     """Kafka's design V3, close-replica: nothing fetches or serves, the log stays, and it can be had again."""
-    replica = desk.seat.replica
+    replica = bench.seat.replica
     write(replica, 5, "a", "b")
-    await desk.moves_away()
-    assert (await desk.asked(CLOSE)).state is COMPLETED
+    await bench.moves_away()
+    assert (await bench.asked(CLOSE)).state is COMPLETED
     assert state(replica) is ReplicaState.CLOSED
-    assert desk.seat.manager.get(KEY) is None
+    assert bench.seat.manager.get(KEY) is None
     with pytest.raises(NotLeaderOrFollower):
-        desk.seat.manager.named(*NAME)
+        bench.seat.manager.named(*NAME)
     with pytest.raises(NotLeaderOrFollower):
-        desk.seat.manager.known(KEY, NAME.topic)
-    assert (await desk.asked(START, requester=NO_BROKER)).state is COMPLETED
+        bench.seat.manager.known(KEY, NAME.topic)
+    assert (await bench.asked(START, requester=NO_BROKER)).state is COMPLETED
     assert state(replica) is ReplicaState.CLOSED, "the controller's says to read again, and it is still to go"
-    assert (await desk.asked(START, epoch=6)).state is COMPLETED
+    assert (await bench.asked(START, epoch=6)).state is COMPLETED
     assert state(replica) is ReplicaState.FOLLOWER, "a leader wants it"
-    assert desk.seat.manager.named(*NAME) is replica
+    assert bench.seat.manager.named(*NAME) is replica
     assert values(replica) == ["a", "b"]
 
 
-async def test_a_cancelled_reassignment_reopens_the_closed_replica(desk: Desk) -> None:
+async def test_a_cancelled_reassignment_reopens_the_closed_replica(bench: QueueBench) -> None:
     """CORRECTNESS E16, Q7."""
-    await desk.moves_away()
-    await desk.asked(CLOSE)
-    await desk.stays()
-    await desk.asked(START, requester=NO_BROKER)
-    assert state(desk.seat.replica) is ReplicaState.FOLLOWER
+    await bench.moves_away()
+    await bench.asked(CLOSE)
+    await bench.stays()
+    await bench.asked(START, requester=NO_BROKER)
+    assert state(bench.seat.replica) is ReplicaState.FOLLOWER
 
 
-async def test_a_replica_that_is_to_stay_is_not_closed(desk: Desk) -> None:
+async def test_a_replica_that_is_to_stay_is_not_closed(bench: QueueBench) -> None:
     """CORRECTNESS Q6: the leader that asked died, and what it wanted was cancelled."""
-    end = await desk.asked(CLOSE)
+    end = await bench.asked(CLOSE)
     assert (end.state, end.reason) == (SUPERSEDED, "the replica is to stay on this broker")
-    assert state(desk.seat.replica) is ReplicaState.FOLLOWER
+    assert state(bench.seat.replica) is ReplicaState.FOLLOWER
 
 
-async def test_a_close_of_an_epoch_that_is_over_closes_nothing(desk: Desk) -> None:
+async def test_a_close_of_an_epoch_that_is_over_closes_nothing(bench: QueueBench) -> None:
     """CORRECTNESS E6: by what is written, if this broker has not heard of it yet."""
-    await desk.moves_away()
-    desk.seat.write(led_by(3, 1, 3, epoch=6))
-    end = await desk.asked(CLOSE)
+    await bench.moves_away()
+    bench.seat.write(led_by(3, 1, 3, epoch=6))
+    end = await bench.asked(CLOSE)
     assert (end.state, end.reason) == (SUPERSEDED, "epoch 6 has begun")
 
 
-async def test_a_leader_refuses_to_close_with_the_reason(desk: Desk) -> None:
+async def test_a_leader_refuses_to_close_with_the_reason(bench: QueueBench) -> None:
     """DESIGN §4: an illegal transition is visible with its values, and costs the broker nothing."""
-    desk.seat.lead(5)
-    await desk.moves_away()
-    end = await desk.asked(CLOSE)
+    bench.seat.lead(5)
+    await bench.moves_away()
+    end = await bench.asked(CLOSE)
     assert end.state is FAILED
     assert "leader → closing is illegal: it leads in epoch 5" in end.reason
-    assert desk.seat.leads_in() == 5
+    assert bench.seat.leads_in() == 5
 
 
-async def test_closing_a_missing_replica_is_done(desk: Desk) -> None:
+async def test_closing_a_missing_replica_is_done(bench: QueueBench) -> None:
     """CORRECTNESS Q2: the second time changes nothing."""
-    await desk.moves_away()
-    await desk.asked(CLOSE)
-    assert (await desk.asked(CLOSE)).reason == "it was closed"
-    desk.assign(1, 4, 3)
-    await desk.asked(DELETE)
-    assert (await desk.asked(CLOSE)).reason == "it was not here"
+    await bench.moves_away()
+    await bench.asked(CLOSE)
+    assert (await bench.asked(CLOSE)).reason == "it was closed"
+    bench.assign(1, 4, 3)
+    await bench.asked(DELETE)
+    assert (await bench.asked(CLOSE)).reason == "it was not here"
 
 
 # --- delete -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("closed", [False, True])
-async def test_a_deletion_takes_the_log_closed_or_not(desk: Desk, closed: bool) -> None:
-    replica = desk.seat.replica
+async def test_a_deletion_takes_the_log_closed_or_not(bench: QueueBench, closed: bool) -> None:
+    replica = bench.seat.replica
     folder = replica.log.directory
-    await desk.moves_away()
+    await bench.moves_away()
     if closed:
-        await desk.asked(CLOSE)
-    desk.assign(1, 4, 3)
-    assert (await desk.asked(DELETE)).state is COMPLETED
+        await bench.asked(CLOSE)
+    bench.assign(1, 4, 3)
+    assert (await bench.asked(DELETE)).state is COMPLETED
     assert state(replica) is ReplicaState.DELETED
     assert list(folder.parent.glob(f"{NAME.topic}*")) == list(folder.parent.glob("*.deleted")) == []
     with pytest.raises(UnknownTopicOrPartition):
-        desk.seat.manager.named(*NAME)
-    assert (await desk.asked(DELETE)).reason == "it was not here"
+        bench.seat.manager.named(*NAME)
+    assert (await bench.asked(DELETE)).reason == "it was not here"
 
 
-async def test_the_new_incarnation_survives_the_deletion_of_the_old_one(desk: Desk) -> None:
+async def test_the_new_incarnation_survives_the_deletion_of_the_old_one(bench: QueueBench) -> None:
     """CORRECTNESS Q1: queued for a dead broker, executed when the name is another topic's."""
     node = znodes.TopicNode(OTHER.topic_id, 1, {})
-    desk.set(znodes.topic(NAME.topic), znodes.dump_topic(node))
-    await desk.queue(request(DELETE), request(START, requester=NO_BROKER, key=OTHER))
-    await desk.drained()
-    new = desk.seat.manager.named(*NAME)
-    assert (new.key, desk.seat.manager.get(KEY)) == (OTHER, None)
+    bench.set(znodes.topic(NAME.topic), znodes.dump_topic(node))
+    await bench.queue(request(DELETE), request(START, requester=NO_BROKER, key=OTHER))
+    await bench.drained()
+    new = bench.seat.manager.named(*NAME)
+    assert (new.key, bench.seat.manager.get(KEY)) == (OTHER, None)
     assert new.log.directory.exists()
-    assert not desk.seat.replica.log.directory.exists()
+    assert not bench.seat.replica.log.directory.exists()
 
 
-async def test_a_replica_that_is_assigned_again_is_not_deleted(desk: Desk) -> None:
+async def test_a_replica_that_is_assigned_again_is_not_deleted(bench: QueueBench) -> None:
     """CORRECTNESS Q7: a member of the ISR must not lose its log because of an old request."""
-    end = await desk.asked(DELETE)
+    end = await bench.asked(DELETE)
     assert (end.state, end.reason) == (SUPERSEDED, "the replica is assigned to this broker again")
-    assert state(desk.seat.replica) is ReplicaState.FOLLOWER
+    assert state(bench.seat.replica) is ReplicaState.FOLLOWER
 
 
-async def test_a_topic_that_cannot_be_read_deletes_nothing(desk: Desk) -> None:
+async def test_a_topic_that_cannot_be_read_deletes_nothing(bench: QueueBench) -> None:
     """CORRECTNESS Q7: what is not known is not denied."""
-    desk.set(znodes.topic(NAME.topic), b"{")
-    assert (await desk.asked(DELETE)).state is FAILED
-    assert state(desk.seat.replica) is ReplicaState.FOLLOWER
+    bench.set(znodes.topic(NAME.topic), b"{")
+    assert (await bench.asked(DELETE)).state is FAILED
+    assert state(bench.seat.replica) is ReplicaState.FOLLOWER
 
 
 # --- the znodes of the queue --------------------------------------------------------------------------
@@ -210,65 +212,65 @@ async def test_a_topic_that_cannot_be_read_deletes_nothing(desk: Desk) -> None:
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("write_kind", [SetData, Delete])
 async def test_a_request_ends_though_a_connection_was_lost_under_a_write(
-    desk: Desk, write_kind: type[SetData] | type[Delete], applied: bool
+    bench: QueueBench, write_kind: type[SetData] | type[Delete], applied: bool
 ) -> None:
     """CORRECTNESS E9: the outcome is unknown, so it is looked at. That it ends once is for
     `test_state_change_walk` to see, in which others write meanwhile."""
-    desk.seat.coordination.lose(write_kind, applied=applied)
-    assert (await desk.asked(START)).state is COMPLETED
+    bench.seat.coordination.lose(write_kind, applied=applied)
+    assert (await bench.asked(START)).state is COMPLETED
 
 
-async def test_an_entry_waits_in_the_queue_until_it_is_recorded(desk: Desk) -> None:
+async def test_an_entry_waits_in_the_queue_until_it_is_recorded(bench: QueueBench) -> None:
     """The request is decided and not recorded: the znode keeps both, and execution waits for neither."""
-    desk.seat.recorder.silent = True
+    bench.seat.recorder.silent = True
     change = request(START)
-    await desk.queue(change)
-    await desk.seat.receiver.drain()
-    (entry,) = desk.seat.tree.children(QUEUE)
+    await bench.queue(change)
+    await bench.seat.receiver.drain()
+    (entry,) = bench.seat.tree.children(QUEUE)
 
     def queued() -> StateChange:
-        (found,) = queue_znodes.load_state_changes(desk.seat.tree.nodes[f"{QUEUE}/{entry}"].data)
+        (found,) = queue_znodes.load_state_changes(bench.seat.tree.nodes[f"{QUEUE}/{entry}"].data)
         return found
 
-    await eventually(lambda: queued().end is not None and desk.seat.recorder.waiting)
-    desk.seat.recorder.answer(recorded=False)
-    desk.seat.receiver.look_again()
-    await eventually(lambda: desk.seat.recorder.waiting)
-    assert desk.seat.tree.children(QUEUE) == [entry]
-    desk.seat.recorder.answer(recorded=True)
-    await eventually(lambda: desk.seat.tree.children(QUEUE) == [])
-    assert len({(event.state, event.at_ms) for event in desk.ends(change)}) == 1
+    await eventually(lambda: queued().end is not None and bench.seat.recorder.waiting)
+    bench.seat.recorder.answer(recorded=False)
+    bench.seat.receiver.look_again()
+    await eventually(lambda: bench.seat.recorder.waiting)
+    assert bench.seat.tree.children(QUEUE) == [entry]
+    bench.seat.recorder.answer(recorded=True)
+    await eventually(lambda: bench.seat.tree.children(QUEUE) == [])
+    assert len({(event.state, event.at_ms) for event in bench.ends(change)}) == 1
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'[{"id": "x"}]', b'{"a": 1}', b'["x"]', b"7"])
-async def test_unreadable_files_are_removed_and_block_nothing(desk: Desk, data: bytes) -> None:
-    await desk.seat.coordination.create(znodes.state_entry_prefix(ME), data, sequential=True)
-    assert (await desk.asked(START)).state is COMPLETED
+async def test_unreadable_files_are_removed_and_block_nothing(bench: QueueBench, data: bytes) -> None:
+    await bench.seat.coordination.create(znodes.state_entry_prefix(ME), data, sequential=True)
+    assert (await bench.asked(START)).state is COMPLETED
 
 
 # --- replicas that close while they stand -------------------------------------------------------------
 
 
-async def test_a_replica_that_is_elected_after_it_was_closed_resigns_the_epoch(desk: Desk) -> None:
+async def test_a_replica_that_is_elected_after_it_was_closed_resigns_the_epoch(bench: QueueBench) -> None:
     """CORRECTNESS E7: the claim was in flight; no broker may stay the leader of record without leading."""
-    taken, go_on = desk.seat.coordination.hold()
-    desk.seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
-    desk.seat.elector.vacant(desk.seat.replica)
+    taken, go_on = bench.seat.coordination.hold()
+    bench.seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
+    bench.seat.elector.vacant(bench.seat.replica)
     await taken.wait()
-    desk.seat.manager.close_replica(desk.seat.replica)
+    bench.seat.manager.close_replica(bench.seat.replica)
     go_on.set()
-    await eventually(lambda: desk.seat.resigned == [6])
-    assert desk.seat.leads_in() is None
+    await eventually(lambda: bench.seat.resigned == [6])
+    assert bench.seat.leads_in() is None
 
 
-async def test_requests_for_a_later_life_stay_in_the_queue(desk: Desk) -> None:
+async def test_requests_for_a_later_life_stay_in_the_queue(bench: QueueBench) -> None:
     """CORRECTNESS E4."""
     later = StateChange(
         "later", DELETE, NAME.topic, OTHER, LeaderEpoch(5), BrokerId(1), 0, BrokerEpoch(LIVE[ME].epoch + 1)
     )
-    await desk.queue(later)
-    await desk.queue(request(START))
-    await desk.seat.receiver.drain()
-    await eventually(lambda: len(desk.seat.tree.children(QUEUE)) == 1)
+    await bench.queue(later)
+    await bench.queue(request(START))
+    await bench.seat.receiver.drain()
+    await eventually(lambda: len(bench.seat.tree.children(QUEUE)) == 1)
     await asyncio.sleep(0)
-    assert desk.ends(later) == []
+    assert bench.ends(later) == []

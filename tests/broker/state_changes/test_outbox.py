@@ -23,7 +23,7 @@ PATH = Path("/data/state_changes.outbox")
 
 
 @dataclass
-class Desk:
+class Recorder:
     """A recorder whose topic answers when the test says so. Fulfils `EventRecorder`."""
 
     asked: list[tuple[list[StateChangeEvent], OnRecorded | None]] = field(default_factory=list)
@@ -65,8 +65,8 @@ class Box:
 
     def live(self) -> None:
         """Begin a life over what is on the disk."""
-        self.desk = Desk()
-        self.outbox = Outbox(PATH, self.desk, events_max=self.events_max, files=self.files)
+        self.recorder = Recorder()
+        self.outbox = Outbox(PATH, self.recorder, events_max=self.events_max, files=self.files)
         self.outbox.open()
 
     @property
@@ -105,44 +105,44 @@ def test_kept_events_survive_a_loss_of_power(data: st.DataObject) -> None:
                 first += len(events)
                 box.outbox.record_durably(events)
                 owed += range(first - len(events), first)
-            case "record" if box.desk.asked:
-                sent = {event.first for event in box.desk.asked[0][0]}
-                box.desk.answer(recorded=True)
+            case "record" if box.recorder.asked:
+                sent = {event.first for event in box.recorder.asked[0][0]}
+                box.recorder.answer(recorded=True)
                 owed = [first for first in owed if first not in sent]
             case "power":
                 box.files = box.files.after_power_loss(lambda n: data.draw(st.integers(0, n)))
                 box.live()
-                told_again = box.desk.firsts
-                assert [first for first in told_again if first in owed] == owed
+                recorded_again = box.recorder.firsts
+                assert [first for first in recorded_again if first in owed] == owed
 
 
 async def test_the_next_life_records_events_that_the_last_could_not(box: Box) -> None:
     box.outbox.record_durably([cut(1), cut(2)])
     box.outbox.record_durably([cut(3)])
     box.live()
-    assert box.desk.firsts == [1, 2, 3]
+    assert box.recorder.firsts == [1, 2, 3]
 
 
 async def test_a_line_leaves_once_it_is_recorded(box: Box) -> None:
     box.outbox.record_durably([cut(1)])
     box.outbox.record_durably([cut(2)])
-    box.desk.answer(recorded=True)
+    box.recorder.answer(recorded=True)
     box.live()
-    assert box.desk.firsts in ([2], [1, 2])  # an extra line is recorded twice, which changes nothing
-    while box.desk.asked:
-        box.desk.answer(recorded=True)
+    assert box.recorder.firsts in ([2], [1, 2])  # an extra line is recorded twice, which changes nothing
+    while box.recorder.asked:
+        box.recorder.answer(recorded=True)
     assert box.lines == []
     box.live()
-    assert box.desk.firsts == []
+    assert box.recorder.firsts == []
 
 
 async def test_an_event_that_could_not_be_recorded_is_sent_again(box: Box) -> None:
     """The writer has a bound, and says so: what it dropped stays here."""
     box.outbox.record_durably([cut(1)])
-    box.desk.answer(recorded=False)
-    assert box.desk.asked == []  # not at once: no busy loop
-    await eventually(lambda: box.desk.firsts == [1])
-    box.desk.answer(recorded=True)
+    box.recorder.answer(recorded=False)
+    assert box.recorder.asked == []  # not at once: no busy loop
+    await eventually(lambda: box.recorder.firsts == [1])
+    box.recorder.answer(recorded=True)
     assert box.lines == []
 
 
@@ -152,10 +152,10 @@ async def test_a_torn_or_foreign_line_costs_only_itself(box: Box) -> None:
     box.outbox.record_durably([cut(1)])
     box.spoil(b'{"id":"half\n\xff\x00\n[]\nnull\n' + event_value(cut(2))[:-5])
     box.live()
-    assert box.desk.firsts == [1]
+    assert box.recorder.firsts == [1]
     box.outbox.record_durably([cut(3)])  # not glued to the torn line
     box.live()
-    assert box.desk.firsts == [1, 3]
+    assert box.recorder.firsts == [1, 3]
 
 
 async def test_a_line_without_its_end_is_whole_or_dropped(box: Box) -> None:
@@ -164,7 +164,7 @@ async def test_a_line_without_its_end_is_whole_or_dropped(box: Box) -> None:
     box.live()
     box.outbox.record_durably([cut(2)])
     box.live()
-    assert box.desk.firsts == [1, 2]
+    assert box.recorder.firsts == [1, 2]
 
 
 async def test_the_oldest_go_when_the_bound_is_reached() -> None:
@@ -175,19 +175,19 @@ async def test_the_oldest_go_when_the_bound_is_reached() -> None:
     assert box.lines[-3:] == [197, 198, 199]
     assert len(box.lines) <= 2 * 3 + RECORDED_LINES_MAX
     box.live()
-    assert box.desk.firsts[-3:] == [197, 198, 199]
+    assert box.recorder.firsts[-3:] == [197, 198, 199]
 
 
 async def test_the_file_does_not_grow_while_one_line_waits(box: Box) -> None:
     """One event that the topic refuses does not keep all that came after it."""
     box.outbox.record_durably([cut(0)])
-    stuck = box.desk.asked.pop(0)
+    stuck = box.recorder.asked.pop(0)
     for first in range(1, 500):
         box.outbox.record_durably([cut(first)])
-        box.desk.answer(recorded=True)
+        box.recorder.answer(recorded=True)
     assert len(box.lines) <= 2 + RECORDED_LINES_MAX
     box.live()
-    assert 0 in box.desk.firsts
+    assert 0 in box.recorder.firsts
     assert stuck[0] == [cut(0)]
 
 
@@ -196,7 +196,7 @@ async def test_one_event_recorded_twice_is_one_line(box: Box) -> None:
     for _ in range(10):
         box.outbox.record_durably([cut(1)])
     assert box.lines == [1]
-    assert box.desk.firsts == [1]
+    assert box.recorder.firsts == [1]
 
 
 @pytest.mark.parametrize("operation", ["open", "append", "sync"])
@@ -211,12 +211,12 @@ async def test_a_disk_that_takes_nothing_affects_no_caller(box: Box, operation: 
 
     box.files.fault = full
     box.outbox.record_durably([cut(1)])
-    assert box.desk.firsts == [1]
+    assert box.recorder.firsts == [1]
     box.files.fault = None
     box.outbox.record_durably([cut(2)])
     assert box.lines == [1, 2]
     box.live()
-    assert box.desk.firsts == [1, 2]
+    assert box.recorder.firsts == [1, 2]
 
 
 async def test_many_events_at_once_are_one_write(box: Box) -> None:

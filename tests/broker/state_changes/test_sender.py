@@ -15,12 +15,12 @@ from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import Create, Delete
 from strandline.vocabulary.state_changes import RequestState, StateChange
-from tests.broker.support.queue_desk import (
+from tests.broker.support.queue_bench import (
     CLOSE,
     DELETE,
     FAILED,
     START,
-    Desk,
+    QueueBench,
 )
 from tests.broker.support.replicas import LIVE
 from tests.broker.support.seat import ME, seated
@@ -28,80 +28,80 @@ from tests.waiting import eventually
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+async def bench(tmp_path: Path) -> AsyncIterator[QueueBench]:
     async with seated(tmp_path) as seat:
-        yield Desk(seat)
+        yield QueueBench(seat)
 
 
 @asynccontextmanager
-async def sender(desk: Desk, **bounds: Any) -> AsyncIterator[StateChangeSender]:
+async def sender(bench: QueueBench, **bounds: Any) -> AsyncIterator[StateChangeSender]:
     """Another one of broker 2, with bounds that a test can reach."""
-    found = StateChangeSender(desk.seat.context, **bounds)
+    found = StateChangeSender(bench.seat.context, **bounds)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(found.run())
         yield found
         running.cancel()
 
 
-async def queued_for(desk: Desk, broker: int) -> list[StateChange]:
+async def queued_for(bench: QueueBench, broker: int) -> list[StateChange]:
     path = znodes.state_queue(broker)
-    names = sorted(desk.seat.tree.children(path)) if path in desk.seat.tree.nodes else []
+    names = sorted(bench.seat.tree.children(path)) if path in bench.seat.tree.nodes else []
     return [
         change
         for name in names
-        for change in queue_znodes.load_state_changes(desk.seat.tree.nodes[f"{path}/{name}"].data)
+        for change in queue_znodes.load_state_changes(bench.seat.tree.nodes[f"{path}/{name}"].data)
     ]
 
 
-async def test_a_requester_records_its_request_at_once(desk: Desk) -> None:
+async def test_a_requester_records_its_request_at_once(bench: QueueBench) -> None:
     """Its broker may be dead for long: what was asked is seen."""
-    desk.seat.sender.start_replicas(desk.seat.replica, LeaderEpoch(6), "a new leader")
-    await eventually(lambda: len(desk.seat.recorder.events) == 2)
-    for event, broker in zip(desk.seat.recorder.events, (1, 3), strict=True):
-        (change,) = await queued_for(desk, broker)
+    bench.seat.sender.start_replicas(bench.seat.replica, LeaderEpoch(6), "a new leader")
+    await eventually(lambda: len(bench.seat.recorder.events) == 2)
+    for event, broker in zip(bench.seat.recorder.events, (1, 3), strict=True):
+        (change,) = await queued_for(bench, broker)
         assert (event.id, event.broker, event.state) == (change.request_id, broker, RequestState.REQUESTED)
         assert (event.requester, event.epoch, event.reason) == (ME, 6, "a new leader")
         assert change.broker_epoch == LIVE[BrokerId(broker)].epoch, "CORRECTNESS E4"
 
 
 @pytest.mark.parametrize("applied", [False, True])
-async def test_a_request_that_may_be_queued_is_not_queued_twice(desk: Desk, applied: bool) -> None:
+async def test_a_request_that_may_be_queued_is_not_queued_twice(bench: QueueBench, applied: bool) -> None:
     """CORRECTNESS E9, Q2: what is sent next has an id of its own, so each of the two has one end."""
-    await desk.seat.coordination.ensure_path(znodes.state_queue(1))
-    desk.seat.coordination.lose(Create, applied=applied)
-    desk.seat.sender.send(CLOSE, desk.seat.replica, LeaderEpoch(6), [BrokerId(1)], "")
-    await eventually(lambda: desk.seat.recorder.events)
-    found = await queued_for(desk, 1)
+    await bench.seat.coordination.ensure_path(znodes.state_queue(1))
+    bench.seat.coordination.lose(Create, applied=applied)
+    bench.seat.sender.send(CLOSE, bench.seat.replica, LeaderEpoch(6), [BrokerId(1)], "")
+    await eventually(lambda: bench.seat.recorder.events)
+    found = await queued_for(bench, 1)
     assert len(found) == len({change.request_id for change in found}) == (2 if applied else 1)
-    assert [event.id for event in desk.seat.recorder.events] == [found[-1].request_id]
+    assert [event.id for event in bench.seat.recorder.events] == [found[-1].request_id]
 
 
-async def test_a_queue_that_is_full_takes_no_start_and_loses_no_deletion(desk: Desk) -> None:
+async def test_a_queue_that_is_full_takes_no_start_and_loses_no_deletion(bench: QueueBench) -> None:
     """CORRECTNESS Q4, Q5: a broker that is long gone reads what it is assigned when it returns."""
-    await desk.seat.coordination.ensure_path(f"{znodes.state_queue(1)}/request-0000000000")
-    async with sender(desk, queue_entries_max=1, full_queue_s=0.01) as outbox:
-        outbox.send(START, desk.seat.replica, LeaderEpoch(6), [BrokerId(1)], "")
-        outbox.send(DELETE, desk.seat.replica, LeaderEpoch(6), [BrokerId(1), BrokerId(3)], "")
-        await eventually(lambda: len(desk.seat.recorder.events) == 3)
-        started = [event for event in desk.seat.recorder.events if event.command is START]
+    await bench.seat.coordination.ensure_path(f"{znodes.state_queue(1)}/request-0000000000")
+    async with sender(bench, queue_entries_max=1, full_queue_s=0.01) as outbox:
+        outbox.send(START, bench.seat.replica, LeaderEpoch(6), [BrokerId(1)], "")
+        outbox.send(DELETE, bench.seat.replica, LeaderEpoch(6), [BrokerId(1), BrokerId(3)], "")
+        await eventually(lambda: len(bench.seat.recorder.events) == 3)
+        started = [event for event in bench.seat.recorder.events if event.command is START]
         assert [event.state for event in started] == [RequestState.REQUESTED, FAILED]
         assert "1 znodes" in started[-1].reason
-        assert [change.command for change in await queued_for(desk, 3)] == [DELETE], "no other queue waits"
-        desk.seat.tree.apply(Delete(f"{znodes.state_queue(1)}/request-0000000000"), owner=0)
-        await eventually(lambda: len(desk.seat.recorder.events) == 4)
-    assert [change.command for change in await queued_for(desk, 1)] == [DELETE]
+        assert [change.command for change in await queued_for(bench, 3)] == [DELETE], "no other queue waits"
+        bench.seat.tree.apply(Delete(f"{znodes.state_queue(1)}/request-0000000000"), owner=0)
+        await eventually(lambda: len(bench.seat.recorder.events) == 4)
+    assert [change.command for change in await queued_for(bench, 1)] == [DELETE]
 
 
-async def test_requests_are_packed_by_number_and_by_size(desk: Desk) -> None:
+async def test_requests_are_packed_by_number_and_by_size(bench: QueueBench) -> None:
     """CORRECTNESS Q4: few znodes, and in each there is room for the ends."""
-    await desk.seat.coordination.ensure_path(znodes.state_queue(1))
-    async with sender(desk, entry_requests_max=4, entry_bytes_max=2_000) as outbox:
+    await bench.seat.coordination.ensure_path(znodes.state_queue(1))
+    async with sender(bench, entry_requests_max=4, entry_bytes_max=2_000) as outbox:
         for reason in ["short"] * 6 + ["long" * 400] * 2:
-            outbox.send(START, desk.seat.replica, LeaderEpoch(6), [BrokerId(1)], reason)
-        await eventually(lambda: len(desk.seat.recorder.events) == 8)
+            outbox.send(START, bench.seat.replica, LeaderEpoch(6), [BrokerId(1)], reason)
+        await eventually(lambda: len(bench.seat.recorder.events) == 8)
     path = znodes.state_queue(1)
     sizes = [
-        len(queue_znodes.load_state_changes(desk.seat.tree.nodes[f"{path}/{name}"].data))
-        for name in sorted(desk.seat.tree.children(path))
+        len(queue_znodes.load_state_changes(bench.seat.tree.nodes[f"{path}/{name}"].data))
+        for name in sorted(bench.seat.tree.children(path))
     ]
     assert sizes == [4, 2, 1, 1]

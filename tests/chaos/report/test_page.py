@@ -55,8 +55,8 @@ def finding(detail: str, number: int = 0) -> Line:
 
 def drawn(out: Path, picture: str = "") -> str:
     """The page with these words for a picture."""
-    told = read_round(out)
-    return page(told, facts_of(told), tag("p", picture))
+    round_data = read_round(out)
+    return page(round_data, facts_of(round_data), tag("p", picture))
 
 
 def coloured(path: Path) -> float:

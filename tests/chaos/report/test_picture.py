@@ -24,7 +24,7 @@ def seen(at_ms: int, leader: int, hw: int | None, place: TopicPartition = A) -> 
     return Observation(at_ms, "admin", *place, leader, 1, (1, 2), hw)
 
 
-def told(*moments: Moment) -> RoundData:
+def round_of(*moments: Moment) -> RoundData:
     """Ten seconds of one partition."""
     sendings = tuple(Sending(at_ms, SendOutcome.ACKED, at_ms + 2, 2, A) for at_ms in range(0, 10_000, 100))
     return RoundData(
@@ -45,7 +45,7 @@ def red(facts: Facts, folder: Path) -> int:
 
 
 def test_findings_stand_out(tmp_path: Path) -> None:
-    calm = told()
+    calm = round_of()
     quiet = red(facts_of(calm), tmp_path)
     observed = list(calm.observations)
     observed[8:16] = [replace(each, leader=NOBODY) for each in observed[8:16]]
@@ -62,13 +62,15 @@ def test_findings_stand_out(tmp_path: Path) -> None:
     )
     killed = Moment(1_000, "fault_began", 0, "kill", ("broker 2",))
     died = Moment(4_000, "died", who=("broker 2",))
-    assert red(facts_of(told(killed, died)), tmp_path) > red(facts_of(told(killed)), tmp_path), "it died"
+    assert red(facts_of(round_of(killed, died)), tmp_path) > red(facts_of(round_of(killed)), tmp_path), (
+        "it died"
+    )
 
 
 def test_partitions_beyond_the_limit_are_left_out_and_counted(tmp_path: Path) -> None:
     places = [TopicPartition("a", number) for number in range(ROWS_MAX + 3)]
     observed = tuple(seen(at_ms, 1, at_ms, place) for at_ms in (0, 900) for place in places)
-    many = replace(told(), observations=observed)
+    many = replace(round_of(), observations=observed)
     draw(facts_of(many), tmp_path / "chart.svg", tmp_path / "chart.png")
     drawn = (tmp_path / "chart.svg").read_text()
     assert f"<!-- a-{ROWS_MAX - 1} -->" in drawn
@@ -80,7 +82,7 @@ def test_faults_of_one_member_at_the_same_time_have_rows_of_their_own(tmp_path: 
     pause = Moment(1_000, "fault_began", 0, "pause", ("broker 10",))
     one_way = Moment(2_000, "fault_began", 1, "one-way", ("broker 10", "broker 9"))
     nobody = Moment(3_000, "fault_began", 2, "reassign", ())
-    draw(facts_of(told(nobody, one_way, pause)), tmp_path / "chart.svg", tmp_path / "chart.png")
+    draw(facts_of(round_of(nobody, one_way, pause)), tmp_path / "chart.svg", tmp_path / "chart.png")
     drawn = (tmp_path / "chart.svg").read_text()
     order = [drawn.index(f"<!-- {who} -->") for who in ("broker 9", "broker 10", "cluster")]
     assert order == sorted(order)
@@ -90,6 +92,6 @@ def test_faults_of_one_member_at_the_same_time_have_rows_of_their_own(tmp_path: 
 def test_the_same_round_has_the_same_picture(tmp_path: Path) -> None:
     drawn = []
     for number in range(2):
-        draw(facts_of(told()), tmp_path / f"{number}.svg", tmp_path / f"{number}.png")
+        draw(facts_of(round_of()), tmp_path / f"{number}.svg", tmp_path / f"{number}.png")
         drawn.append((tmp_path / f"{number}.svg").read_bytes())
     assert drawn[0] == drawn[1]

@@ -190,7 +190,7 @@ def test_a_static_member_gets_its_data_beside_the_leaders_note(to_send: bytes) -
     own.to_send = {"a": to_send}
     one, sync = led(own, instance="i")
     one.core.synced(one.number, sync.request.assignments["a"], NOW)
-    assert [told for told, _, _ in own.heard] == [to_send]
+    assert [sent_data for sent_data, _, _ in own.heard] == [to_send]
     assert one.core.state is State.STABLE
 
 
@@ -224,13 +224,13 @@ def test_a_static_member_that_comes_back_for_other_topics_takes_none_that_it_doe
     assert back.request(effects).reason == "its subscription changed while it was away"
 
 
-@pytest.mark.parametrize("told", [b"four", b"to eight"])
-def test_user_data_of_another_member_is_not_taken_for_a_note(told: bytes) -> None:
+@pytest.mark.parametrize("sent_data", [b"four", b"to eight"])
+def test_user_data_of_another_member_is_not_taken_for_a_note(sent_data: bytes) -> None:
     """A member that is not static has none, even if its data are as long as one."""
     own = OwnAssignor()
     one = One(assignors=[own])
     one.begin()
     one.join(one.effects)
-    one.sync(Assignment(1, parts("t0"), user_data=told))
+    one.sync(Assignment(1, parts("t0"), user_data=sent_data))
     assert one.core.state is State.STABLE
-    assert own.heard == [(told, frozenset(parts("t0")), 1)]
+    assert own.heard == [(sent_data, frozenset(parts("t0")), 1)]

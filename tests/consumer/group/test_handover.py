@@ -27,7 +27,7 @@ class Group(Parts):
     def __init__(self) -> None:
         super().__init__()
         self.owned: set[TopicPartition] = set()
-        self.told: list[tuple[str, set[TopicPartition]]] = []
+        self.called: list[tuple[str, set[TopicPartition]]] = []
         self.within: dict[str, Within] = {}
         self.committed: list[dict[TopicPartition, int]] = []
         self.brokers.answers["OffsetCommit"] = self._commit
@@ -71,7 +71,7 @@ class Group(Parts):
         return Writes()
 
     async def hear(self, kind: str, partitions: set[TopicPartition]) -> None:
-        self.told.append((kind, partitions))
+        self.called.append((kind, partitions))
         assert not self.readable & partitions, f"{kind} while it is read"
         if kind in self.within:
             await self.within[kind]()
@@ -106,11 +106,11 @@ async def test_a_revoked_partition_is_drained_committed_reported_and_released() 
         assert group.readable == {B}
         running = tasks.create_task(group.handover.revoke(revoke))
         await asyncio.sleep(0)
-        assert group.committed == [] and group.told == [("assigned", {A, B})]
+        assert group.committed == [] and group.called == [("assigned", {A, B})]
         assert await group.delivery.getmany((), 0, None) == {}
         assert await running
         assert group.committed == [{A: 2}]
-        assert group.told[1:] == [("revoked", {A})]
+        assert group.called[1:] == [("revoked", {A})]
         assert [state.name for state in group.reader.positions] == [B]
 
 
@@ -129,7 +129,7 @@ async def test_partitions_lost_while_they_are_drained_are_lost_and_not_revoked()
         assert not await running
         await group.handover.lose(lose)
         assert group.committed == []
-        assert group.told == [("assigned", {A}), ("lost", {A})]
+        assert group.called == [("assigned", {A}), ("lost", {A})]
 
 
 async def test_partitions_lost_within_on_revoked_are_not_reported_twice() -> None:
@@ -145,7 +145,7 @@ async def test_partitions_lost_within_on_revoked_are_not_reported_twice() -> Non
         group.decide(revoke)
         assert await group.handover.revoke(revoke)
         await group.handover.lose(lose)
-        assert group.told == [("assigned", {A}), ("revoked", {A})]
+        assert group.called == [("assigned", {A}), ("revoked", {A})]
 
 
 async def test_partitions_lost_before_their_assignment_was_reported_are_never_reported() -> None:
@@ -154,7 +154,7 @@ async def test_partitions_lost_before_their_assignment_was_reported_are_never_re
         group.decide(Lose((A,), "expelled"))
         await group.handover.assign(Assign((A,), (A,), 1))
         await group.handover.lose(Lose((A,), "expelled"))
-        assert group.told == [] and not list(group.reader.positions)
+        assert group.called == [] and not list(group.reader.positions)
 
 
 async def test_partitions_lost_within_on_assigned_are_not_read() -> None:
@@ -169,7 +169,7 @@ async def test_partitions_lost_within_on_assigned_are_not_read() -> None:
         await group.handover.assign(Assign((A, B), (A, B), 1))
         assert group.readable == set()
         await group.handover.lose(lose)
-        assert group.told == [("assigned", {A, B}), ("lost", {A, B})]
+        assert group.called == [("assigned", {A, B}), ("lost", {A, B})]
         del group.within["assigned"]
         await group.take(A)
         assert group.readable == {A}, "what comes again is read again"
@@ -187,7 +187,7 @@ async def test_partitions_that_leave_before_they_were_reported_are_not_read_in_b
         await group.handover.assign(Assign((A, B), (A, B), 1))
         assert group.readable == {B}
         assert await group.handover.revoke(revoke)
-        assert [kind for kind, _ in group.told] == ["assigned", "revoked"]
+        assert [kind for kind, _ in group.called] == ["assigned", "revoked"]
 
 
 async def test_a_commit_that_fails_is_reported_and_does_not_keep_the_group_waiting() -> None:
@@ -199,7 +199,7 @@ async def test_a_commit_that_fails_is_reported_and_does_not_keep_the_group_waiti
         revoke = Revoke(1, (A,), "moves")
         group.decide(revoke)
         assert await group.handover.revoke(revoke)
-        assert group.told[-1] == ("revoked", {A})
+        assert group.called[-1] == ("revoked", {A})
         with pytest.raises(IllegalGeneration):
             _ = await group.delivery.getmany((), 0, None)
         assert await group.delivery.getmany((), 0, None) == {}

@@ -252,9 +252,9 @@ async def test_altering_keeps_other_configs_and_notifies_every_replica_in_the_pr
         assert node is not None
         assert node.config == {"retention.ms": "2000"}
         for broker in (1, 2):
-            told = (await requests(session, broker))[-2:]
-            assert {change.command for change in told} == {Command.START_REPLICA}
-            assert {change.key.partition: change.leader_epoch for change in told} == {0: -1, 1: 41}
+            last_queued = (await requests(session, broker))[-2:]
+            assert {change.command for change in last_queued} == {Command.START_REPLICA}
+            assert {change.key.partition: change.leader_epoch for change in last_queued} == {0: -1, 1: 41}
 
 
 async def test_concurrent_changes_of_one_topic_are_all_kept(

@@ -178,7 +178,7 @@ def test_with_too_few_brokers_the_problem_names_partition_and_replicas() -> None
     assert "t-4 has the replicas 1,2,3" in found.progress[BrokerId(1)].problems[0]
 
 
-def test_at_most_so_many_partitions_move_at_once_with_those_that_others_began() -> None:
+def test_the_limit_of_moves_counts_those_that_others_began() -> None:
     moving = partition(0, [2, 3], to=[2, 4])
     waiting = [partition(number, [1, 2]) for number in range(1, 9)]
     found = plan(survey(moving, *waiting, live=(1, 2, 3, 4), drains={1: has_nothing(1)}), moving_max=3)

@@ -46,7 +46,7 @@ def requests(draw: st.DrawFn) -> tuple[list[Endpoint], int, int, int, dict[Broke
 
 @settings(deadline=None)  # a machine under load is no failure
 @given(requests())
-def test_each_partition_has_so_many_different_brokers_on_as_many_racks_as_there_are(
+def test_each_partition_has_different_brokers_on_as_many_racks_as_there_are(
     request_: tuple[list[Endpoint], int, int, int, dict[BrokerId, int]],
 ) -> None:
     brokers, partitions, replication_factor, first, load = request_

@@ -115,17 +115,17 @@ def test_each_target_is_a_request_of_its_own_with_one_end() -> None:
     assert wanted is not None
     state = PartitionState(BrokerId(4), LeaderEpoch(7), ())
     key = PartitionKey(TOPIC_ID, PartitionId(0))
-    told = reassignment_ended("t", key, wanted, state, BrokerId(4), at_ms=100)
-    assert [(event.id, event.state.value, event.replicas) for event in told] == [
+    ended = reassignment_ended("t", key, wanted, state, BrokerId(4), at_ms=100)
+    assert [(event.id, event.state.value, event.replicas) for event in ended] == [
         ("first", "requested", (3,)),
         ("first", "superseded", (3,)),
         ("new", "requested", (4,)),
         ("new", "completed", (4,)),
     ]
-    assert told[1].reason == "replaced: to 4"
+    assert ended[1].reason == "replaced: to 4"
 
 
-def test_only_so_many_targets_before_are_remembered() -> None:
+def test_a_limited_number_of_earlier_targets_is_remembered() -> None:
     """The `isr` znode takes the events of all of them in one write."""
     now = placed(1, 2)
     for target in (3, 4) * REPLACED_MAX:

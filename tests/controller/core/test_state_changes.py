@@ -27,16 +27,16 @@ def test_of_one_identity_the_first_is_sent_and_other_states_are_others() -> None
     """This also holds for a later reading of the same stream: a record may be repeated much later."""
     selection = EventSelection(StateChangesQuery())
     received = replace(EVENT, state=RequestState.RECEIVED)
-    (told,) = selection.answers([record(0, EVENT), record(1, received), record(2, EVENT)], (3,))
-    assert told.events == [event_value(EVENT), event_value(received)]
+    (answered,) = selection.answers([record(0, EVENT), record(1, received), record(2, EVENT)], (3,))
+    assert answered.events == [event_value(EVENT), event_value(received)]
     assert list(selection.answers([record(3, received)], (4,))) == []
 
 
 def test_the_record_is_returned_as_it_is_in_the_log() -> None:
     """With fields of a later version, which this one passes over."""
     value = event_value(EVENT)[:-1] + b',"later":[1]}'
-    (told,) = EventSelection(StateChangesQuery()).answers([record(0, value)], (1,))
-    assert told.events == [value]
+    (answered,) = EventSelection(StateChangesQuery()).answers([record(0, value)], (1,))
+    assert answered.events == [value]
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_the_record_is_returned_as_it_is_in_the_log() -> None:
 )
 def test_records_that_are_no_state_changes_are_skipped_and_reported(value: bytes | None) -> None:
     selection = EventSelection(StateChangesQuery())
-    (told,) = selection.answers([record(7, value), record(8, EVENT)], (9,))
-    assert told.events == [event_value(EVENT)]
+    (answered,) = selection.answers([record(7, value), record(8, EVENT)], (9,))
+    assert answered.events == [event_value(EVENT)]
     ((passed, reason),) = selection.malformed
     assert passed.offset == 7 and reason
     assert list(selection.answers([], (9,))) == [] and selection.malformed == []
@@ -58,14 +58,14 @@ def test_records_that_are_no_state_changes_are_skipped_and_reported(value: bytes
 def test_an_answer_is_bounded_and_a_reader_that_continues_after_it_misses_nothing() -> None:
     size = ANSWER_BYTES_MAX // 3
     events = [replace(EVENT, id=str(number), reason="r" * size) for number in range(5)]
-    told = list(
+    answered = list(
         EventSelection(StateChangesQuery()).answers(
             [record(10 + number, event, partition=1) for number, event in enumerate(events)], (4, 15)
         )
     )
-    assert [each.next_offsets for each in told] == [(4, 12), (4, 14), (4, 15)]
-    assert [len(each.events) for each in told] == [2, 2, 1]
-    assert [value for each in told for value in each.events] == [event_value(event) for event in events]
+    assert [each.next_offsets for each in answered] == [(4, 12), (4, 14), (4, 15)]
+    assert [len(each.events) for each in answered] == [2, 2, 1]
+    assert [value for each in answered for value in each.events] == [event_value(event) for event in events]
     (large,) = EventSelection(StateChangesQuery()).answers(
         [record(0, replace(EVENT, reason="r" * 2 * size * 3))], (1,)
     )

@@ -66,7 +66,7 @@ async def begun(controller: Running, *moves: PartitionReassignment) -> None:
     assert errors(await controller.admin.reassign(moves)) == [None] * len(moves)
 
 
-async def told(session: Coordination, broker: int, number: int) -> list[StateChange]:
+async def requests_to(session: Coordination, broker: int, number: int) -> list[StateChange]:
     """The requests about a partition in a broker's queue."""
     return [change for change in await requests(session, broker) if change.key.partition == number]
 
@@ -97,7 +97,7 @@ async def test_ar_grows_and_every_replica_gets_a_request_in_one_write(active: Ac
         assert wanted.throttle_bytes_per_s == 1_000
         assert await assignments(session, "t") == [(1, 2), (2, 1, 3)]
         for broker in (1, 2, 3):
-            last = (await told(session, broker, 1))[-1]
+            last = (await requests_to(session, broker, 1))[-1]
             assert (last.command, last.leader_epoch, last.requester) == (Command.START_REPLICA, 41, -1)
             assert last.reason == "replicas reassigned"
         (found,) = await controller.admin.list_reassignments()
@@ -171,7 +171,7 @@ async def test_another_target_keeps_added_replicas_until_the_end_and_the_way_bac
         assert back is not None
         assert (back.reverting, back.target) == (True, (1, 2))
         assert await assignments(session, "t") == [(1, 2, 3, 4)]
-        assert (await told(session, 1, 0))[-1].reason == "reassignment taken back"
+        assert (await requests_to(session, 1, 0))[-1].reason == "reassignment taken back"
 
 
 async def test_a_change_that_came_between_read_and_write_is_met_not_overwritten(active: Activate) -> None:

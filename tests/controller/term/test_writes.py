@@ -81,6 +81,6 @@ def test_the_requests_that_a_multi_queues_are_recorded() -> None:
     """Kafka's design V2, goal 7: the life of a request begins with the requester, the broker and the
     reason."""
     (multi,) = pack(creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1), BrokerId(2))]), {}, STAMP))
-    told = [(event.broker, event.state, event.requester, event.at_ms) for event in multi.events()]
-    assert told == [(broker, RequestState.REQUESTED, NO_BROKER, STAMP.at_ms) for broker in (1, 2)]
+    facts_of_events = [(event.broker, event.state, event.requester, event.at_ms) for event in multi.events()]
+    assert facts_of_events == [(broker, RequestState.REQUESTED, NO_BROKER, STAMP.at_ms) for broker in (1, 2)]
     assert {event.reason for event in multi.events()} == {"topic created"}

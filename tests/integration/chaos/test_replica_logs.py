@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-TOPIC = "told"
+TOPIC = "recorded"
 RECORDS = 200
 
 

@@ -245,11 +245,11 @@ async def test_changes_of_a_group_become_events(cluster: LocalCluster, rpcs: Gro
         found = [json.loads(value or b"") for key, value in records if key == group.encode()]
         return found if found and found[-1]["event"] in ("generation_ended", "member_left", "lost") else []
 
-    async def told() -> list[dict[str, Any]]:
+    async def events_of_both() -> list[dict[str, Any]]:
         found = await events()
         return found if {"member_left", "assigned"} <= {event["event"] for event in found} else []
 
-    found = await eventually(told, deadline_s=20)
+    found = await eventually(events_of_both, deadline_s=20)
     kinds = [event["event"] for event in found]
     assert all((event["version"], event["group"]) == (1, group) for event in found)
     assert kinds.index("generation_started") < kinds.index("generation_stable") < kinds.index("assigned")

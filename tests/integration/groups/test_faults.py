@@ -54,7 +54,7 @@ async def test_a_member_that_is_killed_loses_no_record(cluster: LocalCluster, tm
         await load.finish()
         written = {(partition, offset) for _, partition, offset in load.acked}
         await eventually(lambda: written <= set(members.seen()), deadline_s=SETTLE_S, what="all is read")
-        assert [member.told[-1]["event"] for member in (members.all[0], members.all[2])] == ["records"] * 2
+        assert [member.printed[-1]["event"] for member in (members.all[0], members.all[2])] == ["records"] * 2
 
 
 async def test_a_member_that_was_paused_past_its_session_commits_nothing(
@@ -82,14 +82,14 @@ async def test_a_member_that_was_paused_past_its_session_commits_nothing(
             lambda: all(_next(other.seen(), partition) > read_up_to[partition] + 5 for partition in had),
             what="the other reads on from there",
         )
-        before = len(sleeper.told)
+        before = len(sleeper.printed)
         async with Consumer(cluster.bootstrap, group_id=group) as looker:
             committed = {partition: await _committed(looker, topic, partition) for partition in had}
             sleeper.signal(signal.SIGCONT)
             await all_owned(members, 0, 1)
             after = {partition: await _committed(looker, topic, partition) for partition in had}
         assert all(after[partition] >= committed[partition] for partition in had), (committed, after)
-        events = [event["event"] for event in sleeper.told[before:] if event["event"] != "records"]
+        events = [event["event"] for event in sleeper.printed[before:] if event["event"] != "records"]
         assert events[:2] == ["lost", "assigned"], events
         assert "heartbeat refused" in sleeper.log or "commit refused" in sleeper.log
         await load.finish()

@@ -76,7 +76,7 @@ async def clients(bootstrap: str, topic: str, folder: Path) -> AsyncIterator[Cal
             await client.end(signal.SIGKILL)
 
 
-async def story(harness: Harness, topic: Topic, folder: Path) -> list[Path]:
+async def write_histories(harness: Harness, topic: Topic, folder: Path) -> list[Path]:
     """Two producers and three readers, two of them in a group; the leader of a partition and one of the
     members are killed."""
     bootstrap = harness.cluster.bootstrap
@@ -125,7 +125,7 @@ async def test_a_leader_that_is_killed_leaves_nothing_to_find_and_what_is_doctor
     own: Harness, spark: SparkSession, tmp_path: Path
 ) -> None:
     topic = await own.create_topic(ASSIGNMENT)
-    paths = await story(own, topic, tmp_path)
+    paths = await write_histories(own, topic, tmp_path)
 
     (empty := tmp_path / "never-started.jsonl").touch()
 

@@ -363,14 +363,14 @@ async def test_ownership_follows_a_group_whose_member_is_killed_and_finds_a_seco
         members.all[1].signal(signal.SIGKILL)
         await shared(members, 0)
 
-        async def told() -> ownership.Ownership | None:
+        async def events_in_topic() -> ownership.Ownership | None:
             """Once the topic has what the living member reported last: it owns everything."""
             found = await asyncio.to_thread(ownership.run, spark, cluster.bootstrap, group)
             owners = [row.owner for row in found.partitions]
             whole = len(owners) == PARTITIONS and len(set(owners)) == 1 and None not in owners
             return found if whole else None
 
-        found = await eventually(told, deadline_s=120, what="the events are in the topic")
+        found = await eventually(events_in_topic, deadline_s=120, what="the events are in the topic")
     with pytest.raises(GroupIdNotFound, match="nothing has happened to a group 'nobody'"):
         await asyncio.to_thread(ownership.run, spark, cluster.bootstrap, "nobody")
     assert found is not None

@@ -252,16 +252,16 @@ async def attempt(world: World, topic: str, values: Sequence[str], query: str, b
     options = options_of(world, topic)
     async with SinkClient(options) as client:
         facts = await client.facts(topic)
-    spool, checks = RowBuffer(memory_bytes=10_000), Checks(topic, lambda _: facts, "the attempt")
+    buffer, checks = RowBuffer(memory_bytes=10_000), Checks(topic, lambda _: facts, "the attempt")
     for start in range(0, len(values), 500):
         part = values[start : start + 500]
         rows = pa.RecordBatch.from_pydict({"key": [value[-1] for value in part], "value": list(part)})
         checks.check(rows)
-        spool.add(rows)
+        buffer.add(rows)
     try:
-        written = await append_rows(spool, options, checks.topics, Piece(query, batch, 0))
+        written = await append_rows(buffer, options, checks.topics, Piece(query, batch, 0))
     finally:
-        spool.close()
+        buffer.close()
     assert sum(target.records for target in written) == len(values)
     return sum(target.matched for target in written)
 

@@ -373,11 +373,13 @@ async def test_a_stream_without_new_records_makes_no_batches_and_reports_its_pro
         await world.fill(topic, numbered(5))
         async with Admin(world.cluster.bootstrap) as admin:
 
-            async def told() -> bool:
+            async def committed_first() -> bool:
                 committed = (await admin.group_offsets(group)).get(TopicPartition(topic, 0))
                 return committed is not None and committed.offset >= 10
 
-            await eventually(told, deadline_s=60, what="the group is told of the first batch")
+            await eventually(
+                committed_first, deadline_s=60, what="the group is committed_first of the first batch"
+            )
         await asyncio.to_thread(query.processAllAvailable)
     finally:
         await asyncio.to_thread(query.stop)

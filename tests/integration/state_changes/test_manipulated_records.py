@@ -30,8 +30,8 @@ from strandline.vocabulary.state_changes import (
     life_of,
 )
 from tests.integration.support.lives import (
+    Lives,
     Present,
-    Story,
     contradicted,
     disconnected,
     elected_out_of_sync,
@@ -39,7 +39,7 @@ from tests.integration.support.lives import (
     moves_without_an_end,
     out_of_order,
     unfinished,
-    untold,
+    unrecorded,
     usurped,
 )
 
@@ -71,7 +71,7 @@ MOVE = Reassignment(
 )
 
 
-def sound() -> Story:
+def sound() -> Lives:
     """Broker 1 is elected, has a follower started, loses one and gets it back, and hands over to broker 2."""
     first, second = state(1, 1, 1, 2, 3), state(2, 4, 2, 1)
     given_up = state(NO_BROKER, 1, 1, 2)
@@ -87,7 +87,7 @@ def sound() -> Story:
         resigned(NAME.topic, KEY, BrokerId(1), given_up, at_ms=30, reason="reassignment"),
         elected(NAME.topic, KEY, second, at_ms=31, reason="handed over"),
     ]
-    return Story(records, {}, [Present(NAME, KEY, second)])
+    return Lives(records, {}, [Present(NAME, KEY, second)])
 
 
 ELECTION, EARLY, REQUESTED, RECEIVED, COMPLETED = 0, 1, 2, 3, 4
@@ -99,42 +99,42 @@ def test_a_sound_story_passes() -> None:
 
 
 def test_a_history_with_repeated_records_passes() -> None:
-    story = sound()
-    story.records += story.records
-    assert faults(story) == []
+    lives = sound()
+    lives.records += lives.records
+    assert faults(lives) == []
 
 
-def without(*indices: int) -> Callable[[Story], None]:
-    def doctor(story: Story) -> None:
-        story.records = [event for index, event in enumerate(story.records) if index not in indices]
-
-    return doctor
-
-
-def changed(index: int, **facts: object) -> Callable[[Story], None]:
-    def doctor(story: Story) -> None:
-        story.records[index] = replace(story.records[index], **facts)  # type: ignore[arg-type]  # a test's own
+def without(*indices: int) -> Callable[[Lives], None]:
+    def doctor(lives: Lives) -> None:
+        lives.records = [event for index, event in enumerate(lives.records) if index not in indices]
 
     return doctor
 
 
-def again(index: int, **facts: object) -> Callable[[Story], None]:
-    def doctor(story: Story) -> None:
-        story.records.append(replace(story.records[index], **facts))  # type: ignore[arg-type]  # a test's own
+def changed(index: int, **facts: object) -> Callable[[Lives], None]:
+    def doctor(lives: Lives) -> None:
+        lives.records[index] = replace(lives.records[index], **facts)  # type: ignore[arg-type]  # a test's own
 
     return doctor
 
 
-def ends_otherwise(leader: int, epoch: int, *isr: int, trail: int | None = None) -> Callable[[Story], None]:
-    def doctor(story: Story) -> None:
-        left = () if trail is None else (replace(story.records[trail], id="told to nobody"),)
-        story.present = [Present(NAME, KEY, replace(state(leader, epoch, *isr), trail=left))]
+def again(index: int, **facts: object) -> Callable[[Lives], None]:
+    def doctor(lives: Lives) -> None:
+        lives.records.append(replace(lives.records[index], **facts))  # type: ignore[arg-type]  # a test's own
 
     return doctor
 
 
-def of_events(check: Callable[[list[StateChangeEvent]], list[str]]) -> Callable[[Story], list[str]]:
-    return lambda story: check(story.first())
+def ends_otherwise(leader: int, epoch: int, *isr: int, trail: int | None = None) -> Callable[[Lives], None]:
+    def doctor(lives: Lives) -> None:
+        left = () if trail is None else (replace(lives.records[trail], id="not recorded"),)
+        lives.present = [Present(NAME, KEY, replace(state(leader, epoch, *isr), trail=left))]
+
+    return doctor
+
+
+def of_events(check: Callable[[list[StateChangeEvent]], list[str]]) -> Callable[[Lives], list[str]]:
+    return lambda lives: check(lives.first())
 
 
 @pytest.mark.parametrize(
@@ -154,13 +154,13 @@ def of_events(check: Callable[[list[StateChangeEvent]], list[str]]) -> Callable[
             changed(LEFT, broker=BrokerId(3)), "usurped", id="an ISR by a broker that does not lead"
         ),
         pytest.param(again(RESIGNED, id="x"), "usurped", id="given up twice"),
-        pytest.param(without(JOINED), "disconnected", id="a change that was not told"),
+        pytest.param(without(JOINED), "disconnected", id="a change without a record"),
         pytest.param(changed(RESIGNED, isr=(1, 2, 3)), "disconnected", id="an ISR out of nothing"),
         pytest.param(changed(SECOND, isr=(2, 1, 3)), "elected_out_of_sync", id="let into the ISR"),
         pytest.param(changed(SECOND, broker=BrokerId(3)), "elected_out_of_sync", id="not in sync"),
-        pytest.param(ends_otherwise(3, 5, 3), "untold", id="an epoch that was not told"),
-        pytest.param(ends_otherwise(2, 4, 2), "untold", id="an ISR that was not told"),
-        pytest.param(ends_otherwise(2, 4, 2, 1, trail=SECOND), "untold", id="only in a trail"),
+        pytest.param(ends_otherwise(3, 5, 3), "unrecorded", id="an epoch without a record"),
+        pytest.param(ends_otherwise(2, 4, 2), "unrecorded", id="an ISR without a record"),
+        pytest.param(ends_otherwise(2, 4, 2, 1, trail=SECOND), "unrecorded", id="only in a trail"),
         pytest.param(without(MOVED), "moves_without_an_end", id="moves forever"),
         pytest.param(
             again(MOVED, state=RequestState.SUPERSEDED), "moves_without_an_end", id="moved, and did not"
@@ -168,38 +168,38 @@ def of_events(check: Callable[[list[StateChangeEvent]], list[str]]) -> Callable[
     ],
 )
 def test_a_doctored_story_is_refused_by_the_check_that_is_about_it(
-    doctor: Callable[[Story], None], check: str
+    doctor: Callable[[Lives], None], check: str
 ) -> None:
-    story = sound()
-    doctor(story)
-    checks: dict[str, Callable[[Story], list[str]]] = {
-        "contradicted": lambda story: contradicted(story.records),
+    lives = sound()
+    doctor(lives)
+    checks: dict[str, Callable[[Lives], list[str]]] = {
+        "contradicted": lambda lives: contradicted(lives.records),
         "unfinished": of_events(unfinished),
         "out_of_order": of_events(out_of_order),
         "usurped": of_events(usurped),
         "disconnected": of_events(disconnected),
         "elected_out_of_sync": of_events(elected_out_of_sync),
-        "untold": lambda story: untold(story.first(), story.present),
-        "moves_without_an_end": lambda story: moves_without_an_end(story.first(), story.present),
+        "unrecorded": lambda lives: unrecorded(lives.first(), lives.present),
+        "moves_without_an_end": lambda lives: moves_without_an_end(lives.first(), lives.present),
     }
-    assert checks[check](story)
-    assert faults(story)
+    assert checks[check](lives)
+    assert faults(lives)
 
 
 def test_waiting_requests_are_named() -> None:
-    story = sound()
-    story.waiting["asked"] = "in the queue of broker 2"
-    assert faults(story) == ["asked waits still, in the queue of broker 2"]
+    lives = sound()
+    lives.waiting["asked"] = "in the queue of broker 2"
+    assert faults(lives) == ["asked waits still, in the queue of broker 2"]
 
 
 def test_an_unclean_winner_need_not_be_in_sync() -> None:
-    story = sound()
-    changed(SECOND, broker=BrokerId(3), isr=(BrokerId(3),), unclean=True)(story)
-    assert elected_out_of_sync(story.first()) == []
+    lives = sound()
+    changed(SECOND, broker=BrokerId(3), isr=(BrokerId(3),), unclean=True)(lives)
+    assert elected_out_of_sync(lives.first()) == []
 
 
 def test_a_move_that_stands_has_no_end_yet() -> None:
-    story = sound()
-    without(MOVED)(story)
-    story.present = [replace(story.present[0], moving=True)]
-    assert moves_without_an_end(story.first(), story.present) == []
+    lives = sound()
+    without(MOVED)(lives)
+    lives.present = [replace(lives.present[0], moving=True)]
+    assert moves_without_an_end(lives.first(), lives.present) == []

@@ -33,19 +33,19 @@ LINES_A_TICK: Final = 6
 USERS_FED: Final = 1_000
 USERS_OFTEN: Final = 20
 COMPONENTS_FED: Final = 7
-TOLD_SHOWN: Final = 12
+PRINTED_SHOWN: Final = 12
 LOG_SHOWN: Final = 4_000
 
 _numbers = count(1)
 
 
 class Member:
-    """One process. `told` is what it printed, in order."""
+    """One process. `printed` is what it printed, in order."""
 
     def __init__(self, name: str, process: Forked, log: Path, state: Path) -> None:
         self.name = name
         self.state = state
-        self.told: list[dict[str, Any]] = []
+        self.printed: list[dict[str, Any]] = []
         self._process = process
         self._log = log
         self._questions = count(1)
@@ -53,7 +53,7 @@ class Member:
 
     async def listen(self) -> None:
         async for line in self._process.stdout:
-            self.told.append(json.loads(line))
+            self.printed.append(json.loads(line))
         self._told_all.set()
 
     @property
@@ -67,13 +67,13 @@ class Member:
     @property
     def roles(self) -> dict[str, str]:
         """The present role of each of its tasks, by its last report."""
-        told = self._last("tasks")
-        return dict(told["roles"]) if told else {}
+        printed = self._last("tasks")
+        return dict(printed["roles"]) if printed else {}
 
     @property
     def lags(self) -> dict[str, int | None]:
-        told = self._last("tasks")
-        return dict(told["lags"]) if told else {}
+        printed = self._last("tasks")
+        return dict(printed["lags"]) if printed else {}
 
     def with_role(self, role: str) -> set[str]:
         return {task for task, has in self.roles.items() if has == role}
@@ -98,14 +98,14 @@ class Member:
 
     def restored(self, task: str) -> int:
         """How many records its state lacked when it was to run, as far as it was seen."""
-        told = [event for event in self.events("tasks") if event["roles"].get(task) == "restoring"]
-        return max((event["lags"][task] or 0 for event in told), default=0)
+        printed = [event for event in self.events("tasks") if event["roles"].get(task) == "restoring"]
+        return max((event["lags"][task] or 0 for event in printed), default=0)
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in self.told if event["event"] == kind]
+        return [event for event in self.printed if event["event"] == kind]
 
     def _last(self, kind: str) -> dict[str, Any] | None:
-        return next((event for event in reversed(self.told) if event["event"] == kind), None)
+        return next((event for event in reversed(self.printed) if event["event"] == kind), None)
 
     async def ask(self, question: str, store: str, **facts: Any) -> Any:
         """The answer of `member.answer`. Raises AssertionError with its exception."""
@@ -332,7 +332,7 @@ async def streaming(
         except BaseException:
             for member in app.members:
                 print(f"--- {member.name}")
-                for event in member.told[-TOLD_SHOWN:]:
+                for event in member.printed[-PRINTED_SHOWN:]:
                     print(event)
                 print(member.log[-LOG_SHOWN:])
             raise

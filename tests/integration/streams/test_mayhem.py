@@ -48,7 +48,7 @@ class Mayhem:
         """The next thing, and some lines after it."""
         staying = [member for member in self._app.members if member.alive and member not in self._leaving]
         awake = [member for member in staying if member not in self._paused]
-        happening = self._lots.choice(
+        fault = self._lots.choice(
             [
                 *([self._start] * 2 if len(staying) < MEMBERS_MAX else []),
                 *([self._kill, self._leave, self._pause] if len(awake) > 1 else []),
@@ -56,8 +56,8 @@ class Mayhem:
             ]
         )
         member = self._lots.choice(awake)
-        print(f"{self._feed.written} lines: {happening.__name__} {member.name}")
-        await happening(member)
+        print(f"{self._feed.written} lines: {fault.__name__} {member.name}")
+        await fault(member)
         await self._feed.goes_on(self._lots.choice([20, 200, 800]))
 
     async def _start(self, _: Member) -> None:

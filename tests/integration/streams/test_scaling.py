@@ -92,12 +92,12 @@ async def test_an_owner_continues_while_another_learns_a_large_state(
         await committed(app)
         async with feeding(app) as feed:
             await feed.goes_on(100)
-            before, written = len(owner.told), feed.written
+            before, written = len(owner.printed), feed.written
             learner = await app.start()
             await app.running(owner, learner)
             assert feed.written > written
             (moved,) = learner.running
             assert learner.learned(moved), learner.roles_ever(moved)
-            late = [event["ms"] for event in owner.told[before:] if event["event"] == "behind"]
+            late = [event["ms"] for event in owner.printed[before:] if event["event"] == "behind"]
             assert late and max(late) < BEHIND_MS_MAX, late
         _ = await exactly_once(app)

@@ -48,7 +48,7 @@ async def test_a_lost_store_is_restored_from_the_changelog(
             harm(first.state)
             second = await app.start(state=first.state)
             await app.running(second)
-            assert second.restored(app.user_tasks[0]) > 0, second.told
+            assert second.restored(app.user_tasks[0]) > 0, second.printed
         _ = await exactly_once(app)
 
 
@@ -67,5 +67,5 @@ async def test_a_member_that_comes_back_restores_what_its_store_does_not_have_ye
             assert await app.members[-1].ended() == 0, app.members[-1].log
             member = await app.start(state=state)
             await app.running(member)
-            assert (member.restored(task) > 0) is restores, member.told
+            assert (member.restored(task) > 0) is restores, member.printed
         _ = await exactly_once(app)

@@ -53,7 +53,7 @@ class Present:
 
 
 @dataclass(slots=True)
-class Story:
+class Lives:
     """All records, in the order of the topic, with repetitions; and the final state."""
 
     records: list[StateChangeEvent] = field(default_factory=list)
@@ -69,19 +69,19 @@ class Story:
         return list(found.values())
 
 
-def faults(story: Story) -> list[str]:
-    """All that is wrong with a story that is over."""
-    events = story.first()
+def faults(lives: Lives) -> list[str]:
+    """All that is wrong with a lives that is over."""
+    events = lives.first()
     return [
-        *(f"{request} waits still, {about}" for request, about in story.waiting.items()),
-        *contradicted(story.records),
+        *(f"{request} waits still, {about}" for request, about in lives.waiting.items()),
+        *contradicted(lives.records),
         *unfinished(events),
         *out_of_order(events),
         *usurped(events),
         *disconnected(events),
         *elected_out_of_sync(events),
-        *untold(events, story.present),
-        *moves_without_an_end(events, story.present),
+        *unrecorded(events, lives.present),
+        *moves_without_an_end(events, lives.present),
     ]
 
 
@@ -92,7 +92,7 @@ def contradicted(records: Iterable[StateChangeEvent]) -> list[str]:
     """Records of one identity that differ."""
     first: dict[tuple[str, str], StateChangeEvent] = {}
     return [
-        f"{event.id} was told as {first[event.identity]}, then as {event}"
+        f"{event.id} was recorded as {first[event.identity]}, then as {event}"
         for event in records
         if event.command in _FACTS and first.setdefault(event.identity, event) != event
     ]
@@ -162,11 +162,11 @@ def _said(found: Iterable[Finding]) -> list[str]:
 # --- what ZooKeeper has at the end ------------------------------------------------------------
 
 
-def untold(events: Iterable[StateChangeEvent], present: Collection[Present]) -> list[str]:
+def unrecorded(events: Iterable[StateChangeEvent], present: Collection[Present]) -> list[str]:
     """Events in an `isr` znode that are in no record."""
     events = list(events)
     identities = {event.identity for event in events}
-    told_reigns = leader_epochs.epochs_in(events)
+    recorded_epochs = leader_epochs.epochs_in(events)
     found = []
     for partition in present:
         state, name = partition.state, partition.name
@@ -177,13 +177,13 @@ def untold(events: Iterable[StateChangeEvent], present: Collection[Present]) -> 
         ]
         if state.leader_epoch < 0:
             continue
-        reign = told_reigns.get(partition.key, {}).get(state.leader_epoch)
-        if reign is None or not reign.elections:
-            found.append(f"{name}: nobody told who was elected in epoch {state.leader_epoch}")
-        elif reign.last_isr != set(state.isr_ids):
+        recorded = recorded_epochs.get(partition.key, {}).get(state.leader_epoch)
+        if recorded is None or not recorded.elections:
+            found.append(f"{name}: no record says who was elected in epoch {state.leader_epoch}")
+        elif recorded.last_isr != set(state.isr_ids):
             found.append(
                 f"{name}, epoch {state.leader_epoch}: in sync is {state.isr_ids}, "
-                f"and told was {sorted(reign.last_isr)}"
+                f"and recorded was {sorted(recorded.last_isr)}"
             )
     return found
 
@@ -196,9 +196,9 @@ def moves_without_an_end(events: Iterable[StateChangeEvent], present: Collection
         if event.command is ChangeKind.REASSIGN and event.key in over:
             states[event.id].add(event.state)
     return [
-        f"reassignment {request} has no end, or more than one: {sorted(state.value for state in told_states)}"
-        for request, told_states in states.items()
-        if len(told_states & ENDS) != 1
+        f"reassignment {request} has no end, or more than one: {sorted(s.value for s in found_states)}"
+        for request, found_states in states.items()
+        if len(found_states & ENDS) != 1
     ]
 
 
@@ -243,16 +243,16 @@ async def present(harness: Harness) -> list[Present]:
     return [partition for partitions in found for partition in partitions]
 
 
-async def judge(harness: Harness, *, deadline_s: float = SETTLE_S_MAX) -> Story:
+async def judge(harness: Harness, *, deadline_s: float = SETTLE_S_MAX) -> Lives:
     """Wait until all of the cluster's events are recorded, and check them."""
-    story, found = Story(), ["nothing was read"]
+    lives, found = Lives(), ["nothing was read"]
 
     async def sound() -> bool:
-        nonlocal story, found
+        nonlocal lives, found
         queued, partitions = await waiting(harness), await present(harness)
         await reader.to_the_end()
-        story = Story([*reader.events, *reader.again], queued, partitions)
-        found = faults(story)
+        lives = Lives([*reader.events, *reader.again], queued, partitions)
+        found = faults(lives)
         return not found
 
     async with reading_events(harness) as reader:
@@ -260,13 +260,13 @@ async def judge(harness: Harness, *, deadline_s: float = SETTLE_S_MAX) -> Story:
             await eventually(sound, deadline_s=deadline_s)
         except AssertionError:
             shown = "\n".join(found[:SHOWN])
-            raise AssertionError(f"{len(found)} faults in what was told, the first:\n{shown}") from None
-    return story
+            raise AssertionError(f"{len(found)} faults in the records, the first:\n{shown}") from None
+    return lives
 
 
 @asynccontextmanager
 async def judged(cluster: LocalCluster) -> AsyncIterator[Harness]:
-    """A cluster to be harmed whose story is judged at the end, unless a test left it useless."""
+    """A cluster to be harmed whose lives is judged at the end, unless a test left it useless."""
     async with watching(cluster) as harness:
         yield harness
         if harness.usable:

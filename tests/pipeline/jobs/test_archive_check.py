@@ -66,15 +66,15 @@ def test_rows_that_differ_in_any_column_have_different_hashes(spark: SparkSessio
 
 
 def test_a_digest_is_of_what_is_there_however_often_and_in_any_order(spark: SparkSession) -> None:
-    def told(*changes: dict[str, Any]) -> list[tuple[Any, ...]]:
+    def digests(*changes: dict[str, Any]) -> list[tuple[Any, ...]]:
         frame = archive_check.fingerprints(archive_check.hashed(rows(spark, *changes)))
         return rows_of(frame.orderBy("partition"), "partition", "records", "first", "last", "digest")
 
     one = offsets(1, 2, 3) + offsets(5, partition=1)
-    assert told(*one) == told(*reversed(one))
-    assert [row[:4] for row in told(*one)] == [(0, 3, 1, 3), (1, 1, 5, 5)]
-    assert told(*offsets(1, 2, 2, 3)) != told(*offsets(1, 2, 3))
-    assert told(*offsets(1, 2, 2)) != told(*offsets(1, 1, 2))
+    assert digests(*one) == digests(*reversed(one))
+    assert [row[:4] for row in digests(*one)] == [(0, 3, 1, 3), (1, 1, 5, 5)]
+    assert digests(*offsets(1, 2, 2, 3)) != digests(*offsets(1, 2, 3))
+    assert digests(*offsets(1, 2, 2)) != digests(*offsets(1, 1, 2))
 
 
 def test_missing_extra_and_changed_records_are_named(spark: SparkSession) -> None:
@@ -161,7 +161,7 @@ def test_the_day_of_a_record_is_that_of_utc(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ("/a b/c", "/a b/c"),
         ("file:///a b/c", "/a b/c"),
@@ -169,8 +169,8 @@ def test_the_day_of_a_record_is_that_of_utc(spark: SparkSession) -> None:
         ("hdfs://name/a", "hdfs://name/a"),
     ],
 )
-def test_a_folder_is_named_from_the_root(given: str, told: str) -> None:
-    assert archive.place(given) == told
+def test_a_folder_is_named_from_the_root(given: str, expected: str) -> None:
+    assert archive.place(given) == expected
 
 
 def test_an_archive_is_that_of_one_topic() -> None:

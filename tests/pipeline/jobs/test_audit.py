@@ -17,7 +17,7 @@ from strandline.auditing.history import History, InvalidHistory
 from strandline.pipeline.jobs.audit import findings, found
 from strandline.pipeline.jobs.history_events import read_events
 from tests.conftest import SPARK_TIME
-from tests.strandline.auditing.generated_runs import Story, harm, sound
+from tests.strandline.auditing.generated_runs import FinishedRun, harm, sound
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,34 +29,34 @@ ALL = 1_000_000
 
 
 def by_spark(
-    spark: SparkSession, story: Story, folder: Path, *, most: int = ALL, stretch: int = 8
+    spark: SparkSession, finished_run: FinishedRun, folder: Path, *, most: int = ALL, stretch: int = 8
 ) -> list[Finding]:
-    with read_events(spark, story.write(folder)) as (events, _):
-        log = spark.createDataFrame([tuple(each) for each in story.log], LOG)
-        names = [history.name for history in story.histories]
-        with findings(events, log, story.spans, names, most=most, stretch=stretch) as frame:
+    with read_events(spark, finished_run.write(folder)) as (events, _):
+        log = spark.createDataFrame([tuple(each) for each in finished_run.log], LOG)
+        names = [history.name for history in finished_run.histories]
+        with findings(events, log, finished_run.spans, names, most=most, stretch=stretch) as frame:
             return found(frame)
 
 
-def together(stories: Sequence[Story]) -> Story:
+def together(stories: Sequence[FinishedRun]) -> FinishedRun:
     """Stories of topics of their own as one, for a query of Spark has its price."""
-    whole = Story()
-    for story in stories:
-        whole.histories += story.histories
-        whole.log += story.log
-        whole.spans |= story.spans
+    whole = FinishedRun()
+    for finished_run in stories:
+        whole.histories += finished_run.histories
+        whole.log += finished_run.log
+        whole.spans |= finished_run.spans
     return whole
 
 
-def doctored(random: Random, number: int) -> Story:
-    story = sound(random, f"topic-{number}", steps=random.randrange(120))
+def doctored(random: Random, number: int) -> FinishedRun:
+    finished_run = sound(random, f"topic-{number}", steps=random.randrange(120))
     for _ in range(number % 6):
-        harm(random, story)
-    return story
+        harm(random, finished_run)
+    return finished_run
 
 
-def judged(story: Story) -> list[Finding]:
-    return reference.findings(story.histories, story.log, story.spans)
+def judged(finished_run: FinishedRun) -> list[Finding]:
+    return reference.findings(finished_run.histories, finished_run.log, finished_run.spans)
 
 
 @pytest.mark.timeout(600)
@@ -69,26 +69,26 @@ def judged(story: Story) -> list[Finding]:
 def test_spark_finds_the_same_as_the_reference(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, random: Random
 ) -> None:
-    story = together([doctored(random, number) for number in range(16)])
-    assert by_spark(spark, story, tmp_path_factory.mktemp("stories")) == judged(story)
+    finished_run = together([doctored(random, number) for number in range(16)])
+    assert by_spark(spark, finished_run, tmp_path_factory.mktemp("stories")) == judged(finished_run)
 
 
 def test_every_check_is_compared(spark: SparkSession, tmp_path: Path) -> None:
     """These have offenders of every kind, beside stories in which nothing is wrong."""
     random = Random(12)
-    silent = Story([History("silent")], [], {("nobody", 0): reference.Span(0, 0)})
-    story = together([silent, *(doctored(random, number) for number in range(48))])
-    expected = judged(story)
+    silent = FinishedRun([History("silent")], [], {("nobody", 0): reference.Span(0, 0)})
+    finished_run = together([silent, *(doctored(random, number) for number in range(48))])
+    expected = judged(finished_run)
     assert {each.check for each in expected} == {check.name for check in CHECKS}
-    assert by_spark(spark, story, tmp_path) == expected
+    assert by_spark(spark, finished_run, tmp_path) == expected
 
 
 def test_no_more_findings_of_a_kind_are_returned_than_requested(spark: SparkSession, tmp_path: Path) -> None:
-    story = sound(Random(3), "t", 200)
-    story.log.clear()
-    expected = judged(story)
+    finished_run = sound(Random(3), "t", 200)
+    finished_run.log.clear()
+    expected = judged(finished_run)
     assert len(expected) > 5
-    few = by_spark(spark, story, tmp_path, most=5)
+    few = by_spark(spark, finished_run, tmp_path, most=5)
     assert len(few) == 5
     assert few == expected[:5]
 

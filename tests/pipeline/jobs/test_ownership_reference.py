@@ -24,7 +24,7 @@ NAMES = ["assigned", "assigned", "revoked", "lost", "member_left", "generation_s
 Recorded = tuple[dict[str, Any], int]
 
 
-def story(random: Random, group: str) -> list[Recorded]:
+def random_events(random: Random, group: str) -> list[Recorded]:
     """Events that no coordinator would write like this: in any order, by clocks that are wrong."""
     recorded: list[Recorded] = []
     generation, now = 1, 1_000
@@ -66,7 +66,7 @@ def in_memory(recorded: Sequence[Recorded]) -> list[GroupEvent]:
 
 def test_spark_finds_the_same_owners_as_the_reference(spark: SparkSession) -> None:
     random = Random(7)
-    recorded = [event for number in range(GROUPS) for event in story(random, f"g{number:02}")]
+    recorded = [event for number in range(GROUPS) for event in random_events(random, f"g{number:02}")]
     expected = holdings(in_memory(recorded))
     timeline = ownership.timeline(
         ownership.moments(ownership.group_events(as_records(spark, recorded)))

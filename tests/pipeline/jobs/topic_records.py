@@ -23,14 +23,14 @@ def as_records(spark: SparkSession, values: Iterable[tuple[Mapping[str, Any] | b
         {
             "key": b"k",
             "value": value if isinstance(value, bytes) else json.dumps(value).encode(),
-            "topic": "told",
+            "topic": "recorded",
             "partition": 0,
             "offset": offset,
-            "timestamp": pd.Timestamp(told_ms, unit="ms", tz="UTC"),
+            "timestamp": pd.Timestamp(recorded_ms, unit="ms", tz="UTC"),
             "timestampType": 0,
             "headers": None,
         }
-        for offset, (value, told_ms) in enumerate(values)
+        for offset, (value, recorded_ms) in enumerate(values)
     ]
     return spark.createDataFrame(pd.DataFrame(rows), SCHEMA)
 

@@ -151,18 +151,18 @@ def test_pieces_hold_the_rows_in_order_and_fit_but_for_rows_that_fit_nowhere() -
     assert cut([], 600) == []
 
 
-# --- the spool ----------------------------------------------------------------------------------
+# --- the buffer ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("memory_bytes", [0, 100, 10_000_000])
 def test_a_spool_gives_back_what_it_took_as_often_as_it_is_asked(memory_bytes: int) -> None:
     taken = [batch_of([{"value": b"%d" % n}] * n, value=pa.binary()) for n in range(1, 40)]
-    with closing(RowBuffer(memory_bytes)) as spool:
+    with closing(RowBuffer(memory_bytes)) as row_buffer:
         for batch in taken:
-            spool.add(batch)
-        assert spool.rows == sum(range(40))
+            row_buffer.add(batch)
+        assert row_buffer.rows == sum(range(40))
         for _ in range(2):
-            assert [b.to_pydict() for b in spool] == [b.to_pydict() for b in taken]
+            assert [b.to_pydict() for b in row_buffer] == [b.to_pydict() for b in taken]
 
 
 # --- dealing ------------------------------------------------------------------------------------

@@ -358,7 +358,7 @@ def test_a_gapless_producer_fails_all_batches_behind_a_failed_one_at_once() -> N
         assert not failures(bench.core.refused(batch, OutOfOrderSequence("a gap")))
     assert bench.queue.empty and not bench.queue.resetting
     bench.add("h")
-    assert bench.take() == [], "not even before it is told"
+    assert bench.take() == [], "not even before it knows"
     assert failures(bench.core.fail_behind_gap(bench.queue)) == {"h": error}
     assert bench.queue.empty
 

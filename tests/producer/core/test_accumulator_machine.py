@@ -168,7 +168,7 @@ class Delivery(RuleBasedStateMachine):
         self.leader, self.epoch = 3 - self.leader, self.epoch + 1
 
     @rule()
-    def somebody_else_appends(self) -> None:
+    def another_client_appends(self) -> None:
         self.log_end += 1
 
     @precondition(lambda self: self.connections)

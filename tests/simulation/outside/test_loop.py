@@ -142,7 +142,7 @@ def test_each_process_has_its_own_rate_of_time(loop: SimulatedLoop) -> None:
     assert ended == [pytest.approx(9.5)]
 
 
-def test_what_never_ends_is_reported(loop: SimulatedLoop) -> None:
+def test_a_run_that_never_ends_is_reported(loop: SimulatedLoop) -> None:
     with pytest.raises(Deadlock):
         loop.run(asyncio.wait_for(asyncio.Event().wait(), None))
 
@@ -198,7 +198,7 @@ def test_sets_of_tasks_have_one_order() -> None:
     assert order(0) == order(1001) == order(77)
 
 
-def test_what_a_process_raises_goes_to_its_own_handler(loop: SimulatedLoop) -> None:
+def test_an_error_of_a_process_goes_to_its_own_handler(loop: SimulatedLoop) -> None:
     heard: list[str] = []
     one, two = process("one"), process("two")
 

@@ -125,7 +125,7 @@ def test_a_call_is_answered_after_the_latency(server: Server) -> None:
     assert 0.000_1 < run(server, work) < 0.05
 
 
-def test_what_nobody_listens_to_is_not_available(server: Server) -> None:
+def test_an_address_without_a_listener_is_not_available(server: Server) -> None:
     async def work(server: Server) -> None:
         server.process.kill()
         with pytest.raises(BrokerNotAvailable, match="unreachable"):

@@ -169,8 +169,8 @@ class Walk:
             self.world.act(self.random.choice(waiting).connect)
 
     def lose_event(self) -> None:
-        if told := [s for s in self.world.sessions() if s.events]:
-            session = self.random.choice(told)
+        if notified := [s for s in self.world.sessions() if s.events]:
+            session = self.random.choice(notified)
             path = self.random.choice(sorted(session.events))
             self.world.act(lambda: session.tell(path, lost=True))
 

@@ -34,7 +34,7 @@ UNKNOWN_SHARE = 0.15
 
 
 @dataclass(slots=True)
-class Story:
+class FinishedRun:
     """Histories, the log as it is at last, and where it starts and ends."""
 
     histories: list[History] = field(default_factory=list)
@@ -190,7 +190,7 @@ class Making:
         self._note(reader.history, Assigned, tuple(positions))
         reader.position |= positions
 
-    def story(self, *, retention: bool = True) -> Story:
+    def finished_run(self, *, retention: bool = True) -> FinishedRun:
         """The input of an audit after the clients have ended, and perhaps after old records were deleted."""
         spans, log = {}, []
         for partition, values in enumerate(self.logs):
@@ -204,37 +204,39 @@ class Making:
             if self.random.random() < 0.5:
                 self._note(history, Ended)
         self.random.shuffle(clients)
-        return Story(clients, log, spans)
+        return FinishedRun(clients, log, spans)
 
 
-def sound(random: Random, topic: str, steps: int = 60, **size: int) -> Story:
+def sound(random: Random, topic: str, steps: int = 60, **size: int) -> FinishedRun:
     """A run in which the log keeps its promise."""
     making = Making(random, topic, **size)
     what = [making.send, making.answer, making.read, making.ask, making.rebalance]
     for _ in range(steps):
         random.choices(what, [6, 6, 5, 1, 1])[0]()
-    return making.story(retention=random.random() < 0.5)
+    return making.finished_run(retention=random.random() < 0.5)
 
 
 # --- harm -------------------------------------------------------------------------------------
 
 
-def _events(story: Story, kind: type[Event]) -> Iterator[tuple[History, int]]:
-    for history in story.histories:
+def _events(finished_run: FinishedRun, kind: type[Event]) -> Iterator[tuple[History, int]]:
+    for history in finished_run.histories:
         for number, event in enumerate(history.events):
             if isinstance(event, kind):
                 yield history, number
 
 
-def harm(random: Random, story: Story) -> None:
+def harm(random: Random, finished_run: FinishedRun) -> None:
     """Change something at random, which may or may not be a fault."""
-    random.choice(_HARMS)(random, story)
-    story.renumbered()
+    random.choice(_HARMS)(random, finished_run)
+    finished_run.renumbered()
 
 
-def _change(kind: type[Event], change: Callable[[Random, Any], Event]) -> Callable[[Random, Story], None]:
-    def changed(random: Random, story: Story) -> None:
-        there = list(_events(story, kind))
+def _change(
+    kind: type[Event], change: Callable[[Random, Any], Event]
+) -> Callable[[Random, FinishedRun], None]:
+    def changed(random: Random, finished_run: FinishedRun) -> None:
+        there = list(_events(finished_run, kind))
         if there:
             history, number = random.choice(there)
             history.events[number] = change(random, history.events[number])
@@ -242,38 +244,38 @@ def _change(kind: type[Event], change: Callable[[Random, Any], Event]) -> Callab
     return changed
 
 
-def _omit(random: Random, story: Story) -> None:
-    history = random.choice(story.histories)
+def _omit(random: Random, finished_run: FinishedRun) -> None:
+    history = random.choice(finished_run.histories)
     if history.events:
         del history.events[random.randrange(len(history.events))]
 
 
-def _swap(random: Random, story: Story) -> None:
-    events = random.choice(story.histories).events
+def _swap(random: Random, finished_run: FinishedRun) -> None:
+    events = random.choice(finished_run.histories).events
     if len(events) > 1:
         at = random.randrange(len(events) - 1)
         events[at : at + 2] = events[at + 1], events[at]
 
 
-def _repeat(random: Random, story: Story) -> None:
-    events = random.choice(story.histories).events
+def _repeat(random: Random, finished_run: FinishedRun) -> None:
+    events = random.choice(finished_run.histories).events
     if events:
         events.insert(random.randrange(len(events)), random.choice(events))
 
 
-def _skip(random: Random, story: Story) -> None:
+def _skip(random: Random, finished_run: FinishedRun) -> None:
     """A reader is not given a record."""
-    there = list(_events(story, Received))
+    there = list(_events(finished_run, Received))
     if there:
         history, number = random.choice(there)
         del history.events[number]
 
 
-def _send_again(random: Random, story: Story) -> None:
+def _send_again(random: Random, finished_run: FinishedRun) -> None:
     """A record has the value of another one."""
     sent = [
         (history, number, event)
-        for history in story.histories
+        for history in finished_run.histories
         for number, event in enumerate(history.events)
         if isinstance(event, Sent)
     ]
@@ -282,41 +284,41 @@ def _send_again(random: Random, story: Story) -> None:
         history.events[number] = replace(event, value=random.choice(sent)[2].value)
 
 
-def _unlog(random: Random, story: Story) -> None:
-    if story.log:
-        del story.log[random.randrange(len(story.log))]
+def _unlog(random: Random, finished_run: FinishedRun) -> None:
+    if finished_run.log:
+        del finished_run.log[random.randrange(len(finished_run.log))]
 
 
-def _log_again(random: Random, story: Story) -> None:
-    if not story.log:
+def _log_again(random: Random, finished_run: FinishedRun) -> None:
+    if not finished_run.log:
         return
-    again = random.choice(story.log)
-    lane = (again.topic, random.choice([partition for _, partition in story.spans]))
-    start, end = story.spans[lane]
-    story.spans[lane] = Span(start, end + 1)
-    story.log.append(Logged(*lane, end, again.value))
+    again = random.choice(finished_run.log)
+    lane = (again.topic, random.choice([partition for _, partition in finished_run.spans]))
+    start, end = finished_run.spans[lane]
+    finished_run.spans[lane] = Span(start, end + 1)
+    finished_run.log.append(Logged(*lane, end, again.value))
 
 
-def _cut(random: Random, story: Story) -> None:
-    lane = random.choice(list(story.spans))
-    start, end = story.spans[lane]
+def _cut(random: Random, finished_run: FinishedRun) -> None:
+    lane = random.choice(list(finished_run.spans))
+    start, end = finished_run.spans[lane]
     end = random.randint(start, end)
-    story.spans[lane] = Span(start, end)
-    story.log[:] = [each for each in story.log if each[:2] != lane or each.offset < end]
+    finished_run.spans[lane] = Span(start, end)
+    finished_run.log[:] = [each for each in finished_run.log if each[:2] != lane or each.offset < end]
 
 
-def _forget_partition(random: Random, story: Story) -> None:
-    lane = random.choice(list(story.spans))
-    if len(story.spans) > 1:
-        del story.spans[lane]
-        story.log[:] = [each for each in story.log if each[:2] != lane]
+def _forget_partition(random: Random, finished_run: FinishedRun) -> None:
+    lane = random.choice(list(finished_run.spans))
+    if len(finished_run.spans) > 1:
+        del finished_run.spans[lane]
+        finished_run.log[:] = [each for each in finished_run.log if each[:2] != lane]
 
 
 def _near(random: Random, offset: int) -> int:
     return max(-1, offset + random.choice([-2, -1, 1, 2, 40]))
 
 
-_HARMS: list[Callable[[Random, Story], None]] = [
+_HARMS: list[Callable[[Random, FinishedRun], None]] = [
     _omit,
     _swap,
     _repeat,

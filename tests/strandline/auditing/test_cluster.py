@@ -123,13 +123,13 @@ def test_partitions_and_observers_are_held_to_their_own_words() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), max_size=12))
 def test_a_watermark_fell_if_and_only_if_one_of_its_epoch_or_before_had_been_higher(
-    told: list[tuple[int, int]],
+    reported: list[tuple[int, int]],
 ) -> None:
-    observations = [seen(at, epoch, epoch, mark, 1, 2, 3, 4) for at, (epoch, mark) in enumerate(told)]
+    observations = [seen(at, epoch, epoch, mark, 1, 2, 3, 4) for at, (epoch, mark) in enumerate(reported)]
     fell = [
         at
-        for at, (epoch, mark) in enumerate(told)
-        if any(before <= epoch and more > mark for before, more in told[:at])
+        for at, (epoch, mark) in enumerate(reported)
+        if any(before <= epoch and more > mark for before, more in reported[:at])
     ]
     found = findings(observations)
     assert sorted(int(each.detail.split("at ")[1].split(",")[0]) for each in found) == fell

@@ -32,9 +32,9 @@ def said(**facts: object) -> bytes:
 
 @given(random=st.randoms(use_true_random=False))
 def test_written_events_are_read_back(random: Random) -> None:
-    story = sound(random, "t", 20)
-    harm(random, story)
-    for history in story.histories:
+    finished_run = sound(random, "t", 20)
+    harm(random, finished_run)
+    for history in finished_run.histories:
         assert [parse(line(event).encode()) for event in history.events] == history.events
 
 

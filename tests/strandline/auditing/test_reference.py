@@ -24,21 +24,23 @@ from strandline.auditing.history import (
 )
 from strandline.auditing.reference import Logged, Span, findings
 from strandline.errors import Outcome
-from tests.strandline.auditing.generated_runs import Story, sound
+from tests.strandline.auditing.generated_runs import FinishedRun, sound
 
 TOPIC = "orders"
 
 
-def judged(story: Story) -> list[str]:
+def judged(finished_run: FinishedRun) -> list[str]:
     """The findings as text, which a failed comparison shows."""
-    return [f"{each.check} {each.partition}:{each.offset} {each.detail}" for each in findings_of(story)]
+    return [
+        f"{each.check} {each.partition}:{each.offset} {each.detail}" for each in findings_of(finished_run)
+    ]
 
 
-def findings_of(story: Story) -> list[checks.Finding]:
-    return findings(story.histories, story.log, story.spans)
+def findings_of(finished_run: FinishedRun) -> list[checks.Finding]:
+    return findings(finished_run.histories, finished_run.log, finished_run.spans)
 
 
-def base() -> Story:
+def base() -> FinishedRun:
     """Eight records of one producer in a partition, of which retention left offsets 2 to 7; one
     reader that read all of it, and one that was given the partition twice."""
     values = [b"v%d" % number for number in range(8)]
@@ -56,111 +58,111 @@ def base() -> Story:
     member.events += [Unassigned(5, TOPIC, (0,)), Assigned(6, TOPIC, (0,))]
     member.events += [Received(7 + offset, TOPIC, 0, offset, values[offset]) for offset in range(3, 8)]
     log = [Logged(TOPIC, 0, offset, values[offset]) for offset in range(2, 8)]
-    return Story([producer, reader, member], log, {(TOPIC, 0): Span(2, 8)})
+    return FinishedRun([producer, reader, member], log, {(TOPIC, 0): Span(2, 8)})
 
 
 # --- faults -----------------------------------------------------------------------------------
 
 
-def _gone(story: Story) -> None:
-    del story.log[3]
+def _gone(finished_run: FinishedRun) -> None:
+    del finished_run.log[3]
 
 
-def _gone_from_the_end(story: Story) -> None:
+def _gone_from_the_end(finished_run: FinishedRun) -> None:
     """It was never read, so that only the acknowledgement knows of it."""
-    story.histories[0].events += [Sent(20, TOPIC, 8, b"v8"), Acked(21, TOPIC, 8, 0, 8)]
+    finished_run.histories[0].events += [Sent(20, TOPIC, 8, b"v8"), Acked(21, TOPIC, 8, 0, 8)]
 
 
-def _gone_with_its_partition(story: Story) -> None:
-    story.histories[0].events += [Sent(20, TOPIC, 8, b"v8"), Acked(21, TOPIC, 8, 5, 0)]
+def _gone_with_its_partition(finished_run: FinishedRun) -> None:
+    finished_run.histories[0].events += [Sent(20, TOPIC, 8, b"v8"), Acked(21, TOPIC, 8, 5, 0)]
 
 
-def _gone_and_nobody_knew_where(story: Story) -> None:
-    story.spans[TOPIC, 1] = Span(0, 0)
-    story.histories[0].events += [Sent(20, TOPIC, 8, b"v8"), Acked(21, TOPIC, 8, 1, -1)]
+def _gone_without_a_trace(finished_run: FinishedRun) -> None:
+    finished_run.spans[TOPIC, 1] = Span(0, 0)
+    finished_run.histories[0].events += [Sent(20, TOPIC, 8, b"v8"), Acked(21, TOPIC, 8, 1, -1)]
 
 
-def _twice(story: Story) -> None:
-    story.log.append(Logged(TOPIC, 0, 8, b"v4"))
-    story.spans[TOPIC, 0] = Span(2, 9)
+def _twice(finished_run: FinishedRun) -> None:
+    finished_run.log.append(Logged(TOPIC, 0, 8, b"v4"))
+    finished_run.spans[TOPIC, 0] = Span(2, 9)
 
 
-def _twice_in_two_partitions(story: Story) -> None:
-    story.log.append(Logged(TOPIC, 1, 0, b"v4"))
-    story.spans[TOPIC, 1] = Span(0, 1)
+def _twice_in_two_partitions(finished_run: FinishedRun) -> None:
+    finished_run.log.append(Logged(TOPIC, 1, 0, b"v4"))
+    finished_run.spans[TOPIC, 1] = Span(0, 1)
 
 
-def _acknowledged_out_of_order(story: Story) -> None:
+def _acknowledged_out_of_order(finished_run: FinishedRun) -> None:
     """The producer had sent them the other way round."""
-    events = story.histories[0].events
+    events = finished_run.histories[0].events
     events[8:10] = [Sent(8, TOPIC, 4, b"v5"), Acked(9, TOPIC, 4, 0, 5)]
     events[10:12] = [Sent(10, TOPIC, 5, b"v4"), Acked(11, TOPIC, 5, 0, 4)]
 
 
-def _given_twice(story: Story) -> None:
-    events = story.histories[1].events
+def _given_twice(finished_run: FinishedRun) -> None:
+    events = finished_run.histories[1].events
     events.insert(4, events[3])
 
 
-def _begun_anew_without_being_assigned(story: Story) -> None:
-    del story.histories[2].events[6]
+def _begun_anew_without_being_assigned(finished_run: FinishedRun) -> None:
+    del finished_run.histories[2].events[6]
 
 
-def _skipped(story: Story) -> None:
-    del story.histories[1].events[5]
+def _skipped(finished_run: FinishedRun) -> None:
+    del finished_run.histories[1].events[5]
 
 
-def _denied(story: Story) -> None:
-    story.histories[0].events[9] = Failed(9, TOPIC, 4, Outcome.RETRIABLE)
+def _denied(finished_run: FinishedRun) -> None:
+    finished_run.histories[0].events[9] = Failed(9, TOPIC, 4, Outcome.RETRIABLE)
 
 
-def _denied_and_received(story: Story) -> None:
+def _denied_and_received(finished_run: FinishedRun) -> None:
     """It is below the start of the log, which contradicts no reader there."""
-    story.histories[0].events[1] = Failed(1, TOPIC, 0, Outcome.FATAL)
-    del story.histories[2].events[1]
+    finished_run.histories[0].events[1] = Failed(1, TOPIC, 0, Outcome.FATAL)
+    del finished_run.histories[2].events[1]
 
 
-def _received_otherwise(story: Story) -> None:
-    events = story.histories[1].events
+def _received_otherwise(finished_run: FinishedRun) -> None:
+    events = finished_run.histories[1].events
     events[4] = Received(4, TOPIC, 0, 3, b"other")
 
 
-def _acknowledged_otherwise(story: Story) -> None:
+def _acknowledged_otherwise(finished_run: FinishedRun) -> None:
     """A record with unknown outcome is where this one was acknowledged; there is no other evidence."""
-    story.log[-1] = Logged(TOPIC, 0, 7, b"stranger")
-    for history in story.histories[1:]:
+    finished_run.log[-1] = Logged(TOPIC, 0, 7, b"stranger")
+    for history in finished_run.histories[1:]:
         history.events[:] = [
             replace(event, value=b"stranger") if isinstance(event, Received) and event.offset == 7 else event
             for event in history.events
         ]
 
 
-def _received_in_two_ways(story: Story) -> None:
+def _received_in_two_ways(finished_run: FinishedRun) -> None:
     """The log no longer has the offset."""
-    story.histories[1].events[1] = Received(1, TOPIC, 0, 0, b"other")
+    finished_run.histories[1].events[1] = Received(1, TOPIC, 0, 0, b"other")
 
 
-def _told_less_than_received(story: Story) -> None:
-    story.histories[1].events[9] = Watermark(9, TOPIC, 0, 7, 8)
+def _told_less_than_received(finished_run: FinishedRun) -> None:
+    finished_run.histories[1].events[9] = Watermark(9, TOPIC, 0, 7, 8)
 
 
-def _told_less_than_before(story: Story) -> None:
-    story.histories[2].events += [Watermark(12, TOPIC, 0, 8, 4), Watermark(13, TOPIC, 0, 6, 4)]
+def _told_less_than_before(finished_run: FinishedRun) -> None:
+    finished_run.histories[2].events += [Watermark(12, TOPIC, 0, 8, 4), Watermark(13, TOPIC, 0, 6, 4)]
 
 
-def _received_and_cut(story: Story) -> None:
-    story.histories[1].events.append(Received(10, TOPIC, 0, 8, b"unknown"))
+def _received_and_cut(finished_run: FinishedRun) -> None:
+    finished_run.histories[1].events.append(Received(10, TOPIC, 0, 8, b"unknown"))
 
 
-def _sent_twice(story: Story) -> None:
-    story.histories[0].events.append(Sent(20, TOPIC, 8, b"v4"))
+def _sent_twice(finished_run: FinishedRun) -> None:
+    finished_run.histories[0].events.append(Sent(20, TOPIC, 8, b"v4"))
 
 
-FAULTS: list[tuple[Callable[[Story], None], Check, int | None]] = [
+FAULTS: list[tuple[Callable[[FinishedRun], None], Check, int | None]] = [
     (_gone, checks.LOST, 5),
     (_gone_from_the_end, checks.LOST, 8),
     (_gone_with_its_partition, checks.LOST, 0),
-    (_gone_and_nobody_knew_where, checks.LOST, None),
+    (_gone_without_a_trace, checks.LOST, None),
     (_twice, checks.DUPLICATED, 8),
     (_twice_in_two_partitions, checks.DUPLICATED, 0),
     (_acknowledged_out_of_order, checks.REORDERED, 4),
@@ -187,12 +189,12 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
     ("doctor", "check", "offset"), FAULTS, ids=[each[0].__name__.strip("_") for each in FAULTS]
 )
 def test_a_check_finds_its_fault_and_no_other_does(
-    doctor: Callable[[Story], None], check: Check, offset: int | None
+    doctor: Callable[[FinishedRun], None], check: Check, offset: int | None
 ) -> None:
-    story = base()
-    doctor(story)
-    story.renumbered()
-    found = findings_of(story)
+    finished_run = base()
+    doctor(finished_run)
+    finished_run.renumbered()
+    found = findings_of(finished_run)
     assert [(each.check, each.topic, each.offset) for each in found] == [(check.name, TOPIC, offset)]
 
 
@@ -217,23 +219,23 @@ def test_no_run_of_a_sound_log_has_a_finding(random: Random, steps: int) -> None
 
 
 def test_an_unanswered_record_may_be_in_the_log_or_not() -> None:
-    story = base()
-    story.histories[0].events += [Sent(20, TOPIC, 8, b"v8"), Sent(21, TOPIC, 9, b"v9")]
-    story.histories[0].events.append(Failed(22, TOPIC, 9, Outcome.UNKNOWN))
-    assert judged(story) == []
-    story.log += [Logged(TOPIC, 0, 8, b"v9"), Logged(TOPIC, 0, 9, b"v8")]
-    story.spans[TOPIC, 0] = Span(2, 10)
-    assert judged(story) == []
+    finished_run = base()
+    finished_run.histories[0].events += [Sent(20, TOPIC, 8, b"v8"), Sent(21, TOPIC, 9, b"v9")]
+    finished_run.histories[0].events.append(Failed(22, TOPIC, 9, Outcome.UNKNOWN))
+    assert judged(finished_run) == []
+    finished_run.log += [Logged(TOPIC, 0, 8, b"v9"), Logged(TOPIC, 0, 9, b"v8")]
+    finished_run.spans[TOPIC, 0] = Span(2, 10)
+    assert judged(finished_run) == []
 
 
 def test_values_of_unknown_producers_may_repeat() -> None:
-    story = base()
-    story.log += [Logged(TOPIC, 0, 8, None), Logged(TOPIC, 0, 9, None)]
-    story.spans[TOPIC, 0] = Span(2, 10)
-    assert judged(story) == []
+    finished_run = base()
+    finished_run.log += [Logged(TOPIC, 0, 8, None), Logged(TOPIC, 0, 9, None)]
+    finished_run.spans[TOPIC, 0] = Span(2, 10)
+    assert judged(finished_run) == []
 
 
 def test_topics_that_are_not_asked_for_are_not_judged() -> None:
-    story = base()
-    story.histories[0].events.append(Acked(20, "others", 90, 0, 90))
-    assert judged(story) == []
+    finished_run = base()
+    finished_run.histories[0].events.append(Acked(20, "others", 90, 0, 90))
+    assert judged(finished_run) == []

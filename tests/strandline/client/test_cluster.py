@@ -159,15 +159,15 @@ async def test_a_doubted_leader_is_asked_for_at_another_replica_which_holds_its_
     async with view(network) as cluster:
         await cluster.topic("t")
         del network.brokers[BROKER_1]
-        told: list[TopicPartition] = []
-        cluster.on_change(told.append)
+        heard: list[TopicPartition] = []
+        cluster.on_change(heard.append)
         cluster.doubt(A)
         cluster.doubt(A)
         await eventually(lambda: queries)
         cluster.doubt(A)
-        assert not told
+        assert not heard
         elected.set()
-        await eventually(lambda: told)
+        await eventually(lambda: heard)
         assert cluster.leader(A) == Leader(3, 6)
     assert [query.waits for query in queries] == [[LeaderWait(A, 5)]]
     assert BROKER_1 not in network.asked[1:]
@@ -178,11 +178,11 @@ async def test_a_search_without_an_end_notifies_its_listeners_again() -> None:
     network.brokers[BROKER_1] = network.brokers[BROKER_2] = answering(metadata((-1, 5)))
     async with view(network) as cluster:
         await cluster.topic("t")
-        told: list[TopicPartition] = []
-        cluster.on_change(told.append)
+        heard: list[TopicPartition] = []
+        cluster.on_change(heard.append)
         for times in range(1, 4):
             cluster.doubt(A)
-            await eventually(lambda times=times: len(told) == times)  # type: ignore[misc]
+            await eventually(lambda times=times: len(heard) == times)  # type: ignore[misc]
 
 
 async def test_many_doubts_travel_in_few_questions() -> None:

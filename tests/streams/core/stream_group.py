@@ -84,7 +84,7 @@ class StreamGroup:
                 del self.members[name]
         return self.shares
 
-    def note_who_runs(self) -> None:
+    def note_owners(self) -> None:
         """Resumed and promoted tasks are checked against the notes before."""
         self.ran |= {task: name for name, member in self.members.items() for task in member.assigned}
 

@@ -82,7 +82,7 @@ class StreamGroupMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.group.asked and self.copies())
     @rule(data=st.data())
-    def rebalance_while_somebody_catches_up(self, data: st.DataObject) -> None:
+    def rebalance_while_a_learner_catches_up(self, data: st.DataObject) -> None:
         name, task = data.draw(st.sampled_from(self.copies()))
         self.round(meanwhile={name: [task]})
 
@@ -132,7 +132,7 @@ class StreamGroupMachine(RuleBasedStateMachine):
             assert claim.assigned <= set(group.shares[name].assigned), f"taken from {name}, which runs it"
         self.check_moves()
         self.check_received()
-        group.note_who_runs()
+        group.note_owners()
 
     def check_moves(self) -> None:
         """A task with an owner moves only to a ready member, and one without an owner goes to a ready member
@@ -213,11 +213,11 @@ def takes_what_is_held(tasks: Tasks, members: Claims, **more: Any) -> dict[str, 
     return place(tasks, freed, **more)
 
 
-def forgets_who_gave_up(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[str]]:
+def forgets_members_that_gave_up(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[str]]:
     return place(tasks, {n: replace(claim, revoked=frozenset()) for n, claim in members.items()}, **more)
 
 
-def waits_for_nobody(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[str]]:
+def waits_for_no_member(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[str]]:
     """A learner gets it, ready or not."""
     hasty = {
         name: replace(claim, learning=dict.fromkeys(claim.learning, True)) for name, claim in members.items()
@@ -241,7 +241,7 @@ def two_learners(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[
     }
 
 
-def nobody_for_who_leaves(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[str]]:
+def no_learner_for_a_leaving_member(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[str]]:
     return place(tasks, {name: replace(claim, leaving=False) for name, claim in members.items()}, **more)
 
 
@@ -272,7 +272,7 @@ def stands_by_for_itself(tasks: Tasks, members: Claims, **more: Any) -> dict[str
     return {name: replace(share, standbys=share.learning or share.standbys) for name, share in shares.items()}
 
 
-def drops_what_nobody_has(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[str]]:
+def drops_tasks_without_a_copy(tasks: Tasks, members: Claims, **more: Any) -> dict[str, Share[str]]:
     known = {t for c in members.values() for t in (*c.assigned, *c.revoked, *c.learning, *c.standbys)}
     return place(known or tasks, members, **more)
 
@@ -297,17 +297,17 @@ class NeverAsks(StreamMember[str]):
     "broken",
     [
         takes_what_is_held,
-        forgets_who_gave_up,
-        waits_for_nobody,
+        forgets_members_that_gave_up,
+        waits_for_no_member,
         never_ready,
         two_learners,
-        nobody_for_who_leaves,
+        no_learner_for_a_leaving_member,
         no_balance,
         cold_in_spite_of_standbys,
         one_standby_more,
         one_standby_less,
         stands_by_for_itself,
-        drops_what_nobody_has,
+        drops_tasks_without_a_copy,
         moves_standbys_about,
         NeverAsks,
     ],

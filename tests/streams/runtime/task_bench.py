@@ -111,19 +111,19 @@ class Counted:
             for offset, (key, header) in enumerate(zip(keys, given, strict=False))
         ]
 
-    async def told(self) -> list[tuple[str, int]]:
+    async def reported(self) -> list[tuple[str, int]]:
         """All that went to the sink, in order."""
         name = TopicPartition(self.sink, 0)
         async with Consumer(self.bench.bootstrap, offset_reset="earliest") as consumer:
             consumer.assign([name])
             end = (await consumer.end_offsets([name]))[name]
-            told: list[tuple[str, int]] = []
-            while len(told) < end:
+            reported: list[tuple[str, int]] = []
+            while len(reported) < end:
                 taken = await consumer.getmany(timeout_ms=1_000)
                 for record in taken.get(name, []):
                     assert record.key is not None and record.value is not None
-                    told.append((record.key.decode(), INTEGER.decode(record.value)))
-            return told
+                    reported.append((record.key.decode(), INTEGER.decode(record.value)))
+            return reported
 
     async def restored(self) -> tuple[dict[str, int], Positions]:
         """The state that a restore at this moment would find."""

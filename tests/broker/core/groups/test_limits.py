@@ -115,7 +115,7 @@ def test_a_full_group_takes_no_new_member_and_keeps_the_others() -> None:
     assert stage.answer(stage.join("", "d"), MemberIdGiven)
 
 
-def test_a_coordinator_keeps_only_so_many_groups() -> None:
+def test_a_coordinator_keeps_a_limited_number_of_groups() -> None:
     stage = Stage(replace(LIMITS, groups_max=2))
     stage.commit({partition(0): 1}, group="one")
     stage.stable("a")

@@ -56,11 +56,11 @@ class CommitQueueMachine(RuleBasedStateMachine):
         self.now = 0.0
         self.next = 0
 
-    @rule(ahead=st.integers(0, 20), patience=st.floats(0.1, 5))
-    def push(self, ahead: int, patience: float) -> None:
+    @rule(ahead=st.integers(0, 20), timeout_s=st.floats(0.1, 5))
+    def push(self, ahead: int, timeout_s: float) -> None:
         if self.queue.full:
             return
-        end, deadline = self.watermark + ahead, self.now + patience
+        end, deadline = self.watermark + ahead, self.now + timeout_s
         self.queue.push(Offset(end), deadline, self.next)
         self.waiting[self.next] = (end, deadline)
         self.next += 1

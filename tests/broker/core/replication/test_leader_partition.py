@@ -400,10 +400,10 @@ class PartitionMachine(RuleBasedStateMachine):
         assert ticket not in self.answered
         self.answered.add(ticket)
 
-    @rule(records=st.integers(1, 5), patience=st.floats(0.1, 5))
-    def produce(self, records: int, patience: float) -> None:
+    @rule(records=st.integers(1, 5), timeout_s=st.floats(0.1, 5))
+    def produce(self, records: int, timeout_s: float) -> None:
         end = self.partition.log_end_offset + records
-        self.partition.queue.push(Offset(end), self.now + patience, self.next_ticket)
+        self.partition.queue.push(Offset(end), self.now + timeout_s, self.next_ticket)
         self.ends[self.next_ticket] = end
         self.next_ticket += 1
         self.partition.appended(Offset(end), self.now)
@@ -460,7 +460,7 @@ class PartitionMachine(RuleBasedStateMachine):
         assert self.partition.high_watermark <= self.partition.log_end_offset
 
     @invariant()
-    def what_is_committed_is_on_every_member_of_record(self) -> None:
+    def committed_records_are_on_every_member_of_record(self) -> None:
         """CORRECTNESS H3: also during a change, with the old or the new ISR on record."""
         for m in self.znode.isr:
             if m.broker != ME:

@@ -277,13 +277,13 @@ class ReassignmentMachine(RuleBasedStateMachine):
     # --- what always holds ---------------------------------------------------------------------
 
     @invariant()
-    def what_was_acknowledged_is_in_every_member_of_record(self) -> None:
+    def acknowledged_records_are_in_every_member_of_record(self) -> None:
         for member in self.zookeeper.state.isr:
             missing = self.acknowledged - set(self.brokers[member.broker].log)
             assert not missing, f"{member} lacks {missing}"
 
     @invariant()
-    def there_is_always_somebody_in_sync(self) -> None:
+    def there_is_always_a_member_in_sync(self) -> None:
         assert self.zookeeper.state.isr
 
     # --- the end -------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
                 break
             self._heal()
         assert self._healed(), (self.zookeeper, [b.id for b in self.brokers.values() if b.has_replica])
-        self.what_was_acknowledged_is_in_every_member_of_record()
+        self.acknowledged_records_are_in_every_member_of_record()
 
     def _healed(self) -> bool:
         zookeeper = self.zookeeper

@@ -240,7 +240,7 @@ class Walk(RuleBasedStateMachine):
             max_size=4,
         )
     )
-    def somebody_asks(self, asked: list[tuple[int, int, Command]]) -> None:
+    def a_client_asks(self, asked: list[tuple[int, int, Command]]) -> None:
         changes = [request(str(next(self.numbers)), *each) for each in asked]
         self.asked += [change.request_id for change in changes]
         self.znodes[f"{next(self.numbers):06}"] = (changes, 0)
@@ -363,7 +363,7 @@ class Walk(RuleBasedStateMachine):
         assert len(recording) <= 1 or sum(recording) <= RECORDINGS
 
     @invariant()
-    def what_is_removed_is_recorded(self) -> None:
+    def each_removed_entry_is_recorded(self) -> None:
         """Nothing is lost: a request is in the queue, or its end is in the record."""
         queued = {change.request_id for changes, _ in self.znodes.values() for change in changes}
         assert set(self.asked) <= queued | set(self.ends)

@@ -147,17 +147,17 @@ def _third_takes_over_and_first_wins_again(script: Script) -> None:
 
 def position_of_a_life_before(broken: Rule | None) -> None:
     """A follower loses its power, and the leader reads afterwards what the lost life reported."""
-    script = _second_told_and_lost_its_power(broken, lives_again_before_reading=False)
+    script = _second_notified_and_lost_its_power(broken, lives_again_before_reading=False)
     assert 2 not in script.world.zookeeper.state
 
 
 def position_of_a_life_before_read_last(broken: Rule | None) -> None:
     """The same, after the next life is a member of the ISR already."""
-    script = _second_told_and_lost_its_power(broken, lives_again_before_reading=True)
+    script = _second_notified_and_lost_its_power(broken, lives_again_before_reading=True)
     assert 2 in script.world.zookeeper.state
 
 
-def _second_told_and_lost_its_power(broken: Rule | None, *, lives_again_before_reading: bool) -> Script:
+def _second_notified_and_lost_its_power(broken: Rule | None, *, lives_again_before_reading: bool) -> Script:
     script = Script(broken)
     world, machine = script.world, script.world.machines[script.world.assigned[1]]
     script.produce(1, 1)
@@ -195,7 +195,7 @@ def deposed_without_traffic(broken: Rule | None) -> None:
     script.elect(2, instead_of=1)
     script.follow(3)
     script.settle()
-    script.process(1).look_if_told()
+    script.process(1).look_if_notified()
     if script.process(1).leadership is not None:
         raise Violation("E1: a leader was deposed, and does not know it")
     script.heal()
@@ -210,7 +210,7 @@ def suspected_by_one_that_is_not_in_sync(broken: Rule | None) -> None:
     script.pass_time(1)
     script.elect(2, expired=1)
     script.process(3).suspect(BrokerId(2))
-    script.process(3).look_if_told()
+    script.process(3).look_if_notified()
     assert script.process(3).leader_epoch == script.world.zookeeper.state.leader_epoch
     script.heal()
 
@@ -227,7 +227,7 @@ def led_again_by_one_that_is_suspected(broken: Rule | None) -> None:
     script.settle()
     script.elect(1, expired=2)
     script.process(3).suspect(BrokerId(1))
-    script.process(3).look_if_told()
+    script.process(3).look_if_notified()
     assert script.process(3).leader_epoch == script.world.zookeeper.state.leader_epoch
     script.heal()
 

@@ -225,7 +225,7 @@ class CompactedLogAndModel(RuleBasedStateMachine):
     # --- what always holds -------------------------------------------------------------------
 
     @invariant()
-    def what_is_missing_is_superfluous(self) -> None:
+    def each_missing_record_is_superfluous(self) -> None:
         check_against(self.log, self.written)
         reached = self.follower.log_end_offset
         if reached >= self.caught_up_at:

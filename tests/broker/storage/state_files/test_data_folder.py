@@ -65,12 +65,12 @@ def test_a_disk_detached_meanwhile_has_lost_unsynced_data(tmp_path: Path, boot: 
     """CORRECTNESS E2, E3: detached and attached again, in one boot."""
     lived(tmp_path, boot, 10, clean=False)
     life = tmp_path / "data" / "life.json"
-    told = json.loads(life.read_text())
-    life.write_text(json.dumps(told | {"volume": "of another attachment"}))
+    described = json.loads(life.read_text())
+    life.write_text(json.dumps(described | {"volume": "of another attachment"}))
     folder = opened(tmp_path, boot)
     assert not folder.page_cache_survived
     folder.close()
-    life.write_text(json.dumps({key: value for key, value in told.items() if key != "volume"}))
+    life.write_text(json.dumps({key: value for key, value in described.items() if key != "volume"}))
     folder = opened(tmp_path, boot)
     assert folder.page_cache_survived, "a version before this one did not say"
     folder.close()

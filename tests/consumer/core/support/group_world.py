@@ -59,7 +59,7 @@ class Node:
     heartbeat: tuple[str, int] | None = None
     holds: set[TopicPartition] = field(default_factory=set)
     """The partitions that it may be reading, for as long as the group counts it as a member."""
-    ledger: set[TopicPartition] = field(default_factory=set)
+    reported: set[TopicPartition] = field(default_factory=set)
     """The same, by its reports."""
 
 
@@ -200,8 +200,8 @@ class World:
     def beat_all(self) -> None:
         """Heartbeats of the members that would learn something new."""
         for node in list(self.nodes.values()):
-            told = self.coordinator.refusal(*node.heartbeat) if node.heartbeat else None
-            if told is not None and node.membership.state in (State.STABLE, State.RELEASING):
+            refused_with = self.coordinator.refusal(*node.heartbeat) if node.heartbeat else None
+            if refused_with is not None and node.membership.state in (State.STABLE, State.RELEASING):
                 self.beat(node)
 
     def wait_a_session(self) -> None:
@@ -373,8 +373,8 @@ def _release(node: Node, effect: Revoke) -> list[Effect]:
 def _book(node: Node, report: Report) -> None:
     for change in report.request.changes:
         if change.kind is OwnershipKind.ASSIGNED:
-            node.ledger |= set(change.partitions)
-        elif not node.ledger >= set(change.partitions):
-            raise Violation(f"{node.name} reports {change}, having reported {node.ledger}")
+            node.reported |= set(change.partitions)
+        elif not node.reported >= set(change.partitions):
+            raise Violation(f"{node.name} reports {change}, having reported {node.reported}")
         else:
-            node.ledger -= set(change.partitions)
+            node.reported -= set(change.partitions)

@@ -145,9 +145,9 @@ class Walk:
             core = node.membership
             if core.state is not State.STABLE:
                 raise Violation(f"not stable: {self.world}")
-            if not core.owned == node.holds == node.ledger:
+            if not core.owned == node.holds == node.reported:
                 raise Violation(
-                    f"{node.name} owns {core.owned}, holds {node.holds}, notified of {node.ledger}"
+                    f"{node.name} owns {core.owned}, holds {node.holds}, notified of {node.reported}"
                 )
             for partition in core.owned:
                 owners.setdefault(partition, []).append(node.name)

@@ -63,7 +63,7 @@ class Handing:
 
     def on_assignment(self, user_data: bytes, assigned: frozenset[TopicPartition], generation: int) -> None:
         """This member's partitions for which others are ready are released before the next join."""
-        self.log.append(f"told {list(user_data)} in {generation}")
+        self.log.append(f"noted {list(user_data)} in {generation}")
         wanted = {TopicPartition(TOPIC, number) for number in user_data if number not in self.ready}
         self.wanted_by_others = assigned & wanted
 
@@ -101,8 +101,8 @@ async def test_a_partition_goes_to_its_ready_member_in_one_rebalance(own: Memory
 
         others.ready = {moving.partition}
         other.consumer.enforce_rebalance("another member is ready")
-        told = f"told [{moving.partition}] in {generation + 1}"
-        await eventually(lambda: told in ones.log and told in others.log, what="all know who is ready")
+        noted = f"noted [{moving.partition}] in {generation + 1}"
+        await eventually(lambda: noted in ones.log and noted in others.log, what="all know who is ready")
         assert moving in one.owned, "no member released a partition yet"
         assert ones.plans + others.plans == plans + 1
 
@@ -110,7 +110,7 @@ async def test_a_partition_goes_to_its_ready_member_in_one_rebalance(own: Memory
         others.log.clear()
         one.consumer.enforce_rebalance("what others are ready for may go")
         await eventually(lambda: moving in other.owned, deadline_s=SETTLE_S, what="it has moved")
-        again = f"told [{moving.partition}] in {generation + 2}"
+        again = f"noted [{moving.partition}] in {generation + 2}"
         await eventually(lambda: again in ones.log, what="its owner of before has heard of it")
         assert ones.log == [f"revoked [{moving.partition}]", again], "before the join, and only that"
         assert others.log == [again, f"assigned [{moving.partition}]"], "the assignor hears of it first"
@@ -141,9 +141,9 @@ async def test_requests_during_a_rebalance_cause_one_more(own: MemoryCluster) ->
         for _ in range(3):
             one.consumer.enforce_rebalance("the second")
         go_on.set()
-        told = f"told [] in {generation + 2}"
+        noted = f"noted [] in {generation + 2}"
         await eventually(
-            lambda: told in ones.log and told in others.log, deadline_s=SETTLE_S, what="one more"
+            lambda: noted in ones.log and noted in others.log, deadline_s=SETTLE_S, what="one more"
         )
         await members.settled(one, other, partitions=PARTITIONS)
         async with own.admin() as admin:

@@ -132,7 +132,7 @@ async def test_an_instance_that_is_taken_over_is_fenced(cluster: MemoryCluster) 
         await members.settled(first, partitions=2)
         second = await members.join()
         await eventually(lambda: len(second.owned) == 2, deadline_s=SETTLE_S, what="the second has it all")
-        await eventually(lambda: first.errors, deadline_s=SETTLE_S, what="the first is told")
+        await eventually(lambda: first.errors, deadline_s=SETTLE_S, what="the first has an error")
         assert type(first.errors[0]).__name__ == "FencedInstanceId"
         assert first.heard.kinds() == ["assigned", "lost"]
 

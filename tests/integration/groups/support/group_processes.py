@@ -19,16 +19,16 @@ MODULE = "tests.integration.groups.support.group_process"
 
 
 class Process:
-    """One consumer process. `told` is what it printed, in order."""
+    """One consumer process. `printed` is what it printed, in order."""
 
     def __init__(self, process: Forked, log: Path) -> None:
         self._process = process
         self._log = log
-        self.told: list[dict[str, Any]] = []
+        self.printed: list[dict[str, Any]] = []
 
     async def listen(self) -> None:
         async for line in self._process.stdout:
-            self.told.append(json.loads(line))
+            self.printed.append(json.loads(line))
 
     @property
     def log(self) -> str:
@@ -38,7 +38,7 @@ class Process:
     def owned(self) -> set[int]:
         """The partitions that it owns by its own output."""
         owned: set[int] = set()
-        for event in self.told:
+        for event in self.printed:
             if event["event"] == "assigned":
                 owned |= set(event["partitions"])
             elif event["event"] in ("revoked", "lost"):
@@ -48,13 +48,13 @@ class Process:
     @property
     def generation(self) -> int:
         """The generation of its last records."""
-        return max((event["generation"] for event in self.told if event["event"] == "records"), default=-1)
+        return max((event["generation"] for event in self.printed if event["event"] == "records"), default=-1)
 
     def seen(self) -> Counter[tuple[int, int]]:
         """How often each record, by partition and offset, was handed out."""
         return Counter(
             (event["partition"], offset)
-            for event in self.told
+            for event in self.printed
             if event["event"] == "records"
             for offset in event["offsets"]
         )

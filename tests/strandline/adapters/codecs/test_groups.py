@@ -241,7 +241,7 @@ def test_an_event_is_json_for_any_text_of_a_member(rate: float) -> None:
 
     assert bare == TaskChange(TaskChangeKind.LEARNING, "t-0", 5)
 
-    def told(change: TaskChange) -> dict[str, Any]:
+    def on_the_wire(change: TaskChange) -> dict[str, Any]:
         event = GroupEvent(
             EventKind.TASK_LEARNING, "g", 1, change.at_ms, "m", task=change.task, lag=change.lag,
             records_per_s=change.records_per_s, remaining_ms=change.remaining_ms,
@@ -250,8 +250,8 @@ def test_an_event_is_json_for_any_text_of_a_member(rate: float) -> None:
         return fields
 
     same = {"version": 1, "event": "task_learning", "group": "g", "generation": 1, "member": "m"}
-    assert told(bare) == {**same, "at_ms": 5, "task": "t-0"}
-    assert told(full) == {
+    assert on_the_wire(bare) == {**same, "at_ms": 5, "task": "t-0"}
+    assert on_the_wire(full) == {
         **same, "at_ms": -5, "task": "t-1", "lag": 0, "records_per_s": 1e308, "remaining_ms": 2**63 - 1,
     }  # fmt: skip
 

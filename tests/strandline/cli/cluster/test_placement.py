@@ -34,9 +34,9 @@ async def partition_of(shell: Shell, topic: str, number: int = 0) -> dict[str, A
 
 
 async def reassign(shell: Shell, topic: str, *arguments: str) -> dict[str, Any]:
-    (told,) = await shell.objects("topic", "reassign", topic, "--partition", "0", *arguments)
-    assert isinstance(told, dict)
-    return told
+    (answer,) = await shell.objects("topic", "reassign", topic, "--partition", "0", *arguments)
+    assert isinstance(answer, dict)
+    return answer
 
 
 @pytest.mark.parametrize("records", [0, 500])
@@ -49,8 +49,8 @@ async def test_replicas_move_under_any_leader_with_and_without_traffic(
     lines = [b"%d" % number for number in range(records)]
     await shell.objects("produce", topic, stdin=b"\n".join(lines))
     for wanted in ((1, 2, 3), (3, 4), (1,), (2, 3, 4), (4, 3, 2, 1), (2, 1)):
-        told = await reassign(shell, topic, "--replicas", ",".join(map(str, wanted)), "--wait")
-        assert (told["complete"], told["replicas"]) == (True, list(wanted))
+        answer = await reassign(shell, topic, "--replicas", ",".join(map(str, wanted)), "--wait")
+        assert (answer["complete"], answer["replicas"]) == (True, list(wanted))
         await eventually(lambda: is_led_by_the_first(shell, topic), deadline_s=30)
     found = await shell.objects("consume", topic, "--from", "earliest", "--idle-exit", "1")
     assert [record["value"].encode() for record in found] == lines
@@ -73,8 +73,8 @@ async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: She
     here, there = before["replicas"][0], before["replicas"][0] % 4 + 1
     value = b"v" * 10_000
     await shell.objects("produce", topic, stdin=b"\n".join([value] * 300))
-    told = await reassign(shell, topic, "--replicas", str(there), "--throttle", "1")
-    assert told == {
+    answer = await reassign(shell, topic, "--replicas", str(there), "--throttle", "1")
+    assert answer == {
         "topic": topic,
         "partition": 0,
         "cancelled": False,
@@ -91,8 +91,8 @@ async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: She
         "throttle": 1,
         "reverting": False,
     }
-    told = await reassign(shell, topic, "--cancel", "--wait")
-    assert (told["cancelled"], told["complete"], told["replicas"]) == (True, True, [here])
+    answer = await reassign(shell, topic, "--cancel", "--wait")
+    assert (answer["cancelled"], answer["complete"], answer["replicas"]) == (True, True, [here])
     assert await shell.objects("topic", "reassignments") == []
     again = await shell("topic", "reassign", topic, "--partition", "0", "--cancel")
     assert again.status == 1
@@ -105,29 +105,31 @@ async def test_the_controllers_requests_are_recorded_even_for_a_broker_that_is_d
     """Kafka's design V2, goal 7: the broker, the requester and the reason are visible before the broker
     returns; a reassignment's life is recorded once from its request to its end. A command that waits for it
     says so, and continues."""
-    topic = await shell.topic("told", replication_factor=2)
+    topic = await shell.topic("answer", replication_factor=2)
     await reassign(shell, topic, "--replicas", "1,2", "--wait")
     await cluster.kill_broker(4)
     await reassign(shell, topic, "--replicas", "1,4")
 
-    async def told() -> bool:
+    async def answer() -> bool:
         events = await shell.objects("state-changes", "--topic", topic)
         asked = [e for e in events if e["broker"] == 4 and e.get("reason") == "replicas reassigned"]
         return [(e["state"], e["requester"], e["command"]) for e in asked][-1:] == [
             ("requested", -1, "start-replica")
         ]
 
-    await eventually(told, deadline_s=30, what="the request for broker 4 is told")
+    await eventually(answer, deadline_s=30, what="the request for broker 4 is answer")
     again = ("topic", "reassign", topic, "--partition", "0", "--replicas", "1,4", "--wait")
     waiting = await start(*again, **shell.environment)
     assert waiting.stderr is not None
     try:
         async with asyncio.timeout(60):
-            while b"told-0: waiting for broker 4, not alive: start it" not in await waiting.stderr.readline():
+            while (
+                b"answer-0: waiting for broker 4, not alive: start it" not in await waiting.stderr.readline()
+            ):
                 assert waiting.returncode is None
             await cluster.start_broker(4)
             out, _ = await waiting.communicate()
-        assert (waiting.returncode, out) == (0, b"told-0 has replicas 1,4\n")
+        assert (waiting.returncode, out) == (0, b"answer-0 has replicas 1,4\n")
     finally:
         if waiting.returncode is None:
             waiting.kill()
@@ -159,8 +161,10 @@ async def nothing_moves(shell: Shell) -> bool:
 
 async def test_partitions_are_added_and_never_taken_away(shell: Shell) -> None:
     topic = await shell.topic("grows", partitions=2, replication_factor=2)
-    (told,) = await shell.objects("topic", "alter", topic, "--partitions", "5", "--config", "retention.ms=7")
-    assert told == {"topic": topic, "set": {"retention.ms": "7"}, "unset": [], "partitions": 5}
+    (answer,) = await shell.objects(
+        "topic", "alter", topic, "--partitions", "5", "--config", "retention.ms=7"
+    )
+    assert answer == {"topic": topic, "set": {"retention.ms": "7"}, "unset": [], "partitions": 5}
 
     await eventually(lambda: are_led_by_the_first(shell, topic, 5), deadline_s=30)
     (done,) = await shell.objects("produce", topic, "--partition", "4", stdin=b"x\n")
@@ -185,8 +189,8 @@ async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, clu
 
     await eventually(back_in_sync, deadline_s=30, what="all replicas are in sync again")
     assert (await partition_of(shell, topic))["leader"] != broker
-    (told,) = await shell.objects("topic", "elect-preferred", topic)
-    assert told == {"topic": topic, "partition": 0, "elected": True, "error": None}
+    (answer,) = await shell.objects("topic", "elect-preferred", topic)
+    assert answer == {"topic": topic, "partition": 0, "elected": True, "error": None}
 
     async def leads() -> bool:
         (described,) = await shell.objects("topic", "describe", topic)

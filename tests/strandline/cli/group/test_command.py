@@ -169,17 +169,17 @@ async def test_a_member_with_explicit_commits_reports_finished_and_committed_rec
         running = await member(topic, "hand", "--by-hand", "--block", "1.5", "--max-poll-interval-ms", "500")
         wanted = {(partition, offset) for partition in (0, 1) for offset in range(12)}
 
-        def told(event: str) -> set[tuple[int, int]]:
+        def offsets_of(event: str) -> set[tuple[int, int]]:
             return {(line["partition"], line["offset"]) for line in running.of(event)}
 
-        await eventually(lambda: told("handled") == wanted, deadline_s=DEADLINE_S)
+        await eventually(lambda: offsets_of("handled") == wanted, deadline_s=DEADLINE_S)
         assert running.of("lost") and running.of("revoked") == []
         running.process.send_signal(signal.SIGTERM)
         await eventually(running.ended, deadline_s=DEADLINE_S)
         assert running.process.returncode == 0
         await eventually(lambda: running.of("summary"))
         assert len(running.of("received")) == len(running.of("handled"))
-        assert running.of("commit_acked") and told("commit_acked") <= {(p, o + 1) for p, o in wanted}
+        assert running.of("commit_acked") and offsets_of("commit_acked") <= {(p, o + 1) for p, o in wanted}
         assert standing(await described(shell, "hand")) == {0: (12, 12, 0), 1: (12, 12, 0)}
 
 

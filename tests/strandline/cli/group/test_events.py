@@ -171,15 +171,15 @@ async def make_group(cluster: LocalCluster, group: str) -> None:
         await eventually(lambda: bool(consumer.assignment()), deadline_s=20)
 
 
-class Told:
+class EventsTopic:
     """Writes events of groups that never were."""
 
     def __init__(self, writer: EventWriter) -> None:
         self._writer = writer
         self._clock = itertools.count(SystemClock().wall_ms())
 
-    async def put(self, *told: Fields) -> None:
-        for fields in told:
+    async def put(self, *events_topic: Fields) -> None:
+        for fields in events_topic:
             self._writer.put(fields["group"].encode(), value(fields), next(self._clock))
         assert await self._writer.flush(30)
 
@@ -192,7 +192,7 @@ async def first(cluster: LocalCluster) -> str:
 
 
 @pytest.fixture
-async def told(cluster: LocalCluster, first: str) -> AsyncIterator[Told]:
+async def events_topic(cluster: LocalCluster, first: str) -> AsyncIterator[EventsTopic]:
     async def prepare() -> None:
         return
 
@@ -204,12 +204,12 @@ async def told(cluster: LocalCluster, first: str) -> AsyncIterator[Told]:
         transport=await member_transport(cluster),
         clock=SystemClock(),
     ) as writer:
-        yield Told(writer)
+        yield EventsTopic(writer)
 
 
 @pytest.mark.slow
 async def test_all_events_are_shown_in_order_and_only_one_groups_if_asked(
-    shell: Shell, told: Told, first: str
+    shell: Shell, events_topic: EventsTopic, first: str
 ) -> None:
     """Over several partitions; as JSON a line is the record, with unknown fields."""
     groups = [f"order-{number}" for number in range(8)]
@@ -217,7 +217,7 @@ async def test_all_events_are_shown_in_order_and_only_one_groups_if_asked(
     happened = [
         event("task_progress", groups[step % len(groups)], at_ms=AT - step, **facts) for step in range(200)
     ]
-    await told.put(*happened)
+    await events_topic.put(*happened)
     shown = await shell.objects("group", "events")
     assert [fields for fields in shown if fields["group"] in groups] == happened
 
@@ -237,8 +237,12 @@ async def test_all_events_are_shown_in_order_and_only_one_groups_if_asked(
 
 
 @pytest.mark.slow
-async def test_events_of_a_later_version_are_left_out_and_counted(shell: Shell, told: Told) -> None:
-    await told.put(event("task_ready", "later"), {"version": 2, "group": "later"}, event("lost", "later"))
+async def test_events_of_a_later_version_are_left_out_and_counted(
+    shell: Shell, events_topic: EventsTopic
+) -> None:
+    await events_topic.put(
+        event("task_ready", "later"), {"version": 2, "group": "later"}, event("lost", "later")
+    )
     ended = await shell("group", "events", "later", "-o", "json")
     assert [fields["event"] for fields in ended.objects] == ["task_ready", "lost"]
     assert ended.status == 0
@@ -247,18 +251,18 @@ async def test_events_of_a_later_version_are_left_out_and_counted(shell: Shell, 
 
 @pytest.mark.slow
 async def test_following_shows_past_events_then_each_at_once_and_ends_quietly(
-    shell: Shell, told: Told
+    shell: Shell, events_topic: EventsTopic
 ) -> None:
     """Through a pipe too; Ctrl-C is how it is meant to end."""
     happened = [event("task_progress", "followed", lag=lag) for lag in range(4)]
-    await told.put(happened[0])
+    await events_topic.put(happened[0])
     process = await start("group", "events", "followed", "--follow", "-o", "json", **shell.environment)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(FOLLOWED_S_MAX):
             assert json.loads(await process.stdout.readline()) == happened[0]
             for fields in happened[1:]:
-                await told.put(event("lost", "another"), fields)
+                await events_topic.put(event("lost", "another"), fields)
                 assert json.loads(await process.stdout.readline()) == fields
         process.send_signal(signal.SIGINT)
         async with asyncio.timeout(FOLLOWED_S_MAX):

@@ -39,12 +39,12 @@ def event(number: int) -> StateChangeEvent:
     return replace(REQUESTED, id=str(number), topic="t")
 
 
-def told(*numbers: int, at: int | None = None) -> StateChangesAnswer:
+def answer_of(*numbers: int, at: int | None = None) -> StateChangesAnswer:
     events = [event_value(event(number)) for number in numbers]
     return StateChangesAnswer(events, () if at is None else (at,))
 
 
-ON = told()
+ON = answer_of()
 
 
 class Controllers:
@@ -73,14 +73,14 @@ class Controllers:
             answers = [] if self._again is None else self._again()
         if not answers:
             raise BrokerNotAvailable(f"{address} is unreachable from here")
-        stream: Any = Told(self, address, iter(answers))
+        stream: Any = AnswerStream(self, address, iter(answers))
         return stream  # type: ignore[no-any-return]  # the method's own
 
     async def close(self) -> None:
         assert self.open_streams == 0
 
 
-class Told:
+class AnswerStream:
     def __init__(self, controllers: Controllers, address: str, answers: Iterator[Answer]) -> None:
         self._controllers = controllers
         self._address = address
@@ -115,28 +115,33 @@ def offsets(controllers: Controllers) -> list[tuple[int, ...]]:
 
 
 async def test_the_stream_continues_at_the_offsets_of_the_last_answer() -> None:
-    controllers = Controllers([ON, told(1, at=5), told(2, at=6), BREAK], [ON, told(3, at=9), END])
+    controllers = Controllers(
+        [ON, answer_of(1, at=5), answer_of(2, at=6), BREAK], [ON, answer_of(3, at=9), END]
+    )
     assert await read(controllers) == [1, 2, 3]
     assert offsets(controllers) == [(), (6,)]
 
 
 async def test_a_record_from_two_controllers_is_returned_once() -> None:
     """The next one does not know which records the previous one sent after its last offsets."""
-    controllers = Controllers([ON, told(1, at=5), told(2), BREAK], [ON, told(2, 3, at=8), END])
+    controllers = Controllers([ON, answer_of(1, at=5), answer_of(2), BREAK], [ON, answer_of(2, 3, at=8), END])
     assert await read(controllers) == [1, 2, 3]
     assert offsets(controllers) == [(), (5,)]
 
 
 async def test_the_stream_follows_the_controller_that_the_last_one_names() -> None:
     hint = LeaderHint(2, "broker2", 9092, 7)
-    controllers = Controllers([ON, told(1, at=1), NotController("over", leader=hint)],
-                              [NotController("over", leader=hint)], [ON, told(2, at=2), END])  # fmt: skip
+    controllers = Controllers([ON, answer_of(1, at=1), NotController("over", leader=hint)],
+                              [NotController("over", leader=hint)],
+                              [ON, answer_of(2, at=2), END])  # fmt: skip
     assert await read(controllers) == [1, 2]
     assert [address for address, _ in controllers.asked] == ["broker1:9092", "broker1:9092", "broker2:9092"]
 
 
 async def test_a_follower_continues_where_a_stream_ended_in_order() -> None:
-    controllers = Controllers([ON, told(1, at=1), END], [ON, told(2, at=2), InvalidRequest("enough")])
+    controllers = Controllers(
+        [ON, answer_of(1, at=1), END], [ON, answer_of(2, at=2), InvalidRequest("enough")]
+    )
     async with Admin("broker9:9092", host=memory_host(controllers, FastClock())) as admin:
         found: list[str] = []
         with pytest.raises(InvalidRequest, match="enough"):
@@ -146,14 +151,14 @@ async def test_a_follower_continues_where_a_stream_ended_in_order() -> None:
 
 
 async def test_an_error_that_no_other_controller_can_fix_is_raised() -> None:
-    controllers = Controllers([ON, told(1, at=1), OffsetOutOfRange("offset 7 is behind the end")])
+    controllers = Controllers([ON, answer_of(1, at=1), OffsetOutOfRange("offset 7 is behind the end")])
     with pytest.raises(OffsetOutOfRange):
         await read(controllers)
     assert controllers.open_streams == 0
 
 
 async def test_a_missing_controller_is_reported_after_the_request_timeout() -> None:
-    controllers = Controllers([ON, told(1, at=1), BREAK])
+    controllers = Controllers([ON, answer_of(1, at=1), BREAK])
     with pytest.raises(NotController, match="no active controller"):
         await read(controllers, follow=True)
 
@@ -166,7 +171,7 @@ async def test_streams_that_break_silently_are_not_opened_forever() -> None:
 
 
 async def test_a_caller_that_stops_early_closes_the_stream() -> None:
-    controllers = Controllers([ON, told(1, 2, at=2), END])
+    controllers = Controllers([ON, answer_of(1, 2, at=2), END])
     async with Admin("broker9:9092", host=memory_host(controllers, FastClock())) as admin:
         changes = admin.state_changes()
         assert (await anext(changes)).id == "1"

@@ -95,7 +95,7 @@ class _Stream:
         return
 
 
-class Told:
+class Writes:
     """The outcome of each event, in the order of the callbacks."""
 
     def __init__(self, writer: EventWriter) -> None:
@@ -111,28 +111,28 @@ class Told:
 
 
 @asynccontextmanager
-async def writing(topic: Topic, *, events_max: int = 1_000) -> AsyncIterator[Told]:
+async def writing(topic: Topic, *, events_max: int = 1_000) -> AsyncIterator[Writes]:
     async def prepare() -> None:
         return
 
     async with EventWriter(
         ADDRESS, "t", events_max=events_max, prepare=prepare, transport=topic, clock=FastClock()
     ) as writer:
-        yield Told(writer)
+        yield Writes(writer)
 
 
 async def test_an_event_is_confirmed_once_it_is_in_the_log() -> None:
     topic = Topic()
     topic.open_to_writers.clear()
-    async with writing(topic) as told:
-        told.put("a", "b")
+    async with writing(topic) as writes:
+        writes.put("a", "b")
         for _ in range(10):
             await asyncio.sleep(0)
-        assert told.ends == []
+        assert writes.ends == []
         topic.open_to_writers.set()
-        assert await told.writer.flush(10)
+        assert await writes.writer.flush(10)
         assert topic.log == ["a", "b"]
-        assert told.ends == [("a", True), ("b", True)]
+        assert writes.ends == [("a", True), ("b", True)]
 
 
 async def test_events_that_belong_together_are_shown_as_one() -> None:
@@ -140,24 +140,24 @@ async def test_events_that_belong_together_are_shown_as_one() -> None:
     topic = Topic()
     topic.open_to_writers.clear()
     ends: list[tuple[str, bool]] = []
-    async with writing(topic, events_max=3) as told:
-        put_all = told.writer.put_all
+    async with writing(topic, events_max=3) as writes:
+        put_all = writes.writer.put_all
         put_all([(b"k", b"a"), (b"k", b"b")], 1, lambda in_log: ends.append(("a, b", in_log)))
         put_all([(b"k", b"c"), (b"k", b"d")], 1, lambda in_log: ends.append(("c, d", in_log)))
         put_all([], 1, lambda in_log: ends.append(("nothing", in_log)))
         put_all([], 1)
         assert ends == [("nothing", True)]  # there was no room for a; b waits
         topic.open_to_writers.set()
-        assert await told.writer.flush(10)
+        assert await writes.writer.flush(10)
         assert topic.log == ["b", "c", "d"]
         assert ends == [("nothing", True), ("a, b", False), ("c, d", True)]
 
 
 async def test_listeners_are_optional() -> None:
     topic = Topic()
-    async with writing(topic) as told:
-        told.writer.put(b"k", b"a", 1)
-        assert await told.writer.flush(10)
+    async with writing(topic) as writes:
+        writes.writer.put(b"k", b"a", 1)
+        assert await writes.writer.flush(10)
         assert topic.log == ["a"]
 
 
@@ -166,64 +166,64 @@ async def test_a_retry_is_reported_once(error: StrandlineError) -> None:
     """CORRECTNESS Q5: an outcome that is unknown yet is no outcome."""
     topic = Topic()
     topic.refusals.extend([error, error])
-    async with writing(topic) as told:
-        told.put("a")
-        assert await told.writer.flush(10)
+    async with writing(topic) as writes:
+        writes.put("a")
+        assert await writes.writer.flush(10)
         assert topic.tries == 3
-        assert told.ends == [("a", True)]
+        assert writes.ends == [("a", True)]
 
 
 async def test_a_batch_that_is_in_the_log_already_counts_as_written() -> None:
     """A batch whose acknowledgement was lost is recognized by its numbers."""
     topic = Topic()
     topic.refusals.append(DuplicateSequence("seen"))
-    async with writing(topic) as told:
-        told.put("a")
-        assert await told.writer.flush(10)
-        assert told.ends == [("a", True)]
+    async with writing(topic) as writes:
+        writes.put("a")
+        assert await writes.writer.flush(10)
+        assert writes.ends == [("a", True)]
 
 
 async def test_a_permanently_refused_event_is_reported_as_lost_and_the_others_continue() -> None:
     topic = Topic()
     topic.refusals.append(InvalidRequest("never"))
-    async with writing(topic) as told:
-        told.put("a")
-        assert await told.writer.flush(10)
-        told.put("b")
-        assert await told.writer.flush(10)
-        assert told.ends == [("a", False), ("b", True)]
-        assert (told.writer.written, told.writer.dropped) == (1, 1)
+    async with writing(topic) as writes:
+        writes.put("a")
+        assert await writes.writer.flush(10)
+        writes.put("b")
+        assert await writes.writer.flush(10)
+        assert writes.ends == [("a", False), ("b", True)]
+        assert (writes.writer.written, writes.writer.dropped) == (1, 1)
 
 
 async def test_events_of_a_batch_that_must_be_split_are_reported_one_by_one() -> None:
     """Each exactly once, in order."""
     topic = Topic(records_max=3)
-    async with writing(topic) as told:
+    async with writing(topic) as writes:
         values = [str(number) for number in range(10)]
-        told.put(*values)
-        assert await told.writer.flush(10)
+        writes.put(*values)
+        assert await writes.writer.flush(10)
         assert topic.log == values
-        assert told.ends == [(value, True) for value in values]
+        assert writes.ends == [(value, True) for value in values]
 
 
 async def test_an_event_without_room_is_refused_at_once() -> None:
     """A caller that has it stored puts it again later: it need not wait to learn that it must."""
     topic = Topic()
     topic.open_to_writers.clear()
-    async with writing(topic, events_max=2) as told:
-        told.put("a", "b", "c", "d")  # no await: nothing is under way yet
-        assert told.ends == [("a", False), ("b", False)]
+    async with writing(topic, events_max=2) as writes:
+        writes.put("a", "b", "c", "d")  # no await: nothing is under way yet
+        assert writes.ends == [("a", False), ("b", False)]
         topic.open_to_writers.set()
-        assert await told.writer.flush(10)
-        assert told.ends[2:] == [("c", True), ("d", True)]
+        assert await writes.writer.flush(10)
+        assert writes.ends[2:] == [("c", True), ("d", True)]
 
 
 async def test_a_caller_without_room_may_try_again_at_once() -> None:
     """No event is reported twice, and none is forgotten, if `done` itself puts events."""
     topic = Topic()
-    async with writing(topic, events_max=2) as told:
-        told.writer.put(b"k", b"a", 1, lambda ok: None if ok else told.put("again"))
-        told.put("b", "c")
-        await eventually(lambda: len(told.ends) == 3)
-        assert sorted(told.ends) == [("again", True), ("b", False), ("c", True)]
+    async with writing(topic, events_max=2) as writes:
+        writes.writer.put(b"k", b"a", 1, lambda ok: None if ok else writes.put("again"))
+        writes.put("b", "c")
+        await eventually(lambda: len(writes.ends) == 3)
+        assert sorted(writes.ends) == [("again", True), ("b", False), ("c", True)]
         assert topic.log == ["c", "again"]

@@ -42,12 +42,12 @@ async def test_a_commit_that_dies_at_any_step_counts_each_record_once(bench: Ben
         step += 1
         _, positions = await counted.restored()
         committed = positions.offsets.get(counted.source, 0)
-        assert len(await counted.told()) >= committed, "the changelog is ahead of the outputs"
+        assert len(await counted.reported()) >= committed, "the changelog is ahead of the outputs"
     assert step > 3, "a commit waits for outputs and for the changelog, or this test sees none of it"
     found, positions = await counted.restored()
     committed = positions.offsets[counted.source]
     assert found == Counter(record.key.decode() for record in records[:committed] if record.key)
-    latest = dict(await counted.told())
+    latest = dict(await counted.reported())
     assert all(latest[key] >= count for key, count in found.items())
 
 
@@ -148,7 +148,7 @@ async def test_a_task_stops_in_the_middle_of_a_slice_when_many_outputs_wait(benc
     await run.active.commit()
     assert run.take(records) == len(records)
     await run.active.commit()
-    assert [count for _, count in await counted.told()] == list(range(1, len(records) + 1))
+    assert [count for _, count in await counted.reported()] == list(range(1, len(records) + 1))
 
 
 async def test_a_change_that_fits_no_message_is_refused_with_what_to_do_about_it(bench: Bench) -> None:

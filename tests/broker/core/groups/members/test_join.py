@@ -81,11 +81,11 @@ def test_a_generation_begins_when_all_known_members_have_joined_again() -> None:
     a = stage.join("a")
     assert stage.waits(a)
     b = stage.join("b")
-    told = [stage.answer(token, Joined) for token in (a, b, c)]
-    assert {joined.generation for joined in told} == {3}
-    assert {joined.leader for joined in told} == {"a"}
-    assert [member.member for member in told[0].members] == ["a", "b", "c"]
-    assert told[1].members == told[2].members == ()
+    answered = [stage.answer(token, Joined) for token in (a, b, c)]
+    assert {joined.generation for joined in answered} == {3}
+    assert {joined.leader for joined in answered} == {"a"}
+    assert [member.member for member in answered[0].members] == ["a", "b", "c"]
+    assert answered[1].members == answered[2].members == ()
 
 
 def test_a_member_that_has_not_joined_by_the_rebalance_timeout_is_removed() -> None:
@@ -245,8 +245,8 @@ def test_a_member_that_supports_nothing_in_common_is_refused_and_named() -> None
 def test_a_member_alone_may_change_what_it_supports() -> None:
     stage = Stage()
     stage.stable("a")
-    told = stage.answer(stage.join("a", protocols=(GroupProtocol("mine", b""),)), Joined)
-    assert (told.generation, told.protocol) == (2, "mine")
+    answered = stage.answer(stage.join("a", protocols=(GroupProtocol("mine", b""),)), Joined)
+    assert (answered.generation, answered.protocol) == (2, "mine")
 
 
 def test_an_empty_group_may_become_one_of_another_type() -> None:
@@ -266,8 +266,8 @@ def test_every_rebalance_has_its_reason_and_its_cause() -> None:
     why = "member a left: goes home now"
     assert why in stage.answer(held, RebalanceInProgress).message
     assert "caused by a" in stage.answer(held, RebalanceInProgress).message
-    told = stage.answer(stage.join("b"), Joined)
-    assert (told.reason, told.caused_by) == (why, "a")
+    answered = stage.answer(stage.join("b"), Joined)
+    assert (answered.reason, answered.caused_by) == (why, "a")
     described = stage.describe()
     assert (described.reason, described.caused_by) == (why, "a")
     started = [event for event in stage.events if event.kind is EventKind.REBALANCE_STARTED][-1]
@@ -281,8 +281,8 @@ def test_a_follower_that_joins_a_stable_group_with_nothing_new_gets_its_generati
     """Its answer was lost: that is no reason to stop other members."""
     stage = Stage()
     stage.stable("a", "b")
-    told = stage.answer(stage.join("b"), Joined)
-    assert (told.generation, told.leader, told.members) == (2, "a", ())
+    answered = stage.answer(stage.join("b"), Joined)
+    assert (answered.generation, answered.leader, answered.members) == (2, "a", ())
     assert stage.state == "Stable"
     assert stage.answer(stage.sync("b", 2), bytes) == b"b"
 

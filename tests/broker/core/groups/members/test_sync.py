@@ -50,7 +50,7 @@ def test_a_member_whose_answer_was_lost_gets_its_assignment_again() -> None:
     assert stage.answer(stage.sync("a", generation, {"a": b"other"}), bytes) == b"1"
 
 
-def test_whom_the_leader_forgot_has_nothing_to_do() -> None:
+def test_a_member_without_an_assignment_has_nothing_to_do() -> None:
     stage, generation = completing("a", "b")
     b = stage.sync("b", generation)
     stage.sync("a", generation, {"a": b"1"})

@@ -82,8 +82,10 @@ class GroupMachine(RuleBasedStateMachine):
         self.entries: list[Entry] = []  # what it wanted written since
         self.clients: dict[str, Client] = {}
         self.calls: dict[str, tuple[str, Client, Any]] = {}
-        self.told: dict[int, tuple[str, frozenset[str]]] = {}  # leader and members by generation, by name
-        self.told_most = 0
+        self.announced: dict[
+            int, tuple[str, frozenset[str]]
+        ] = {}  # leader and members by generation, by name
+        self.announced_most = 0
         self.assigned: dict[tuple[int, str], bytes] = {}
         self.count = 0
         self.names: dict[str, str] = {}
@@ -121,22 +123,26 @@ class GroupMachine(RuleBasedStateMachine):
         elif kind == "sync" and isinstance(answer, bytes):
             self.synced(client, what, answer)
 
-    def joined(self, client: Client, told: Joined) -> None:
-        client.member, client.generation = told.member, told.generation
-        client.leads = told.member == told.leader and not told.skip_assignment
-        client.members = [member.member for member in told.members]
-        assert told.generation >= self.told_most, f"{told.generation} told after {self.told_most}"
-        self.told_most = told.generation
-        leader = self.names[told.leader]
-        before, members = self.told.get(told.generation, (leader, frozenset[str]()))
-        assert leader == before, f"generation {told.generation} is told with leaders {before} and {leader}"
-        if told.members:
-            now = frozenset(self.names[member.member] for member in told.members)
-            assert not members or members == now, f"generation {told.generation}: {members} and {now}"
+    def joined(self, client: Client, announced: Joined) -> None:
+        client.member, client.generation = announced.member, announced.generation
+        client.leads = announced.member == announced.leader and not announced.skip_assignment
+        client.members = [member.member for member in announced.members]
+        assert announced.generation >= self.announced_most, (
+            f"{announced.generation} announced after {self.announced_most}"
+        )
+        self.announced_most = announced.generation
+        leader = self.names[announced.leader]
+        before, members = self.announced.get(announced.generation, (leader, frozenset[str]()))
+        assert leader == before, (
+            f"generation {announced.generation} is announced with leaders {before} and {leader}"
+        )
+        if announced.members:
+            now = frozenset(self.names[member.member] for member in announced.members)
+            assert not members or members == now, f"generation {announced.generation}: {members} and {now}"
             members = now
-        self.told[told.generation] = leader, members
+        self.announced[announced.generation] = leader, members
         stored = self.last_group()
-        assert stored is not None and stored.generation == told.generation, "told and not written"
+        assert stored is not None and stored.generation == announced.generation, "announced and not written"
 
     def synced(self, client: Client, generation: int, assignment: bytes) -> None:
         stored = self.last_group()
@@ -184,10 +190,10 @@ class GroupMachine(RuleBasedStateMachine):
         self.names[member] = name
         return member
 
-    @rule(name=NAMES, news=st.booleans())
-    def join(self, name: str, news: bool) -> None:
+    @rule(name=NAMES, changed=st.booleans())
+    def join(self, name: str, changed: bool) -> None:
         client = self.client(name)
-        client.version += news
+        client.version += changed
         protocols = (GroupProtocol("range", b"%d" % client.version), GroupProtocol("sticky", b"s"))
         token = self.stage.join(
             client.member,
@@ -215,9 +221,9 @@ class GroupMachine(RuleBasedStateMachine):
         if any(kind in ("join", "sync") and who is client for kind, who, _ in self.calls.values()):
             return
         if client.generation < 0 or self.state() == "PreparingRebalance":
-            self.join(client.name, news=False)
+            self.join(client.name, changed=False)
             if client.generation < 0 and client.member and not self.calls:
-                self.join(client.name, news=False)
+                self.join(client.name, changed=False)
         elif self.state() == "CompletingRebalance":
             self.sync_as(client)
         else:
@@ -231,7 +237,7 @@ class GroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(client.generation > 0 for client in self.clients.values()))
     @rule(data=st.data(), strangers=st.booleans())
     def sync(self, data: st.DataObject, strangers: bool) -> None:
-        self.sync_as(self.somebody(data), strangers=strangers)
+        self.sync_as(self.any_client(data), strangers=strangers)
 
     def sync_as(self, client: Client, *, strangers: bool = False) -> None:
         self.count += 1
@@ -243,14 +249,14 @@ class GroupMachine(RuleBasedStateMachine):
         token = self.stage.sync(client.member, client.generation, work, instance=client.instance)
         self.call("sync", client, token, client.generation)
 
-    def somebody(self, data: st.DataObject) -> Client:
+    def any_client(self, data: st.DataObject) -> Client:
         names = sorted(name for name, client in self.clients.items() if client.generation > 0)
         return self.clients[data.draw(st.sampled_from(names))]
 
     @precondition(lambda self: any(client.generation > 0 for client in self.clients.values()))
     @rule(data=st.data(), wait_ms=st.sampled_from([0, 2_000]))
     def beat(self, data: st.DataObject, wait_ms: int) -> None:
-        self.beat_as(self.somebody(data), wait_ms)
+        self.beat_as(self.any_client(data), wait_ms)
 
     def beat_as(self, client: Client, wait_ms: int) -> None:
         token = self.stage.heartbeat(client.member, client.generation, wait_ms, client.instance)
@@ -274,7 +280,7 @@ class GroupMachine(RuleBasedStateMachine):
     )
     def commit(self, data: st.DataObject, number: int, outside: bool, stale: int) -> None:
         self.count += 1
-        client, offsets = self.somebody(data), {partition(number): self.count}
+        client, offsets = self.any_client(data), {partition(number): self.count}
         claimed = client.generation - stale
         if outside:
             token = self.stage.commit(offsets)
@@ -374,7 +380,7 @@ class GroupMachine(RuleBasedStateMachine):
         if group.state in ("Stable", "CompletingRebalance"):
             assert group.leader in members
             assert group.protocol in ("range", "sticky")
-        assert group.generation >= self.told_most
+        assert group.generation >= self.announced_most
         instances = [member.instance for member in group.members if member.instance is not None]
         assert len(set(instances)) == len(instances)
 

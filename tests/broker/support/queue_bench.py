@@ -26,7 +26,7 @@ _numbers = count()
 
 
 @dataclass
-class Desk:
+class QueueBench:
     """Broker 2 and its queue."""
 
     seat: Seat
