@@ -69,7 +69,6 @@ class Process:
         """What is scheduled in a copy of it belongs to this process."""
         self.context.run(_process.set, self)
         self._held: list[_Handle] = []
-        self._remains: list[asyncio.Task[Any]] = []
 
     def hold(self, handle: _Handle) -> None:
         """Keep what came due while the process is paused."""
@@ -80,9 +79,8 @@ class Process:
         held, self._held = self._held, []
         return held
 
-    def bury(self, tasks: list[asyncio.Task[Any]]) -> None:
-        """Keep the pending tasks of a dead process: were they deleted, Python would run their `finally`."""
-        self._remains = tasks
+    def forget_held(self) -> None:
+        """Nothing of a dead process runs again."""
         self._held.clear()
 
 
@@ -195,8 +193,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._ready: deque[_Handle] = deque()
         self._timers: list[tuple[int, int, _Handle]] = []
         self._numbers = count(1)
-        self._dead: list[Process] = []
-        """Kept, with their tasks, until the loop is closed."""
+        self._remains: list[asyncio.Task[Any]] = []
+        """The pending tasks of dead processes: were they deleted, Python would run their `finally`."""
         self._running = False
         self._closed = False
         self._on_exception: ExceptionHandler | None = None
@@ -315,9 +313,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def kill(self, process: Process) -> None:
         """Nothing of the process runs from here on."""
         process.alive = process.running = False
-        pending = [task for task in asyncio.all_tasks(self) if _belongs(task, process)]
-        process.bury(sorted(pending, key=hash))
-        self._dead.append(process)
+        pending = sorted((task for task in asyncio.all_tasks(self) if _belongs(task, process)), key=hash)
+        for task in pending:
+            asyncio._unregister_task(task)  # or every later `all_tasks` would look at it again
+        self._remains += pending
+        process.forget_held()
 
     def pause(self, process: Process) -> None:
         """Hold everything of the process, as SIGSTOP does."""
@@ -403,9 +403,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             return
         self._closed = True
         with self._current():
-            for task in sorted(asyncio.all_tasks(self), key=hash):
+            for task in sorted([*asyncio.all_tasks(self), *self._remains], key=hash):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 _close(task)
+        self._remains.clear()
         self._ready.clear()
         self._timers.clear()
 

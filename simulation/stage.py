@@ -10,6 +10,7 @@ from typing import NamedTuple
 from strandline.ids import TopicPartition
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.hosts import SimulatedProcess
+from strandline.simulation.judging.isr_history import IsrHistory
 from strandline.simulation.world import World
 
 
@@ -32,6 +33,7 @@ class Stage:
         """Set after the faults: then everything runs, and clients have to finish."""
         self.awaited = "the cluster does not answer"
         """After the faults: what the run waits for now."""
+        self.isr_history = IsrHistory(cluster.world.zookeeper)
         self.on_acknowledged: list[Callable[[Acknowledged], None]] = []
         """Judges that look at each acknowledgement."""
 

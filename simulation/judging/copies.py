@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from strandline.ids import TopicPartition
-from strandline.simulation.judging.isr_history import IsrHistory, IsrWrite
+from strandline.simulation.judging.isr_history import IsrWrite
 from strandline.simulation.judging.judge import Judge, Problem
 from strandline.simulation.judging.log_ends import LogEnds
 from strandline.simulation.stage import Acknowledged, Stage
@@ -24,7 +24,9 @@ class Copies(Judge):
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._history = IsrHistory(stage.world.zookeeper)
+        self._history = stage.isr_history
+        self._looked_at = 0
+        """How many of its writes."""
         self._ends = LogEnds(stage.cluster)
         self._last: dict[TopicPartition, Acknowledged] = {}
         """The acknowledged record with the highest offset."""
@@ -56,8 +58,11 @@ class Copies(Judge):
             self._found[record.name] = f"{said} only {copies} have it: {ends}"
 
     def _committed(self) -> None:
-        for write in self._history.play():
+        self._history.catch_up()
+        writes = self._history.writes
+        for write in writes[self._looked_at :]:
             self._changed(write)
+        self._looked_at = len(writes)
 
     def _changed(self, write: IsrWrite) -> None:
         record = self._last.get(write.name)

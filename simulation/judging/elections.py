@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from strandline.ids import NO_BROKER, NO_EPOCH
-from strandline.simulation.judging.isr_history import IsrHistory
 from strandline.simulation.judging.judge import Judge, Problem
 from strandline.simulation.stage import Stage
 from strandline.vocabulary.metadata import PartitionState
@@ -18,13 +17,14 @@ class Elections(Judge):
     """Each write of an `isr` znode follows from the state before it."""
 
     def __init__(self, stage: Stage) -> None:
-        self._history = IsrHistory(stage.world.zookeeper)
+        self._history = stage.isr_history
 
     def problems(self) -> list[Problem]:
         return [Problem(CHECK, sentence) for sentence in self._broken()]
 
     def _broken(self) -> Iterator[str]:
-        for name, zxid, before, after, strangers in self._history.play():
+        self._history.catch_up()
+        for name, zxid, before, after, strangers in self._history.writes:
             where = f"{name}, zxid {zxid:x}"
             if before is not None:
                 yield from (f"{where}: {each}" for each in transition(before, after))

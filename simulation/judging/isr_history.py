@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from strandline.adapters.zookeeper import znodes
@@ -29,18 +29,24 @@ class IsrWrite(NamedTuple):
 
 
 class IsrHistory:
-    """`states` is what ZooKeeper has recorded, as far as `play` has come."""
+    """`states` is what ZooKeeper has recorded, as far as `catch_up` has come. All judges share it."""
 
     def __init__(self, zookeeper: Ensemble) -> None:
         self._log = zookeeper.log
         self._tree = ZnodeTree()
         self._played = 0
+        self.writes: list[IsrWrite] = []
         self.states: dict[TopicPartition, PartitionState] = {}
         self.lossy: dict[TopicPartition, None] = {}
         """Partitions whose record says that a leader may have lacked what was acknowledged."""
 
-    def play(self) -> Iterator[IsrWrite]:
-        """The writes since the last call."""
+    def losses(self) -> Collection[tuple[str, int]]:
+        """The partitions that ever had a leader which may have lacked acknowledged records, by the record."""
+        self.catch_up()
+        return self.lossy
+
+    def catch_up(self) -> None:
+        """Play everything that was not played yet."""
         while self._played < len(self._log):
             entry = self._log[self._played]
             self._played += 1
@@ -57,12 +63,7 @@ class IsrHistory:
                 self.states[write.name] = write.after
                 if write.after.lossy_epoch != NO_EPOCH:
                     self.lossy[write.name] = None
-                yield write
-
-    def catch_up(self) -> None:
-        """Play everything that was not played yet."""
-        for _ in self.play():
-            pass
+            self.writes += found
 
     def _write(self, write: Create | SetData, zxid: int) -> IsrWrite | None:
         found = _ISR.fullmatch(write.path)
@@ -88,10 +89,3 @@ class IsrHistory:
         known = znodes.load_registration(member.broker, znode.data, znode.czxid)
         # A leader that has not heard of another life yet may add the earlier one, which then leaves again.
         return not known.shutting_down
-
-
-def recorded_losses(zookeeper: Ensemble) -> Collection[tuple[str, int]]:
-    """The partitions that ever had a leader which may have lacked acknowledged records, by the record."""
-    history = IsrHistory(zookeeper)
-    history.catch_up()
-    return history.lossy

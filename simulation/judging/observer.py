@@ -17,7 +17,6 @@ from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import INTERNAL_PREFIX, STATE_CHANGES_TOPIC
 from strandline.simulation.internal_topics import records
-from strandline.simulation.judging.isr_history import recorded_losses
 from strandline.simulation.judging.judge import Judge, Problem
 from strandline.simulation.settling import first_missing
 from strandline.simulation.stage import Stage
@@ -54,7 +53,7 @@ class Observer(Judge):
         await auditor.run(self._finish(auditor.host))
 
     def problems(self) -> list[Problem]:
-        lossy = recorded_losses(self._stage.world.zookeeper)
+        lossy = self._stage.isr_history.losses()
         changes = [] if any(topic == STATE_CHANGES_TOPIC for topic, _ in lossy) else self._changes
         found = [
             *cluster.findings(self._observations, changes),

@@ -18,7 +18,6 @@ from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
-from strandline.simulation.judging.isr_history import recorded_losses
 from strandline.simulation.stage import Acknowledged, Stage
 
 REPLICAS: Final = 3
@@ -185,7 +184,7 @@ class ClosedTopic:
         A partition whose ISR names a lossy leader is not judged: the record says what may be missing, and
         that is by design if all in-sync replicas lose their power (E3).
         """
-        lossy = recorded_losses(self._stage.world.zookeeper)
+        lossy = self._stage.isr_history.losses()
         found = closed_topic.findings(self.histories, self.log, self.spans)
         judged = [each for each in found if (each.topic, each.partition) not in lossy]
         return [each.sentence for each in judged if each.check not in allowed] + self._wrong

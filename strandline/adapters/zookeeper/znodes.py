@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import structlog
@@ -34,6 +35,9 @@ from strandline.vocabulary.topics import check_topic_name, is_topic_name
 from strandline.vocabulary.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
 
 logger = structlog.get_logger(__name__)
+
+ISRS_KNOWN_MAX: Final = 256
+"""Decoded `isr` znodes that are kept, of some kilobytes each."""
 
 CLUSTER_ID: Final = "/cluster_id"
 CLUSTER_ID_LENGTH_MAX: Final = 128
@@ -324,7 +328,9 @@ def dump_isr(state: PartitionState) -> bytes:
     return dump(fields)
 
 
+@lru_cache(ISRS_KNOWN_MAX)
 def load_isr(name: str, number: int, data: bytes) -> PartitionState:
+    """The same bytes are read again and again: most of their decoding is that of the trail."""
     path = isr(name, number)
     with reading(path, data) as raw:
         trail = raw.get("trail")

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from strandline.adapters.zookeeper import znodes
 from strandline.simulation.hosts import SimulatedProcess
 from strandline.simulation.loop import Process, SimulatedLoop
 from strandline.simulation.plan import Plan
@@ -23,6 +24,7 @@ GROWTH_MAX = 20
 
 
 def alive() -> Counter[type]:
+    znodes.load_isr.cache_clear()
     gc.collect()
     return Counter(type(each) for each in gc.get_objects())
 
