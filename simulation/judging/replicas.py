@@ -17,6 +17,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.storage.scanning import Bad, scan
 from strandline.broker.storage.segment import LOG_SUFFIX, offset_in
 from strandline.broker.storage.state_files.epoch_file import read_epochs
+from strandline.broker.storage.state_files.log_state import LogState
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, DESCRIPTION, Description
 from strandline.ids import PartitionKey, TopicPartition
 from strandline.ports import Files, NoNode
@@ -107,8 +108,11 @@ class Replicas(Judge):
 
 
 def read_log(broker: int, folder: Path, files: Files) -> ReplicaLog:
-    """The log of a replica. Its list of epochs may be missing if it never had a record."""
+    """The log of a replica. Its list of epochs may be missing if it never had a record. Batches below the log's
+    start are deleted, though the file of a segment may still have them."""
     batches: list[Batch] = []
+    state = LogState.load(folder, files=files)
+    start = 0 if state is None else state.log_start_offset
     sizes = files.sizes(folder)
     damage, epochs = "", read_epochs(folder, files=files)
     for base, name in sorted(
@@ -120,8 +124,9 @@ def read_log(broker: int, folder: Path, files: Files) -> ReplicaLog:
                 if isinstance(item, Bad):
                     damage = f"{name}, byte {item.position}: {item.reason}"
                     break
-                content = files.read(descriptor, item.size, item.position)
-                batches.append(Batch(item.base_offset, item.next_offset, item.leader_epoch, content))
+                if item.next_offset > start:
+                    content = files.read(descriptor, item.size, item.position)
+                    batches.append(Batch(item.base_offset, item.next_offset, item.leader_epoch, content))
         finally:
             files.close(descriptor)
     listed = tuple(-1 if epochs is None else epochs.epoch_at(each.base_offset) for each in batches)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from strandline.simulation.cluster import Cluster
-from strandline.simulation.judging.replicas import Replicas
+from strandline.simulation.judging.replicas import Replicas, compared, read_log
 from strandline.simulation.stage import Stage
 from strandline.simulation.world import World
+from tests.broker.storage.support.disk import FOLDER, append, fill, new_log
 
 
 def test_a_folder_without_a_readable_description_holds_no_replica() -> None:
@@ -21,3 +22,15 @@ def test_a_folder_without_a_readable_description_holds_no_replica() -> None:
         judge = Replicas(stage)
         world.run(judge.finish())
         assert judge.problems() == []
+
+
+def test_batches_below_the_start_of_a_log_are_not_judged() -> None:
+    """Their segment's file stays until another one follows, and the list of epochs begins at the start."""
+    log, files = new_log()
+    fill(log, 1)
+    log.begin_epoch(2)
+    append(log, b"of the second epoch")
+    log.advance_log_start(2)
+    found = read_log(0, FOLDER, files)
+    assert [batch.base_offset for batch in found.batches] == [2]
+    assert list(compared({0: found}, (0,))) == []
