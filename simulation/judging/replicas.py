@@ -108,8 +108,8 @@ class Replicas(Judge):
 
 
 def read_log(broker: int, folder: Path, files: Files) -> ReplicaLog:
-    """The log of a replica. Its list of epochs may be missing if it never had a record. Batches below the log's
-    start are deleted, though the file of a segment may still have them."""
+    """The log of a replica. Its list of epochs may be missing if it never had a record. Batches below the
+    log's start are deleted, though the file of a segment may still have them."""
     batches: list[Batch] = []
     state = LogState.load(folder, files=files)
     start = 0 if state is None else state.log_start_offset
