@@ -54,19 +54,21 @@ class Cluster:
         """The addresses of all brokers."""
         return [f"{machine.host}:{BROKER_PORT}" for machine in self.broker_machines]
 
-    def start_broker(self, number: int) -> None:
-        """Run the broker again on what its disk has. Its process must have ended."""
+    def start_broker(self, number: int, **settings: Any) -> None:
+        """Run the broker again on what its disk has. Its process must have ended. `settings` replace those of
+        all brokers in this life."""
         assert not self.brokers[number].life.alive, f"broker {number} runs"
-        self.brokers[number] = self._new_broker(number)
+        self.brokers[number] = self._new_broker(number, settings)
 
-    def start_controller(self, number: int) -> None:
+    def start_controller(self, number: int, **settings: Any) -> None:
+        """As `start_broker`."""
         assert not self.controllers[number].life.alive, f"controller {number} runs"
-        self.controllers[number] = self._new_controller(number)
+        self.controllers[number] = self._new_controller(number, settings)
 
-    def _new_broker(self, number: int) -> SimulatedProcess:
+    def _new_broker(self, number: int, given: Mapping[str, Any] = {}) -> SimulatedProcess:
         machine = self.broker_machines[number]
         own = {"broker_id": self.first_id + number, "host": machine.host, "data_dir": DATA / str(number)}
-        settings = self._broker_settings.model_copy(update=own)
+        settings = self._broker_settings.model_copy(update={**given, **own})
 
         async def run(host: ServiceHost) -> None:
             self.running[number] = Broker(settings, host)
@@ -76,10 +78,10 @@ class Cluster:
         process.start(run)
         return process
 
-    def _new_controller(self, number: int) -> SimulatedProcess:
+    def _new_controller(self, number: int, given: Mapping[str, Any] = {}) -> SimulatedProcess:
         machine = self.controller_machines[number]
         own = {"controller_id": self.first_id + number, "host": machine.host}
-        settings = self._controller_settings.model_copy(update=own)
+        settings = self._controller_settings.model_copy(update={**given, **own})
 
         async def run(host: ServiceHost) -> None:
             await serve(settings, host)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
-
-from strandline.testing import SimulatedCluster
-
-P = ParamSpec("P")
+from inspect import signature
+from typing import Any
 
 
-def on_virtual_time(
-    test: Callable[Concatenate[SimulatedCluster, P], Coroutine[Any, Any, None]],
-) -> Callable[..., None]:
-    """Runs the test within its first argument, a fixture `cluster`. Other fixtures of it must not be
-    asynchronous: they would run in the event loop of the other tests."""
+def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Runs the test in `run` of its first argument: a simulated cluster, or what watches one. Its other
+    fixtures must not be asynchronous: they would run in the event loop of the other tests."""
+    first = next(iter(signature(test).parameters))
 
     @wraps(test)
-    def run(cluster: SimulatedCluster, *args: P.args, **kwargs: P.kwargs) -> None:
-        cluster.run(test(cluster, *args, **kwargs))
+    def run(**given: Any) -> None:
+        given[first].run(test(**given))
 
     return run

@@ -110,25 +110,30 @@ def verify(path: Path, *, files: Files) -> Iterator[Finding]:
             files.close(descriptor)
         yield from _verify_index(segment_path.with_suffix(INDEX_SUFFIX), size, end, files)
         expected = end
-    if path.is_dir():
+    if _is_folder(path):
         yield from _verify_folder(path, expected, files)
 
 
 def _segments(path: Path, files: Files) -> list[tuple[Path, int, int]]:
     """The path, base offset and size of each segment file."""
-    folder = path if path.is_dir() else path.parent
-    sizes = files.sizes(folder)
-    wanted = sorted(sizes) if path.is_dir() else [path.name]
-    found = [
-        (folder / name, base, sizes[name])
-        for name in wanted
-        if (base := offset_in(name, LOG_SUFFIX)) is not None
-    ]
-    if not found and not path.is_dir():
+    folder = path if _is_folder(path) else path.parent
+    try:
+        sizes = files.sizes(folder)
+        wanted = sorted(sizes) if folder is path else [path.name]
+        return [
+            (folder / name, base, sizes[name])
+            for name in wanted
+            if (base := offset_in(name, LOG_SUFFIX)) is not None
+        ]
+    except (FileNotFoundError, NotADirectoryError, KeyError):
         raise SettingsError(
             f"{path} is neither a segment ({file_name(0, LOG_SUFFIX)}) nor a partition's folder"
-        )
-    return found
+        ) from None
+
+
+def _is_folder(path: Path) -> bool:
+    """By its name, for `files` may be in memory."""
+    return offset_in(path.name, LOG_SUFFIX) is None
 
 
 def _facts(path: Path, header: BatchHeader, data: bytes) -> BatchFacts:

@@ -3,16 +3,20 @@ what their members printed."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterator
+from typing import Any
 
 import pytest
 
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
+from tests.integration.support.faulty_cluster import FaultyCluster
 from tests.integration.support.harness import FAULT_SETTINGS, Harness
 from tests.integration.support.lives import judged
+from tests.integration.support.simulated_harness import SimulatedHarness
 
 LOG_TAIL_BYTES = 12_000
+SEED = 1
 
 _CLUSTERS = pytest.StashKey[list[LocalCluster]]()
 
@@ -43,6 +47,17 @@ async def own(request: pytest.FixtureRequest, make_cluster: ClusterFactory) -> A
     request.node.stash.setdefault(_CLUSTERS, []).append(cluster)
     async with judged(cluster) as harness:
         yield harness
+
+
+@pytest.fixture
+def simulated(request: pytest.FixtureRequest) -> Iterator[SimulatedHarness]:
+    """Three brokers with short times, on virtual time, for one test. The marker `strandline` has other
+    arguments of the cluster."""
+    given: dict[str, Any] = {"seed": SEED, "broker_settings": FAULT_SETTINGS}
+    for marker in reversed(list(request.node.iter_markers("strandline"))):
+        given |= marker.kwargs
+    with FaultyCluster(**given) as cluster:
+        yield SimulatedHarness(cluster)
 
 
 @pytest.hookimpl(wrapper=True)

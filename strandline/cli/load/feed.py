@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from strandline.adapters.system.clock import SystemClock
 from strandline.cli.load.pace import Pace
 from strandline.errors import RequestTimedOut, StrandlineError
+from strandline.ports import Clock
 
 if TYPE_CHECKING:
     from strandline import Producer, RecordMetadata
@@ -72,6 +73,7 @@ class Feeder:
         *,
         gap: Gap | None = None,
         unanswered_max: int | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.sent = 0
         self.failed = 0
@@ -84,7 +86,7 @@ class Feeder:
         self._recording = recording
         self._unanswered_max = unanswered_max
         self._answered = asyncio.Event()
-        self._monotonic = SystemClock().monotonic
+        self._clock = clock or SystemClock()
         self._expected: list[_Expected] = []
 
     @property
@@ -105,7 +107,7 @@ class Feeder:
 
         No two values are the same if each feeder of a topic has another `prefix`.
         """
-        pace = Pace(rate)
+        pace = Pace(rate, self._clock)
         for number in count():
             if await pace.stopped(stop):
                 return
@@ -122,7 +124,7 @@ class Feeder:
         number, self.sent = self.sent, self.sent + 1
         if self._recording is not None:
             self._recording.sent(number, key, value, partition)
-        sent_at = self._monotonic()
+        sent_at = self._clock.monotonic()
         try:
             future = await self._producer.send(self._topic, value, key, partition=partition)
         except StrandlineError as error:
@@ -145,7 +147,7 @@ class Feeder:
             self._fail(number, error)
             return
         metadata = future.result()
-        now = self._monotonic()
+        now = self._clock.monotonic()
         self.acknowledged[metadata.partition] += 1
         self.gap.acked(now)
         self._answered.set()

@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from strandline.adapters.system.clock import SystemClock
+from strandline.ports import Clock
 
 SENDS_AHEAD_S_MAX: Final = 0.1
 """A client that fell behind its rate catches up at most this much in one burst."""
@@ -15,8 +16,8 @@ class Pace:
     """Allows `rate` steps a second on average, without long bursts to catch up. Without a rate, it allows as
     many as the client can make."""
 
-    def __init__(self, rate: float | None) -> None:
-        self._clock = SystemClock()
+    def __init__(self, rate: float | None, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._step = 0.0 if rate is None else 1 / rate
         self._due = self._clock.monotonic()
 

@@ -11,28 +11,30 @@ import pytest
 
 import strandline.broker as broker_package
 from tests.integration.placement.test_reassign_faults import STEPS
-from tests.integration.support.harness import Harness, Topic
-from tests.integration.support.placements import elect, moved, reassign
+from tests.integration.support.harness import ClusterHarness, Harness, Topic
+from tests.integration.support.placements import elect, led_by, moved, reassign
+from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.workload import workload
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 
-Trigger = Callable[[Harness, Topic, str], Awaitable[None]]
+Trigger = Callable[[ClusterHarness, Topic, str], Awaitable[None]]
 
 
-async def died(harness: Harness, broker: int, point: str) -> None:
+async def died(harness: ClusterHarness, broker: int, point: str) -> None:
     await eventually(
         lambda: not harness.running(broker), deadline_s=20, what=f"broker {broker} dies at {point}"
     )
 
 
-async def by_an_election(harness: Harness, topic: Topic, point: str) -> None:
+async def by_an_election(harness: ClusterHarness, topic: Topic, point: str) -> None:
     """Broker 2 comes first after broker 1, which is killed."""
     await rearm(harness, topic, 2, point)
     await harness.cluster.kill_broker(1)
     await died(harness, 2, point)
 
 
-async def by_a_handover(harness: Harness, topic: Topic, point: str) -> None:
+async def by_a_handover(harness: ClusterHarness, topic: Topic, point: str) -> None:
     """Broker 1, armed, gets the leadership back from broker 2 and is asked to stop."""
     await rearm(harness, topic, 1, point)
     epoch = (await topic.state()).leader_epoch
@@ -43,7 +45,7 @@ async def by_a_handover(harness: Harness, topic: Topic, point: str) -> None:
     await harness.cluster.stop_broker(1)
 
 
-async def by_an_isr_change(harness: Harness, topic: Topic, point: str) -> None:
+async def by_an_isr_change(harness: ClusterHarness, topic: Topic, point: str) -> None:
     """Broker 1 takes over, armed, from broker 2, which leaves the ISR then, or has left and joins again."""
     await rearm(harness, topic, 1, point)
     await harness.cluster.stop_broker(2)
@@ -51,7 +53,7 @@ async def by_an_isr_change(harness: Harness, topic: Topic, point: str) -> None:
     await died(harness, 1, point)
 
 
-async def by_a_state_change(harness: Harness, topic: Topic, point: str) -> None:
+async def by_a_state_change(harness: ClusterHarness, topic: Topic, point: str) -> None:
     """Broker 2 was dead while broker 3 was elected in place of broker 1: the request waits in its queue."""
     epoch = (await topic.state()).leader_epoch
     await harness.cluster.kill_broker(2)
@@ -62,17 +64,18 @@ async def by_a_state_change(harness: Harness, topic: Topic, point: str) -> None:
     await died(harness, 2, point)
 
 
-async def by_a_reassignment(harness: Harness, topic: Topic, point: str) -> None:
+async def by_a_reassignment(harness: ClusterHarness, topic: Topic, point: str) -> None:
     """Broker 1, armed, leads, and is to have broker 2 close its replica, and to give up its own."""
     await rearm(harness, topic, 1, point)
     await elect(topic)
+    await led_by(topic, 1)
     await reassign(topic, 3)
     await died(harness, 1, point)
     await harness.heal()
     await moved(topic)
 
 
-async def rearm(harness: Harness, topic: Topic, broker: int, point: str) -> None:
+async def rearm(harness: ClusterHarness, topic: Topic, broker: int, point: str) -> None:
     """Bounce the broker, and have it die at the point the next time that it comes there."""
     await harness.cluster.kill_broker(broker)
     await harness.cluster.start_broker(broker, crash_points=point)
@@ -103,21 +106,8 @@ POINTS: dict[str, Trigger] = {
 }
 
 
-QUICK = {
-    "election.after_claim",
-    "handover.before_notice",
-    "isr.after_write",
-    "reassign.after_close",
-    "state_change.after_execute",
-}
-"""One of each kind; the others are slow."""
-ELSEWHERE = {point for point in POINTS if point.startswith(("reassign.", "state_change."))} - QUICK
-"""Struck by placement/test_reassign_faults.py, and by state_changes/test_state_changes.py."""
-CASES = [
-    pytest.param(point, marks=() if point in QUICK else pytest.mark.slow)
-    for point in POINTS
-    if point not in ELSEWHERE
-]
+ELSEWHERE = {point for point in POINTS if point.startswith("state_change.")} - {"state_change.after_execute"}
+"""Struck by state_changes/test_state_changes.py."""
 
 
 def test_every_crash_point_of_a_broker_is_used() -> None:
@@ -129,11 +119,21 @@ def test_every_crash_point_of_a_broker_is_used() -> None:
     assert {point for point in POINTS if point.startswith("reassign.")} == set(STEPS)
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("point", CASES)
-async def test_nothing_is_lost_when_a_broker_dies_at(harness: Harness, point: str) -> None:
+@on_virtual_time
+@pytest.mark.parametrize("point", [point for point in POINTS if point not in ELSEWHERE])
+async def test_nothing_is_lost_when_a_broker_dies_at(simulated: SimulatedHarness, point: str) -> None:
     """kill -9 at each named step: recovery needs no memory of the process that died
     (CORRECTNESS T4, I4, E4, E7, E9, E13, E16)."""
+    await nothing_is_lost(simulated, point)
+
+
+@pytest.mark.timeout(120)
+async def test_nothing_is_lost_when_the_process_of_a_broker_dies(harness: Harness) -> None:
+    """As above: a process kills itself, and its log is in the page cache of a kernel (CORRECTNESS T4, E7)."""
+    await nothing_is_lost(harness, "election.after_claim")
+
+
+async def nothing_is_lost(harness: ClusterHarness, point: str) -> None:
     topic = await harness.create_topic([(1, 2, 3)])
     async with workload(topic, producers=1) as load:
         await load.progress()

@@ -84,7 +84,7 @@ class Impostor:
 
 @pytest.fixture
 async def impostor(topic: Topic) -> AsyncIterator[Impostor]:
-    async with grpc.aio.insecure_channel(topic.harness.cluster.address(1)) as channel:
+    async with grpc.aio.insecure_channel(topic.local.cluster.address(1)) as channel:
         stream = Impostor(topic, channel)
         yield stream
         stream.call.cancel()

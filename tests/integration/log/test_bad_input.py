@@ -220,8 +220,8 @@ async def test_one_bad_entry_does_not_spoil_the_others_of_its_message(topic: Top
     ids=["nothing", "http", "tls", "noise"],
 )
 async def test_garbage_on_the_port_affects_no_client(topic: Topic, garbage: bytes) -> None:
-    host, _, port = topic.harness.cluster.address(1).rpartition(":")
-    logged = len(topic.harness.log_text(1))
+    host, _, port = topic.local.cluster.address(1).rpartition(":")
+    logged = len(topic.local.log_text(1))
     for _ in range(20):
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(garbage)
@@ -230,12 +230,12 @@ async def test_garbage_on_the_port_affects_no_client(topic: Topic, garbage: byte
                 while await reader.read(65_536):  # until the broker hangs up
                     pass
         writer.close()
-    assert len(topic.harness.log_text(1)) - logged < GARBAGE_LOGGED_MAX
+    assert len(topic.local.log_text(1)) - logged < GARBAGE_LOGGED_MAX
 
 
 @pytest.mark.parametrize("method", ["Produce", "Fetch"])
 async def test_a_stream_message_that_is_no_protobuf_ends_its_stream_only(topic: Topic, method: str) -> None:
-    async with grpc.aio.insecure_channel(topic.harness.cluster.address(1)) as channel:
+    async with grpc.aio.insecure_channel(topic.local.cluster.address(1)) as channel:
         multicallable: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
             f"/strandline.v1.Log/{method}"
         )
@@ -244,12 +244,12 @@ async def test_a_stream_message_that_is_no_protobuf_ends_its_stream_only(topic: 
         with contextlib.suppress(grpc.aio.AioRpcError):
             assert await stream.read() is grpc.aio.EOF
         assert await stream.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "Traceback" not in topic.harness.log_text(1)
+    assert "Traceback" not in topic.local.log_text(1)
 
 
 @pytest.mark.parametrize("method", ["Metadata", "ListOffsets", "DropEverything"])
 async def test_a_call_that_is_no_protobuf_or_no_method_ends_alone(topic: Topic, method: str) -> None:
-    async with grpc.aio.insecure_channel(topic.harness.cluster.address(1)) as channel:
+    async with grpc.aio.insecure_channel(topic.local.cluster.address(1)) as channel:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             f"/strandline.v1.Log/{method}"
         )
@@ -258,4 +258,4 @@ async def test_a_call_that_is_no_protobuf_or_no_method_ends_alone(topic: Topic, 
     unknown = method == "DropEverything"
     wanted = grpc.StatusCode.UNIMPLEMENTED if unknown else grpc.StatusCode.INVALID_ARGUMENT
     assert raised.value.code() is wanted
-    assert "Traceback" not in topic.harness.log_text(1)
+    assert "Traceback" not in topic.local.log_text(1)

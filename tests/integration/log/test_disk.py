@@ -26,7 +26,7 @@ async def fill_disk_of(broker: int, topic: Topic) -> None:
         return max(file.stat().st_size for file in topic.folder(broker).glob("*.log"))
 
     await eventually(lambda: size() > SEGMENT_BYTES, deadline_s=60, what="the segment has grown")
-    pid = topic.harness.cluster.pid(broker)
+    pid = topic.local.cluster.pid(broker)
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size() + 4_096, hard))
 

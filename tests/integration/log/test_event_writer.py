@@ -13,7 +13,7 @@ from strandline import Admin, Consumer
 from strandline.adapters.codecs.admin import CREATE_TOPICS
 from strandline.adapters.system.clock import SystemClock
 from strandline.client.events.writer import EventWriter
-from strandline.errors import BrokerNotAvailable, ErrorCode, TopicAlreadyExists
+from strandline.errors import BrokerNotAvailable, TopicAlreadyExists, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 from strandline.local.cluster import LocalCluster
 from strandline.vocabulary.admin import CreateTopics, NewTopic
@@ -23,7 +23,6 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 _numbers = itertools.count(1)
 
@@ -143,7 +142,7 @@ async def test_a_topic_that_is_deleted_under_the_writer_is_made_again(harness: H
         async def gone() -> bool:
             """A leader may take records until it hears that its topic is deleted."""
             ends = [await harness.brokers.latest(broker, name) for broker in harness.brokers.ids]
-            return all(end is not None and end.error.code == UNKNOWN_TOPIC for end in ends)
+            return all(end is not None and isinstance(end.error, UnknownTopicOrPartition) for end in ends)
 
         events.put(b"k", b"of the first", 1)
         assert await events.flush(30)

@@ -51,11 +51,15 @@ async def world(
     return World(cluster, spark, tmp_path_factory.mktemp("sink"))
 
 
-def save(frame: DataFrame, world: World, *, mode: str = "append", **options: str) -> None:
-    """For a thread of its own: Spark looks for a format in the thread's session, which a new one lacks."""
-    spark = frame.sparkSession
+def activate(spark: SparkSession) -> None:
+    """In a thread of its own: Spark looks for a format in the thread's session, which a new one lacks."""
     assert spark._jvm is not None
     spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
+
+
+def save(frame: DataFrame, world: World, *, mode: str = "append", **options: str) -> None:
+    """For a thread of its own."""
+    activate(frame.sparkSession)
     writer = frame.write.format("strandline").mode(mode).option("bootstrap", world.cluster.bootstrap)
     writer.options(**options).save()
 
@@ -200,26 +204,29 @@ async def test_workers_that_are_killed_in_the_middle_of_a_write_cost_and_double_
     assert await values_of(world, topic) == once(f"v{number}" for number in range(count))
 
 
-async def test_a_driver_that_is_killed_again_and_again_has_each_row_written_once(
-    world: World, tmp_path: Path
-) -> None:
-    """(CORRECTNESS P1) The whole process, at random moments; then this process has the same checkpoint, until
-    all is done."""
+async def test_a_driver_that_is_killed_has_each_row_written_once(world: World, tmp_path: Path) -> None:
+    """(CORRECTNESS P1) The whole process, at a random moment; then this one continues from the checkpoint.
+    Many kills of many attempts are pipeline/writing/test_exactly_once.py's, without a Spark."""
     topic = await world.topic(2)
     lines = tmp_path / "lines"
     lines.mkdir()
     wanted = [f"{file} {line}" for file in range(FILES) for line in range(LINES)]
     for file in range(FILES):
         (lines / f"{file}.txt").write_text("\n".join(w for w in wanted if w.startswith(f"{file} ")))
-    for share in (random.uniform(0.05, 0.3), random.uniform(0.4, 0.7)):
-        with driver(world, topic, tmp_path) as process:
+    share = random.uniform(0.05, 0.7)
+    with driver(world, topic, tmp_path) as process:
 
-            async def reached(share: float = share, process: subprocess.Popen[bytes] = process) -> bool:
-                return process.poll() is not None or await has(world, topic, share * len(wanted))
+        async def reached() -> bool:
+            return process.poll() is not None or await has(world, topic, share * len(wanted))
 
-            await eventually(reached, deadline_s=DONE_S_MAX, what=f"{share:.0%} is written")
-            assert process.poll() is None, (tmp_path / "log").read_text()[-4_000:]
-    await asyncio.to_thread(write_lines, world.spark, world.cluster.bootstrap, topic, tmp_path)
+        await eventually(reached, deadline_s=DONE_S_MAX, what=f"{share:.0%} is written")
+        assert process.poll() is None, (tmp_path / "log").read_text()[-4_000:]
+
+    def go_on() -> None:
+        activate(world.spark)
+        write_lines(world.spark, world.cluster.bootstrap, topic, tmp_path)
+
+    await asyncio.to_thread(go_on)
     assert await values_of(world, topic) == once(wanted)
 
 

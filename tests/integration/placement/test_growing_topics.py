@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from strandline import Admin, LocalCluster, Producer
+from strandline.testing import SimulatedCluster
 from tests.integration.groups.support.group_members import Members, loading, new_topic
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.strandline(seed=1)
 
 
-async def grow(cluster: LocalCluster, topic: str, partitions: int) -> None:
-    async with Admin(cluster.bootstrap) as admin:
+@pytest.fixture
+def cluster(simulated_cluster: SimulatedCluster) -> SimulatedCluster:
+    return simulated_cluster
+
+
+async def grow(cluster: SimulatedCluster, topic: str, partitions: int) -> None:
+    async with cluster.admin() as admin:
         await admin.alter_topic(topic, partitions=partitions)
 
 
+@on_virtual_time
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 async def test_partitions_added_to_the_topic_of_a_live_group_are_read(
-    cluster: LocalCluster, protocol: str
+    cluster: SimulatedCluster, protocol: str
 ) -> None:
     """The leader notices and joins again; a member that has not heard of a new partition can be given it."""
     topic = await new_topic(cluster, 3)
@@ -38,10 +45,11 @@ async def test_partitions_added_to_the_topic_of_a_live_group_are_read(
         assert [member.errors for member in members.all] == [[], []]
 
 
-async def test_a_running_producer_uses_partitions_that_are_added(cluster: LocalCluster) -> None:
+@on_virtual_time
+async def test_a_running_producer_uses_partitions_that_are_added(cluster: SimulatedCluster) -> None:
     """By its number at once, and for records without a key after the next metadata request."""
     topic = await new_topic(cluster, 1)
-    async with Producer(cluster.bootstrap, metadata_max_age_ms=200) as producer:
+    async with cluster.producer(metadata_max_age_ms=200) as producer:
         assert (await producer.send_and_wait(topic, b"v")).partition == 0
         await grow(cluster, topic, 3)
         assert (await producer.send_and_wait(topic, b"v", partition=2)).offset == 0

@@ -3,41 +3,35 @@ controller completes the work, and no broker keeps deleted data."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from uuid import uuid4
+from pathlib import Path
 
 import pytest
 
 from strandline import Admin, NewTopic, Producer
 from strandline.adapters.zookeeper import znodes
 from strandline.errors import NotController, OutcomeUnknown, UnknownTopicOrPartition
-from tests.conftest import ClusterFactory
 from tests.integration.support.controllers import armed_controller
-from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
-from tests.integration.support.lives import judged
+from tests.integration.support.harness import Topic
+from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.workload import workload
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.strandline(controllers=2)]
+"""A controller to take over."""
 
 TOPICS, PARTITIONS = 20, 3
 
 
-@pytest.fixture(scope="module")
-async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
-    """Three brokers, and a controller to take over."""
-    cluster = await make_module_cluster(brokers=3, controllers=2, broker_settings=FAULT_SETTINGS)
-    async with judged(cluster) as harness:
-        yield harness
-
-
-@pytest.mark.timeout(120)
+@on_virtual_time
 @pytest.mark.parametrize("point", ["controller.grow.before", "controller.grow.written"])
-async def test_a_topic_grows_under_load_though_its_controller_dies(harness: Harness, point: str) -> None:
+async def test_a_topic_grows_under_load_though_its_controller_dies(
+    harness: SimulatedHarness, point: str
+) -> None:
     """Partitions are added all or none; the old ones are written meanwhile, and then all (CORRECTNESS E7)."""
     old, new = [(1, 2, 3), (2, 3, 1)], [(3, 1, 2), (1, 3, 2), (2, 1, 3)]
     topic = await harness.create_topic(old)
-    async with Admin(harness.cluster.bootstrap) as admin, workload(topic) as load:
+    async with Admin(harness.cluster.bootstrap, host=harness.cluster.host) as admin, workload(topic) as load:
         await load.progress()
         async with armed_controller(harness, point):
             with pytest.raises(OutcomeUnknown):
@@ -50,7 +44,9 @@ async def test_a_topic_grows_under_load_though_its_controller_dies(harness: Harn
     assert history.failed == []
     grown = Topic(harness, topic.name, [*old, *new])
     await grown.settled()
-    async with Producer(harness.cluster.bootstrap, metadata_max_age_ms=200) as producer:
+    async with Producer(
+        harness.cluster.bootstrap, host=harness.cluster.host, metadata_max_age_ms=200
+    ) as producer:
         for name in grown.partitions:
             await producer.send_and_wait(name.topic, b"v", partition=name.partition)
     assert await written(topic) == [0, 1, 2, 3, 4]
@@ -66,23 +62,21 @@ async def written(topic: Topic) -> list[int]:
     return numbers
 
 
-@pytest.mark.timeout(120)
+@on_virtual_time
 @pytest.mark.parametrize("point", ["controller.delete.marked:3", "controller.delete.removed:3"])
 async def test_topics_are_deleted_though_their_controller_dies_and_a_broker_is_away(
-    harness: Harness, point: str
+    harness: SimulatedHarness, point: str
 ) -> None:
     """The next controller deletes marked topics; the broker that was away has nothing of them when it
     serves again, and each request to it has its end (CORRECTNESS Q1, Q2)."""
-    cluster, run = harness.cluster, uuid4().hex[:8]
-    names = [f"bulk-{run}-{number}" for number in range(TOPICS)]
-    async with Admin(cluster.bootstrap) as admin:
+    cluster = harness.cluster
+    names = [f"bulk-{number}" for number in range(TOPICS)]
+    async with Admin(cluster.bootstrap, host=cluster.host) as admin:
         await admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in names])
-        homes = [cluster.data_dir(broker) for broker in cluster.broker_ids]
-        folders = [folder for home in homes for folder in home.glob(f"bulk-{run}-*")]
-        assert len(folders) == TOPICS * PARTITIONS * 3
+        assert len(everywhere(harness)) == TOPICS * PARTITIONS * 3
         await cluster.kill_broker(3)
         # An Admin that never spoke with a controller: the other's connection breaks with the one before.
-        async with armed_controller(harness, point), Admin(cluster.bootstrap) as asked:
+        async with armed_controller(harness, point), Admin(cluster.bootstrap, host=cluster.host) as asked:
             with pytest.raises(OutcomeUnknown):
                 await asked.delete_topics(names)
 
@@ -99,7 +93,12 @@ async def test_topics_are_deleted_though_their_controller_dies_and_a_broker_is_a
     assert await harness.session.children(znodes.DELETE_TOPICS) == []
     await cluster.start_broker(3)
     await eventually(
-        lambda: not any(folder.exists() for folder in folders),
+        lambda: not everywhere(harness),
         deadline_s=30,
         what="no broker has any of them",
     )
+
+
+def everywhere(harness: SimulatedHarness) -> list[Path]:
+    """The folders of all replicas on all brokers."""
+    return [folder for broker in harness.cluster.broker_ids for folder in harness.folders(broker, "bulk-")]

@@ -3,7 +3,6 @@ longest wait is measured and printed, but not judged (a busy machine is slow).""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
@@ -14,37 +13,18 @@ from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey
 from strandline.ports import NoNode
 from strandline.vocabulary.metadata import Drain, PartitionState
-from tests.conftest import ClusterFactory
-from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
-from tests.integration.support.lives import judged
+from tests.integration.support.harness import FAULT_SETTINGS, Topic
+from tests.integration.support.placements import led_by
+from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.workload import workload
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.slow
 
 CHECK_MS = 500
 MANY = 150
 
-
-@pytest.fixture(scope="module")
-async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
-    """Three brokers that often look whether others should lead."""
-    quick = {**FAULT_SETTINGS, "preferred_leader_check_ms": CHECK_MS}
-    cluster = await make_module_cluster(brokers=3, broker_settings=quick)
-    async with judged(cluster) as harness:
-        yield harness
-
-
-async def led_by(topic: Topic, broker: int, partition: int = 0) -> PartitionState:
-    """The state once this broker leads."""
-
-    async def leads() -> PartitionState | None:
-        state = await topic.state(partition)
-        return state if state.leader == broker else None
-
-    found = await eventually(leads, deadline_s=30, what=f"broker {broker} leads {topic.name}-{partition}")
-    assert found is not None
-    return found
+pytestmark = pytest.mark.strandline(broker_settings={**FAULT_SETTINGS, "preferred_leader_check_ms": CHECK_MS})
+"""Three brokers that often look whether others should lead."""
 
 
 async def ask(topic: Topic, *, give_to: int, broker: int | None = None) -> None:
@@ -70,8 +50,10 @@ def reasons(state: PartitionState) -> list[str]:
     return [event.reason for event in state.trail]
 
 
-@pytest.mark.timeout(120)
-async def test_a_leader_that_was_killed_and_came_back_leads_again_by_itself(harness: Harness) -> None:
+@on_virtual_time
+async def test_a_leader_that_was_killed_and_came_back_leads_again_by_itself(
+    harness: SimulatedHarness,
+) -> None:
     """Kafka's design V3, checkLoadBalancing under load: acknowledged by one or the other, and nothing is
     lost."""
     topic = await harness.create_topic([(1, 2, 3)])
@@ -93,8 +75,8 @@ async def test_a_leader_that_was_killed_and_came_back_leads_again_by_itself(harn
     assert f"handed over by broker {elected.leader}: preferred leader" in reasons(returned)
 
 
-@pytest.mark.timeout(120)
-async def test_leadership_moves_on_demand_without_an_error(harness: Harness) -> None:
+@on_virtual_time
+async def test_leadership_moves_on_demand_without_an_error(harness: SimulatedHarness) -> None:
     """A notice reaches a leader ahead of everything in its queue; leadership returns to the preferred one
     later."""
     topic = await harness.create_topic([(2, 1, 3)])
@@ -113,8 +95,8 @@ async def test_leadership_moves_on_demand_without_an_error(harness: Harness) -> 
     assert history.failed == []
 
 
-@pytest.mark.timeout(120)
-async def test_an_impossible_notice_is_dropped_and_delays_no_other(harness: Harness) -> None:
+@on_virtual_time
+async def test_an_impossible_notice_is_dropped_and_delays_no_other(harness: SimulatedHarness) -> None:
     """CORRECTNESS I7, E6: a dead broker gets no leadership, and the leader continues."""
     topic = await harness.create_topic([(2, 1, 3)])
     await harness.cluster.kill_broker(3)
@@ -126,8 +108,8 @@ async def test_an_impossible_notice_is_dropped_and_delays_no_other(harness: Harn
     assert (given.leader, 3 in given) == (1, False)
 
 
-@pytest.mark.timeout(120)
-async def test_a_drained_broker_leads_again_only_once_it_is_back_and_ready(harness: Harness) -> None:
+@on_virtual_time
+async def test_a_drained_broker_leads_again_only_once_it_is_back_and_ready(harness: SimulatedHarness) -> None:
     """A drain outlives the session, and the life, in which it was asked for."""
     topic = await harness.create_topic([(1, 2, 3)])
     await led_by(topic, 1)
@@ -146,7 +128,7 @@ async def test_a_drained_broker_leads_again_only_once_it_is_back_and_ready(harne
         assert (await topic.state()).leader_epoch == given.leader_epoch
         await harness.cluster.kill_broker(1)
         await harness.cluster.start_broker(1)
-        async with Admin(harness.cluster.bootstrap) as admin:
+        async with Admin(harness.cluster.bootstrap, host=harness.cluster.host) as admin:
 
             async def ready() -> bool:
                 return (await admin.check_broker(1, end_drain=True)).drain_ended
@@ -158,16 +140,17 @@ async def test_a_drained_broker_leads_again_only_once_it_is_back_and_ready(harne
             await harness.session.delete(znodes.drain(1))
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.slow
+@on_virtual_time
 async def test_a_broker_with_many_leaderships_hands_all_over_without_an_error(
-    harness: Harness,
+    harness: SimulatedHarness,
 ) -> None:
     """CORRECTNESS I7, H6: drained first, group by group; and what it leads comes back to it."""
     topic = await harness.create_topic([(1, 2, 3)] * MANY)
     for number in range(MANY):
         await led_by(topic, 1, number)
     acknowledged: list[RecordMetadata] = []
-    async with Producer(harness.cluster.bootstrap) as producer:
+    async with Producer(harness.cluster.bootstrap, host=harness.cluster.host) as producer:
 
         async def write() -> None:
             futures = [await producer.send(topic.name, b"v", partition=n) for n in range(MANY)]

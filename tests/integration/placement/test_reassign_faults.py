@@ -16,43 +16,33 @@ from strandline import Admin
 from strandline.adapters.zookeeper import znodes
 from strandline.errors import NoReassignmentInProgress, OutcomeUnknown
 from strandline.ports import ConnectionLost
-from tests.conftest import ClusterFactory
 from tests.integration.support.controllers import active_controller, armed_controller
 from tests.integration.support.ensemble import EnsembleCluster
-from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
+from tests.integration.support.harness import FAULT_SETTINGS, Topic
 from tests.integration.support.lives import judged
-from tests.integration.support.placements import expect, moved, reassign, standing
+from tests.integration.support.placements import expect, led_by, moved, reassign, standing
+from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.workload import workload
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.strandline(brokers=5, controllers=2, controller_settings={"reconcile_ms": 1_000}),
+]
+"""Five brokers, so that all replicas of a partition may move, and a controller to take over."""
 
-BROKERS = 5
 SPREAD = [(1, 2, 3), (2, 3, 4), (3, 4, 5), (4, 1, 2)]
 FACTORS = (4, 2)
 """How many replicas each partition of a topic has after each round: they are as many in all of them."""
 
 
-@pytest.fixture(scope="module")
-async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
-    """Five brokers, so that all replicas of a partition may move, and a controller to take over."""
-    cluster = await make_module_cluster(
-        brokers=BROKERS,
-        controllers=2,
-        broker_settings=FAULT_SETTINGS,
-        controller_settings={"reconcile_ms": 1_000},
-        zookeeper=None,
-    )
-    async with judged(cluster) as harness:
-        yield harness
-
-
 @asynccontextmanager
-async def topic_of(harness: Harness, assignment: Sequence[tuple[int, ...]]) -> AsyncIterator[Topic]:
+async def topic_of(harness: SimulatedHarness, assignment: Sequence[tuple[int, ...]]) -> AsyncIterator[Topic]:
     """Deleted at the end: what dies in the next test has no part in this one's."""
     topic = await harness.create_topic(assignment)
     yield topic
-    async with Admin(harness.cluster.bootstrap) as admin:
+    async with Admin(harness.cluster.bootstrap, host=harness.cluster.host) as admin:
         await admin.delete_topics([topic.name])
 
 
@@ -62,7 +52,7 @@ async def reassign_all(topic: Topic, targets: Sequence[tuple[int, ...]]) -> None
     wanted = dict(zip(topic.partitions, targets, strict=True))
     for number, replicas in enumerate(targets):
         expect(topic, *replicas, partition=number)
-    async with Admin(topic.harness.cluster.bootstrap) as admin:
+    async with Admin(topic.harness.cluster.bootstrap, host=topic.harness.cluster.host) as admin:
         try:
             await admin.reassign(wanted)
         except OutcomeUnknown:
@@ -79,10 +69,10 @@ async def is_over(topic: Topic) -> bool:
 # --- at any moment ------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("seed", [11])
+@on_virtual_time
+@pytest.mark.parametrize("seed", [11, 12])
 async def test_partitions_move_again_and_again_while_members_die_at_random(
-    harness: Harness, seed: int
+    harness: SimulatedHarness, seed: int
 ) -> None:
     """Two to four replicas before and after, in any order, so leaders stay or go; in each round two members
     die at any moment of it (CORRECTNESS E13, E16, Q2)."""
@@ -115,7 +105,7 @@ async def any_moment(topic: Topic, draw: random.Random) -> None:
             break
 
 
-async def die(harness: Harness, victim: int | str) -> None:
+async def die(harness: SimulatedHarness, victim: int | str) -> None:
     """Killed with kill -9."""
     cluster = harness.cluster
     match victim:
@@ -130,9 +120,9 @@ async def die(harness: Harness, victim: int | str) -> None:
 # --- the controller -----------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(120)
+@on_virtual_time
 @pytest.mark.parametrize("point", ["controller.reassign.before", "controller.reassign.written"])
-async def test_the_controller_dies_before_it_has_answered(harness: Harness, point: str) -> None:
+async def test_the_controller_dies_before_it_has_answered(harness: SimulatedHarness, point: str) -> None:
     """The caller does not know the outcome, asks the next controller, and gets one reassignment
     (CORRECTNESS E7, E16)."""
     async with topic_of(harness, [(1, 2, 3), (2, 3, 1)]) as topic, workload(topic) as load:
@@ -155,17 +145,20 @@ STEPS = [
 ]
 
 
-@pytest.mark.timeout(120)
+@on_virtual_time
 @pytest.mark.parametrize("point", STEPS)
-async def test_a_reassignment_is_cancelled_when_its_leader_has_died_at(harness: Harness, point: str) -> None:
+async def test_a_reassignment_is_cancelled_when_its_leader_has_died_at(
+    harness: SimulatedHarness, point: str
+) -> None:
     """Either everything that was done is undone, or it was complete: never half of each (CORRECTNESS E16)."""
     before, after = (1, 2, 3), (3, 4, 5)
     async with topic_of(harness, [before]) as topic, workload(topic) as load:
         await load.progress()
         await armed(harness, 1, point)
         await topic.isr_is(*before)
-        async with Admin(harness.cluster.bootstrap) as admin:
+        async with Admin(harness.cluster.bootstrap, host=harness.cluster.host) as admin:
             await admin.elect_preferred(topic.partitions)
+            await led_by(topic, 1)
             await reassign(topic, *after)
             await died(harness, 1, point)
             with suppress(NoReassignmentInProgress):
@@ -179,7 +172,7 @@ async def test_a_reassignment_is_cancelled_when_its_leader_has_died_at(harness: 
         await load.judge()
 
 
-@pytest.mark.timeout(120)
+@on_virtual_time
 @pytest.mark.parametrize(
     ("broker", "point"),
     [
@@ -188,7 +181,9 @@ async def test_a_reassignment_is_cancelled_when_its_leader_has_died_at(harness: 
         pytest.param(2, "state_change.after_execute:3", id="an-old-one-that-has-deleted"),
     ],
 )
-async def test_a_replica_dies_while_it_does_its_part(harness: Harness, broker: int, point: str) -> None:
+async def test_a_replica_dies_while_it_does_its_part(
+    harness: SimulatedHarness, broker: int, point: str
+) -> None:
     """It executes its requests when it lives again, and each ends once (CORRECTNESS Q2, Q6). An old
     replica gets three requests: to read again, to close, to delete."""
     async with topic_of(harness, [(1, 2, 3)]) as topic, workload(topic) as load:
@@ -204,8 +199,10 @@ async def test_a_replica_dies_while_it_does_its_part(harness: Harness, broker: i
         await load.judge()
 
 
-@pytest.mark.timeout(120)
-async def test_dead_brokers_delay_nothing_and_lose_their_data_when_they_return(harness: Harness) -> None:
+@on_virtual_time
+async def test_dead_brokers_delay_nothing_and_lose_their_data_when_they_return(
+    harness: SimulatedHarness,
+) -> None:
     """Two of three old replicas are dead all the while; the one that is left moves the partition away
     (CORRECTNESS Q2, E16)."""
     async with topic_of(harness, [(1, 2, 3)]) as topic:
@@ -220,14 +217,14 @@ async def test_dead_brokers_delay_nothing_and_lose_their_data_when_they_return(h
         await eventually(over, deadline_s=30, what="it is complete without them")
         async with workload(topic) as load:
             await load.progress()
-            left = [f for dead in (2, 3) for f in harness.cluster.data_dir(dead).glob(f"{topic.name}-*")]
+            left = [f for dead in (2, 3) for f in harness.folders(dead, f"{topic.name}-")]
             assert len(left) == 2
             await harness.heal()
             await moved(topic)
             await load.judge()
 
 
-async def armed(harness: Harness, broker: int, point: str) -> None:
+async def armed(harness: SimulatedHarness, broker: int, point: str) -> None:
     """Have the broker die at the point the next time that it comes there. It leads nothing then, and nothing
     waits for it: it was bounced before, unarmed."""
     for points in ("", point):
@@ -236,14 +233,14 @@ async def armed(harness: Harness, broker: int, point: str) -> None:
         await nothing_waits_for(harness, broker)
 
 
-async def nothing_waits_for(harness: Harness, broker: int) -> None:
+async def nothing_waits_for(harness: SimulatedHarness, broker: int) -> None:
     async def empty() -> bool:
         return await harness.session.children(znodes.state_queue(broker)) == []
 
     await eventually(empty, deadline_s=30, what=f"nothing waits for broker {broker}")
 
 
-async def died(harness: Harness, broker: int, point: str) -> None:
+async def died(harness: SimulatedHarness, broker: int, point: str) -> None:
     await eventually(
         lambda: not harness.running(broker), deadline_s=30, what=f"broker {broker} dies at {point}"
     )

@@ -3,30 +3,23 @@ its leader is killed, and the replicas end where they were asked to be, and nowh
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from tests.conftest import ClusterFactory
-from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
-from tests.integration.support.lives import judged
+from tests.integration.support.harness import Topic
 from tests.integration.support.placements import cancel, moved, reassign, standing
+from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.workload import workload
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.strandline(brokers=5)
+"""Five brokers, so that all replicas of a partition may move."""
 
 
-@pytest.fixture(scope="module")
-async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
-    """Five brokers, so that all replicas of a partition may move."""
-    cluster = await make_module_cluster(brokers=5, broker_settings=FAULT_SETTINGS, zookeeper=None)
-    async with judged(cluster) as harness:
-        yield harness
-
-
-@pytest.mark.timeout(120)
+@on_virtual_time
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -40,7 +33,7 @@ async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
     ],
 )
 async def test_replicas_move_and_no_producer_notices(
-    harness: Harness, before: tuple[int, ...], after: tuple[int, ...]
+    harness: SimulatedHarness, before: tuple[int, ...], after: tuple[int, ...]
 ) -> None:
     """Kafka's design V3, checkReassignedReplicas, both branches, under load (CORRECTNESS E16, Q6): the
     handover at the end drains first."""
@@ -59,8 +52,8 @@ async def test_replicas_move_and_no_producer_notices(
     await topic.agreed()
 
 
-@pytest.mark.timeout(120)
-async def test_many_partitions_move_at_once(harness: Harness) -> None:
+@on_virtual_time
+async def test_many_partitions_move_at_once(harness: SimulatedHarness) -> None:
     """Each goes at its own pace, and none is in another's way (CORRECTNESS Q6)."""
     topic = await harness.create_topic([(1, 2), (2, 3), (3, 1)])
     async with workload(topic, producers=1) as load:
@@ -76,37 +69,37 @@ async def test_many_partitions_move_at_once(harness: Harness) -> None:
 # --- deaths -------------------------------------------------------------------------------------
 
 
-async def the_leader(harness: Harness, topic: Topic) -> None:
+async def the_leader(harness: SimulatedHarness, topic: Topic) -> None:
     await harness.cluster.kill_broker((await topic.state()).leader)
 
 
-async def a_new_replica(harness: Harness, topic: Topic) -> None:
+async def a_new_replica(harness: SimulatedHarness, topic: Topic) -> None:
     await harness.cluster.kill_broker(4)
 
 
-async def an_old_replica(harness: Harness, topic: Topic) -> None:
+async def an_old_replica(harness: SimulatedHarness, topic: Topic) -> None:
     await harness.cluster.kill_broker(2)
 
 
-async def the_controller(harness: Harness, topic: Topic) -> None:
+async def the_controller(harness: SimulatedHarness, topic: Topic) -> None:
     (controller, *_) = harness.cluster.controller_ids
     await harness.cluster.kill_controller(controller)
     await harness.cluster.start_controller(controller)
 
 
-async def zookeeper(harness: Harness, topic: Topic) -> None:
+async def zookeeper(harness: SimulatedHarness, topic: Topic) -> None:
     await harness.cluster.kill_zookeeper()
     await harness.cluster.start_zookeeper()
 
 
-Harm = Callable[[Harness, Topic], Awaitable[None]]
+Harm = Callable[[SimulatedHarness, Topic], Awaitable[None]]
 
 
-@pytest.mark.timeout(120)
+@on_virtual_time
 @pytest.mark.parametrize(
     "harm", [the_leader, a_new_replica, an_old_replica, the_controller, zookeeper], ids=lambda h: h.__name__
 )
-async def test_a_reassignment_survives_the_death_of(harness: Harness, harm: Harm) -> None:
+async def test_a_reassignment_survives_the_death_of(harness: SimulatedHarness, harm: Harm) -> None:
     """CORRECTNESS E13, E16, Q2: the next leader continues the reassignment that it finds in ZooKeeper."""
     topic = await harness.create_topic([(1, 2, 3)])
     async with workload(topic) as load:
@@ -120,8 +113,10 @@ async def test_a_reassignment_survives_the_death_of(harness: Harness, harm: Harm
     await topic.agreed()
 
 
-@pytest.mark.timeout(120)
-async def test_an_old_replica_that_is_dead_loses_its_replica_when_it_returns(harness: Harness) -> None:
+@on_virtual_time
+async def test_an_old_replica_that_is_dead_loses_its_replica_when_it_returns(
+    harness: SimulatedHarness,
+) -> None:
     """CORRECTNESS Q2: it holds nothing up; its request waits for it."""
     topic = await harness.create_topic([(1, 2, 3)])
     await harness.cluster.kill_broker(3)
@@ -131,7 +126,7 @@ async def test_an_old_replica_that_is_dead_loses_its_replica_when_it_returns(har
         return await standing(topic) is None
 
     await eventually(over, deadline_s=30, what="it is complete without broker 3")
-    assert list(harness.cluster.data_dir(3).glob(f"{topic.name}-0-*"))
+    assert harness.folders(3, f"{topic.name}-0-")
     await harness.cluster.start_broker(3)
     await moved(topic)
 
@@ -139,8 +134,10 @@ async def test_an_old_replica_that_is_dead_loses_its_replica_when_it_returns(har
 # --- another target, or none --------------------------------------------------------------------
 
 
-@pytest.mark.timeout(120)
-async def test_a_new_replica_that_is_dead_is_waited_for_until_it_is_cancelled(harness: Harness) -> None:
+@on_virtual_time
+async def test_a_new_replica_that_is_dead_is_waited_for_until_it_is_cancelled(
+    harness: SimulatedHarness,
+) -> None:
     """CORRECTNESS E16: never early; and what it added goes, the dead one's too."""
     topic = await harness.create_topic([(1, 2, 3)])
     await harness.cluster.kill_broker(5)
@@ -159,8 +156,8 @@ async def test_a_new_replica_that_is_dead_is_waited_for_until_it_is_cancelled(ha
     assert history.failed == []
 
 
-@pytest.mark.timeout(120)
-async def test_another_target_is_gone_to_instead(harness: Harness) -> None:
+@on_virtual_time
+async def test_another_target_is_gone_to_instead(harness: SimulatedHarness) -> None:
     """Nothing of the first one stays (CORRECTNESS E16)."""
     topic = await harness.create_topic([(1, 2, 3)])
     await harness.cluster.kill_broker(5)

@@ -11,11 +11,11 @@ import pytest
 from strandline import Producer
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 from tests.integration.faults.test_crash_points import POINTS
-from tests.integration.support.harness import Harness, Topic
+from tests.integration.support.harness import Topic
+from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.state_changes import Witness, reading_events, witness
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.slow
 
 
 def about(
@@ -31,11 +31,11 @@ def about(
     return wanted
 
 
-async def kill(harness: Harness, *brokers: int) -> None:
+async def kill(simulated: SimulatedHarness, *brokers: int) -> None:
     """All at once."""
     async with asyncio.TaskGroup() as tasks:
         for broker in brokers:
-            tasks.create_task(harness.cluster.kill_broker(broker))
+            tasks.create_task(simulated.cluster.kill_broker(broker))
 
 
 # --- between the write and the record -----------------------------------------------------------------
@@ -47,15 +47,17 @@ DYING = {
 }
 
 
-@pytest.mark.timeout(120)
+@on_virtual_time
 @pytest.mark.parametrize("point", DYING)
-async def test_the_next_leader_records_the_last_events_of_a_dead_one(harness: Harness, point: str) -> None:
+async def test_the_next_leader_records_the_last_events_of_a_dead_one(
+    simulated: SimulatedHarness, point: str
+) -> None:
     """CORRECTNESS E7: the process that dies there has written it and recorded nothing; each epoch that there
     ever was has its election, and each event of a trail its record."""
-    topic = await harness.create_topic([(1, 2, 3)])
-    async with witness(harness, topic.partitions) as seen, reading_events(harness) as reader:
-        await POINTS[point](harness, topic, point)
-        await harness.heal()
+    topic = await simulated.create_topic([(1, 2, 3)])
+    async with witness(simulated, topic.partitions) as seen, reading_events(simulated) as reader:
+        await POINTS[point](simulated, topic, point)
+        await simulated.heal()
         await topic.settled()
         await reader.all_of(seen)
         reader.once()
@@ -63,41 +65,43 @@ async def test_the_next_leader_records_the_last_events_of_a_dead_one(harness: Ha
         assert any(event.command is DYING[point] and event.broker == dead for event in seen.trails.values())
 
 
-@pytest.mark.timeout(120)
-async def test_events_from_before_all_brokers_died_are_recorded_when_they_return(own: Harness) -> None:
+@on_virtual_time
+async def test_events_from_before_all_brokers_died_are_recorded_when_they_return(
+    simulated: SimulatedHarness,
+) -> None:
     """CORRECTNESS E7, Q5: no process remembers anything; the znodes do."""
-    topic = await own.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
-    async with witness(own, topic.partitions) as seen:
-        await own.cluster.stop_broker(3)
+    topic = await simulated.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
+    async with witness(simulated, topic.partitions) as seen:
+        await simulated.cluster.stop_broker(3)
         await eventually(lambda: any(e.left == (3,) for e in seen.trails.values()))
-        await kill(own, 1, 2)
-        await own.heal()
+        await kill(simulated, 1, 2)
+        await simulated.heal()
         await topic.settled()
-        async with reading_events(own) as reader:
+        async with reading_events(simulated) as reader:
             await reader.all_of(seen)
             reader.once()
 
 
-@pytest.mark.timeout(120)
-async def test_events_are_recorded_later_if_the_topic_takes_nothing_now(own: Harness) -> None:
+@on_virtual_time
+async def test_events_are_recorded_later_if_the_topic_takes_nothing_now(simulated: SimulatedHarness) -> None:
     """CORRECTNESS E7: one broker is left and no controller, so `__state_changes` is short of min in-sync
     replicas; what that broker did is recorded by others, for it dies without having recorded it."""
-    topic = await own.create_topic([(1, 2, 3), (2, 3, 1)])
-    async with reading_events(own) as reader, witness(own, topic.partitions) as seen:
+    topic = await simulated.create_topic([(1, 2, 3), (2, 3, 1)])
+    async with reading_events(simulated) as reader, witness(simulated, topic.partitions) as seen:
         await reader.until(about(topic, ChangeKind.ELECT_LEADER), count=2, what="the first elections")
-        for controller in own.cluster.controller_ids:
-            await own.cluster.stop_controller(controller)
-        await kill(own, 2, 3)
+        for controller in simulated.cluster.controller_ids:
+            await simulated.cluster.stop_controller(controller)
+        await kill(simulated, 2, 3)
         for number in (0, 1):
             await topic.isr_is(1, partition=number)
         await eventually(lambda: _alone(seen, topic))
         await reader.to_the_end()
         meanwhile = [e for e in seen.trails.values() if e.isr == (1,)]
         assert not [event for event in reader.events if event in meanwhile]
-        await own.cluster.kill_broker(1)
-        for controller in own.cluster.controller_ids:
-            await own.cluster.start_controller(controller)
-        await own.heal()
+        await simulated.cluster.kill_broker(1)
+        for controller in simulated.cluster.controller_ids:
+            await simulated.cluster.start_controller(controller)
+        await simulated.heal()
         await topic.settled()
         await reader.all_of(seen)
         reader.once()
@@ -114,13 +118,13 @@ def _alone(seen: Witness, topic: Topic) -> bool:
 # --- what is lost -------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(120)
-async def test_an_unclean_election_reports_its_exact_loss(harness: Harness) -> None:
+@on_virtual_time
+async def test_an_unclean_election_reports_its_exact_loss(simulated: SimulatedHarness) -> None:
     """CORRECTNESS T11: which records went is in the topic, not only in the log of the broker that cut."""
     config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-    topic = await harness.create_topic([(1, 2)], config)
-    cluster = harness.cluster
-    async with reading_events(harness) as reader:
+    topic = await simulated.create_topic([(1, 2)], config)
+    cluster = simulated.cluster
+    async with reading_events(simulated) as reader:
         await produce(topic, 3)
         await cluster.kill_broker(2)
         await topic.isr_is(1)
@@ -130,7 +134,7 @@ async def test_an_unclean_election_reports_its_exact_loss(harness: Harness) -> N
         await cluster.start_broker(2)
         unclean = await topic.led_above(epoch)
         await produce(topic, 1)
-        await harness.heal()
+        await simulated.heal()
         await topic.agreed()
         (election,) = await reader.until(
             lambda e: about(topic, ChangeKind.ELECT_LEADER)(e) and e.unclean, what="the unclean election"
@@ -147,6 +151,7 @@ async def test_an_unclean_election_reports_its_exact_loss(harness: Harness) -> N
 
 async def produce(topic: Topic, count: int) -> None:
     """Produce like a client that no broker remembers."""
-    async with Producer(topic.harness.cluster.bootstrap) as producer:
+    cluster = topic.harness.cluster
+    async with Producer(cluster.bootstrap, host=cluster.host) as producer:
         for number in range(count):
             await (await producer.send(topic.name, str(number).encode(), partition=0))

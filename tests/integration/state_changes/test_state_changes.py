@@ -17,18 +17,18 @@ from strandline.adapters.zookeeper import znodes
 from strandline.vocabulary.state_changes import ENDS, ChangeKind, Command, RequestState, StateChangeEvent
 from tests.conftest import ClusterFactory
 from tests.integration.faults.test_crash_points import POINTS
-from tests.integration.support.harness import Harness, Topic, watching
+from tests.integration.support.harness import ClusterHarness, Harness, Topic, watching
+from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.state_changes import EventReading, reading_events
 from tests.integration.support.workload import workload
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.slow
 
 TOPICS, PARTITIONS = 100, 3
 TOPICS_AT_ONCE = 20
 
 
-async def queue_is_empty(harness: Harness, broker: int, *, deadline_s: float = 30) -> None:
+async def queue_is_empty(harness: ClusterHarness, broker: int, *, deadline_s: float = 30) -> None:
     """Everything was executed, recorded and removed."""
 
     async def empty() -> bool:
@@ -58,22 +58,24 @@ async def each_ended_once(reader: EventReading) -> dict[str, list[StateChangeEve
     return found
 
 
-def folders(harness: Harness, broker: int, topic: str) -> list[Path]:
+def folders(harness: ClusterHarness, broker: int, topic: str) -> list[Path]:
     """The folders of its replicas, of any incarnation."""
-    return list(harness.cluster.data_dir(broker).glob(f"{topic}-*"))
+    return harness.folders(broker, f"{topic}-")
 
 
-@pytest.mark.timeout(120)
+@on_virtual_time
 @pytest.mark.parametrize("point", [point for point in POINTS if point.startswith("state_change.")])
-async def test_a_request_ends_once_even_if_its_broker_dies_at_any_step(harness: Harness, point: str) -> None:
+async def test_a_request_ends_once_even_if_its_broker_dies_at_any_step(
+    simulated: SimulatedHarness, point: str
+) -> None:
     """CORRECTNESS Q2: executed again if need be, ended once, recorded completely."""
-    topic = await harness.create_topic([(1, 2, 3)])
-    await POINTS[point](harness, topic, point)
-    await harness.heal()
+    topic = await simulated.create_topic([(1, 2, 3)])
+    await POINTS[point](simulated, topic, point)
+    await simulated.heal()
     await topic.settled()
     for broker in (1, 2, 3):
-        await queue_is_empty(harness, broker)
-    async with reading_events(harness) as reader:
+        await queue_is_empty(simulated, broker)
+    async with reading_events(simulated) as reader:
         found = await each_ended_once(reader)
     asked_while_dead = [
         life for life in found.values() if life[0].topic == topic.name and life[0].broker == 2
@@ -81,29 +83,29 @@ async def test_a_request_ends_once_even_if_its_broker_dies_at_any_step(harness: 
     assert len(asked_while_dead) >= 2, "by the controller, and by broker 3 when it was elected"
 
 
-@pytest.mark.timeout(120)
-async def test_a_topic_deleted_and_recreated_while_a_broker_was_away(harness: Harness) -> None:
+@on_virtual_time
+async def test_a_topic_deleted_and_recreated_while_a_broker_was_away(simulated: SimulatedHarness) -> None:
     """CORRECTNESS Q1: when it returns its old data goes, and the new topic of the name is unharmed."""
-    old = await harness.create_topic([(1, 2, 3)])
+    old = await simulated.create_topic([(1, 2, 3)])
     async with workload(old, producers=1) as load:
         await load.progress()
-    await harness.cluster.kill_broker(3)
-    (remains,) = folders(harness, 3, old.name)
-    async with Admin(harness.cluster.bootstrap) as admin:
+    await simulated.cluster.kill_broker(3)
+    (remains,) = folders(simulated, 3, old.name)
+    async with Admin(simulated.cluster.bootstrap, host=simulated.cluster.host) as admin:
         await admin.delete_topics([old.name])
         await admin.create_topics([NewTopic(old.name, 1, assignments=[(1, 2, 3)])])
-    new = Topic(harness, old.name, [(1, 2, 3)])
+    new = Topic(simulated, old.name, [(1, 2, 3)])
     await new.isr_is(1, 2)
     async with workload(new, producers=1) as load:
         await load.progress()
-        await harness.cluster.start_broker(3)
+        await simulated.cluster.start_broker(3)
         await new.isr_is(1, 2, 3)
-        await eventually(lambda: not remains.exists(), what="the old data is gone")
+        await eventually(lambda: remains not in folders(simulated, 3, old.name), what="the old data is gone")
         await load.progress()
         await load.judge()
-    assert len(folders(harness, 3, old.name)) == 1
-    await queue_is_empty(harness, 3)
-    async with reading_events(harness) as reader:
+    assert len(folders(simulated, 3, old.name)) == 1
+    await queue_is_empty(simulated, 3)
+    async with reading_events(simulated) as reader:
         found = await each_ended_once(reader)
     (deletion,) = [
         life
@@ -113,6 +115,7 @@ async def test_a_topic_deleted_and_recreated_while_a_broker_was_away(harness: Ha
     assert deletion[-1].state is RequestState.COMPLETED
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_replica_that_is_not_assigned_is_removed_at_start(harness: Harness) -> None:
     """CORRECTNESS Q7: the queue is a hint, and what it lost is found; what is assigned stays."""
@@ -137,6 +140,7 @@ async def test_a_replica_that_is_not_assigned_is_removed_at_start(harness: Harne
     assert (event.broker, event.key.topic_id, event.state) == (3, topic_id, RequestState.COMPLETED)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_hundreds_of_partitions_deleted_while_a_broker_was_away(
     make_cluster: ClusterFactory,

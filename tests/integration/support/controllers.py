@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from strandline import Admin, LocalCluster
-from tests.integration.support.harness import Harness
+from strandline import Admin
+from tests.integration.support.harmed import Harmed
+from tests.integration.support.harness import ClusterHarness
 from tests.waiting import eventually
 
 
-async def active_controller(cluster: LocalCluster) -> int:
+async def active_controller(cluster: Harmed) -> int:
     """As the brokers know it."""
 
     async def found() -> int | None:
-        async with Admin(cluster.bootstrap) as admin:
+        async with Admin(cluster.bootstrap, host=cluster.host) as admin:
             controller = (await admin.metadata([])).controller
         return None if controller is None else controller.id
 
@@ -24,7 +25,7 @@ async def active_controller(cluster: LocalCluster) -> int:
 
 
 @asynccontextmanager
-async def armed_controller(harness: Harness, point: str) -> AsyncIterator[None]:
+async def armed_controller(harness: ClusterHarness, point: str) -> AsyncIterator[None]:
     """The active one dies when it comes to the point, which has to happen within the block; the other one
     takes over."""
     cluster = harness.cluster

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,8 +17,9 @@ from strandline.broker.storage.inspect import BatchFacts, dump, verify
 from strandline.config.services import ZooKeeperSettings
 from strandline.ids import BrokerId, TopicPartition
 from strandline.local.cluster import LocalCluster
-from strandline.ports import NoNode
+from strandline.ports import Coordination, Files, NoNode
 from strandline.vocabulary.metadata import PartitionState, Registration
+from tests.integration.support.harmed import Harmed
 from tests.integration.support.raw import Brokers
 from tests.waiting import eventually
 
@@ -47,15 +49,14 @@ async def present(
     return found
 
 
-class Harness:
+class ClusterHarness(ABC):
     """One cluster with the test's own eyes on it."""
 
-    def __init__(self, cluster: LocalCluster, session: ZooKeeperSession, brokers: Brokers) -> None:
-        self.cluster = cluster
-        self.session = session
-        self.brokers = brokers
-        self.usable = True
-        """False where a test left behind what no cluster comes back from: its story is not judged then."""
+    cluster: Harmed
+    session: Coordination
+    brokers: Brokers
+    usable: bool
+    """False where a test left behind what no cluster comes back from: its story is not judged then."""
 
     # --- topics --------------------------------------------------------------------------------
 
@@ -63,14 +64,18 @@ class Harness:
         self, assignment: Sequence[Sequence[int]], config: Mapping[str, str] | None = None
     ) -> Topic:
         """A topic with its replicas on these brokers, the preferred one first, once it is led."""
-        name = f"faults-{uuid4().hex[:8]}"
-        async with Admin(self.cluster.bootstrap) as admin:
+        name = f"faults-{self.new_name()}"
+        async with Admin(self.cluster.bootstrap, host=self.cluster.host) as admin:
             await admin.create_topics(
                 [NewTopic(name, len(assignment), assignments=assignment, config=config or {})]
             )
         topic = Topic(self, name, [tuple(replicas) for replicas in assignment])
         await topic.settled()
         return topic
+
+    def new_name(self) -> str:
+        """A part of a name that no other topic has."""
+        return uuid4().hex[:8]
 
     # --- live processes ------------------------------------------------------------------------
 
@@ -90,12 +95,46 @@ class Harness:
         registration = (await self.live()).get(BrokerId(broker))
         return -1 if registration is None else registration.epoch
 
+    @abstractmethod
+    def running(self, member: int, kind: str = "broker") -> bool: ...
+
+    @abstractmethod
+    async def heal(self) -> None:
+        """Start, wake and disarm every process that a test left dead, paused or armed."""
+
+    # --- disks ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def files(self, broker: int) -> Files:
+        """The disk of a broker."""
+
+    def folders(self, broker: int, prefix: str) -> list[Path]:
+        """The folders of replicas whose names begin so."""
+        home = self.cluster.data_dir(broker)
+        names = self.files(broker).directories(home)
+        return [home / name for name in sorted(names) if name.startswith(prefix)]
+
+
+class Harness(ClusterHarness):
+    """Of a cluster of processes."""
+
+    cluster: LocalCluster
+    session: ZooKeeperSession
+
+    def __init__(self, cluster: LocalCluster, session: ZooKeeperSession, brokers: Brokers) -> None:
+        self.cluster = cluster
+        self.session = session
+        self.brokers = brokers
+        self.usable = True
+
+    def files(self, broker: int) -> Files:
+        return SYSTEM_FILES
+
     def log_text(self, broker: int) -> str:
         """All that the broker printed so far."""
         return self.cluster.log_path(broker).read_text(errors="replace")
 
     async def heal(self) -> None:
-        """Start, wake and disarm every process that a test left dead, paused or armed."""
         if self._has("zookeeper"):
             if not self.running(1, "zookeeper"):
                 await self.cluster.start_zookeeper()
@@ -119,11 +158,17 @@ class Harness:
 class Topic:
     """One topic of a harness."""
 
-    def __init__(self, harness: Harness, name: str, assignment: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, harness: ClusterHarness, name: str, assignment: Sequence[tuple[int, ...]]) -> None:
         self.harness = harness
         self.name = name
         self.assignment = assignment
         self.partitions = [TopicPartition(name, number) for number in range(len(assignment))]
+
+    @property
+    def local(self) -> Harness:
+        """The harness, if the cluster's members are processes."""
+        assert isinstance(self.harness, Harness)
+        return self.harness
 
     # --- what ZooKeeper says -------------------------------------------------------------------
 
@@ -168,7 +213,7 @@ class Topic:
             if leader < 0:
                 return None
             listed = await self.harness.brokers.latest(leader, self.partitions[partition])
-            if listed is None or listed.error.code:
+            if listed is None or listed.error is not None:
                 return None
             return listed.high_watermark, listed.log_end_offset
 
@@ -190,7 +235,7 @@ class Topic:
 
     def folder(self, broker: int, partition: int = 0) -> Path:
         """The replica's folder in the broker's data folder."""
-        (found,) = self.harness.cluster.data_dir(broker).glob(f"{self.name}-{partition}-*")
+        (found,) = self.harness.folders(broker, f"{self.name}-{partition}-")
         return found
 
     async def differences(self) -> list[str]:
@@ -198,11 +243,14 @@ class Topic:
         found: list[str] = []
         for number, replicas in enumerate(self.assignment):
             watermark, _ = await self.end(number)
-            logs = {broker: stored(self.folder(broker, number), watermark) for broker in replicas}
+            logs = {
+                broker: stored(self.folder(broker, number), watermark, self.harness.files(broker))
+                for broker in replicas
+            }
             for broker in replicas:
                 found += [
                     f"broker {broker}: {finding}"
-                    for finding in verify(self.folder(broker, number), files=SYSTEM_FILES)
+                    for finding in verify(self.folder(broker, number), files=self.harness.files(broker))
                 ]
             first = replicas[0]
             for broker in replicas[1:]:
@@ -215,14 +263,16 @@ class Topic:
         assert await self.differences() == []
 
 
-def stored(folder: Path, below: int) -> list[tuple[BatchFacts, bytes]]:
+def stored(folder: Path, below: int, files: Files = SYSTEM_FILES) -> list[tuple[BatchFacts, bytes]]:
     """Every batch below an offset, with its bytes."""
     found = []
-    for batch in dump(folder, files=SYSTEM_FILES):
+    for batch in dump(folder, files=files):
         if batch.last_offset < below:
-            with Path(batch.file).open("rb") as segment:
-                segment.seek(batch.position)
-                found.append((batch, segment.read(batch.size)))
+            segment = files.open(Path(batch.file))
+            try:
+                found.append((batch, files.read(segment, batch.size, batch.position)))
+            finally:
+                files.close(segment)
     return found
 
 

@@ -31,7 +31,7 @@ from strandline.vocabulary.state_changes import (
     RequestState,
     StateChangeEvent,
 )
-from tests.integration.support.harness import Harness, watching
+from tests.integration.support.harness import ClusterHarness, Harness, watching
 from tests.integration.support.state_changes import reading_events
 from tests.waiting import eventually
 
@@ -205,7 +205,7 @@ def moves_without_an_end(events: Iterable[StateChangeEvent], present: Collection
 # --- a cluster --------------------------------------------------------------------------------
 
 
-async def waiting(harness: Harness) -> dict[str, str]:
+async def waiting(harness: ClusterHarness) -> dict[str, str]:
     """The requests in all queues."""
     found: dict[str, str] = {}
     for broker in harness.cluster.broker_ids:
@@ -220,7 +220,7 @@ async def waiting(harness: Harness) -> dict[str, str]:
     return found
 
 
-async def present(harness: Harness) -> list[Present]:
+async def present(harness: ClusterHarness) -> list[Present]:
     """Every partition that there is."""
     session = harness.session
 
@@ -243,7 +243,7 @@ async def present(harness: Harness) -> list[Present]:
     return [partition for partitions in found for partition in partitions]
 
 
-async def judge(harness: Harness, *, deadline_s: float = SETTLE_S_MAX) -> Lives:
+async def judge(harness: ClusterHarness, *, deadline_s: float = SETTLE_S_MAX) -> Lives:
     """Wait until all of the cluster's events are recorded, and check them."""
     lives, found = Lives(), ["nothing was read"]
 

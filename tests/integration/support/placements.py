@@ -7,7 +7,7 @@ import json
 from strandline import Admin
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.ports import ConnectionLost, NoNode
-from strandline.vocabulary.metadata import Reassignment
+from strandline.vocabulary.metadata import PartitionState, Reassignment
 from tests.integration.support.harness import Topic
 from tests.waiting import eventually
 
@@ -16,22 +16,34 @@ MOVED_S_MAX = 60.0
 
 async def reassign(topic: Topic, *replicas: int, partition: int = 0) -> None:
     """Returns once it is under way."""
-    async with Admin(topic.harness.cluster.bootstrap) as admin:
+    async with Admin(topic.harness.cluster.bootstrap, host=topic.harness.cluster.host) as admin:
         await admin.reassign({topic.partitions[partition]: replicas})
     expect(topic, *replicas, partition=partition)
 
 
 async def cancel(topic: Topic, *replicas: int, partition: int = 0) -> None:
     """Take it back; these are the replicas from before."""
-    async with Admin(topic.harness.cluster.bootstrap) as admin:
+    async with Admin(topic.harness.cluster.bootstrap, host=topic.harness.cluster.host) as admin:
         await admin.cancel_reassignment([topic.partitions[partition]])
     expect(topic, *replicas, partition=partition)
 
 
 async def elect(topic: Topic) -> None:
     """Have the preferred replica lead."""
-    async with Admin(topic.harness.cluster.bootstrap) as admin:
+    async with Admin(topic.harness.cluster.bootstrap, host=topic.harness.cluster.host) as admin:
         await admin.elect_preferred([topic.partitions[0]])
+
+
+async def led_by(topic: Topic, broker: int, partition: int = 0) -> PartitionState:
+    """The state once this broker leads."""
+
+    async def leads() -> PartitionState | None:
+        state = await topic.state(partition)
+        return state if state.leader == broker else None
+
+    found = await eventually(leads, deadline_s=30, what=f"broker {broker} leads {topic.name}-{partition}")
+    assert found is not None
+    return found
 
 
 def expect(topic: Topic, *replicas: int, partition: int = 0) -> None:
@@ -94,7 +106,7 @@ async def _missing(topic: Topic, partition: int) -> list[str]:
                 for change in queue_znodes.load_state_changes(node.data)
                 if (change.topic, change.key.partition) == (topic.name, partition)
             ]
-        folders = list(cluster.data_dir(broker).glob(f"{topic.name}-{partition}-*"))
+        folders = topic.harness.folders(broker, f"{topic.name}-{partition}-")
         if bool(folders) != (broker in wanted):
             found.append(f"broker {broker} has {[folder.name for folder in folders]}")
     return found

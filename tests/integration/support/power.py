@@ -20,7 +20,7 @@ async def lose_power(topic: Topic, broker: int, *, kept: float) -> dict[str, Any
 
     Returns the settings with which it comes back after the boot.
     """
-    cluster = topic.harness.cluster
+    cluster = topic.local.cluster
     await cluster.kill_broker(broker)
     for number, replicas in enumerate(topic.assignment):
         if broker in replicas:

@@ -1,7 +1,7 @@
 """The Log service as it is on the wire: for what a real client would smooth over.
 
 A client waits, retries and finds the new leader; these tests also have to see what one broker answers
-to one request, a deposed leader's lies included.
+to one request, a deposed leader's lies included. `produce` and `log` need brokers that are processes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,24 @@ from typing import Self
 
 import grpc
 
+from strandline.adapters.codecs.log import FETCH, LIST_OFFSETS, METADATA
 from strandline.adapters.system.clock import SystemClock
+from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
-from strandline.local.cluster import LocalCluster
+from strandline.ports import Stream, Transport
 from strandline.records import encode_values
 from strandline.rpc import log_pb2, log_pb2_grpc
+from strandline.vocabulary.log import (
+    FetchAnswer,
+    Fetched,
+    FetchPartition,
+    FetchRequest,
+    ListedOffset,
+    MetadataQuery,
+    OffsetQuery,
+)
+from strandline.vocabulary.metadata import PartitionMetadata
+from tests.reachable import Reachable
 
 CALL_S_MAX = 5.0
 FETCH_WAIT_MS = 250
@@ -39,14 +52,13 @@ class Ended(Exception):
 
 
 class Brokers:
-    """One channel to each broker of a cluster, live or dead."""
+    """Calls to each broker of a cluster, live or dead."""
 
-    def __init__(self, cluster: LocalCluster) -> None:
-        self._channels = {
-            broker: grpc.aio.insecure_channel(cluster.address(broker), options=_OPTIONS)
-            for broker in cluster.broker_ids
-        }
-        self.ids = list(self._channels)
+    def __init__(self, cluster: Reachable) -> None:
+        self._addresses = dict(zip(cluster.broker_ids, cluster.bootstrap.split(","), strict=True))
+        self._transport = cluster.host.transport(None)
+        self._channels: dict[int, grpc.aio.Channel] = {}
+        self.ids = list(self._addresses)
 
     async def __aenter__(self) -> Self:
         return self
@@ -54,37 +66,42 @@ class Brokers:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._transport.close()
         for channel in self._channels.values():
             await channel.close()
 
     def log(self, broker: int) -> log_pb2_grpc.LogAsyncStub:
+        if broker not in self._channels:
+            self._channels[broker] = grpc.aio.insecure_channel(self._addresses[broker], options=_OPTIONS)
         return log_pb2_grpc.LogStub(self._channels[broker])
 
     async def metadata(
         self, broker: int, topic: str, *, timeout_s: float = CALL_S_MAX
-    ) -> Sequence[log_pb2.PartitionMetadata]:
+    ) -> Sequence[PartitionMetadata]:
         """The topic's partitions as this broker knows them; none if it does not answer."""
-        request = log_pb2.MetadataRequest(topics=[topic])
         try:
-            answer = await self.log(broker).Metadata(request, timeout=timeout_s)
-        except grpc.aio.AioRpcError:
+            answer = await self._transport.call(
+                self._addresses[broker], METADATA, MetadataQuery([topic]), timeout_s=timeout_s
+            )
+        except StrandlineError:
             return ()
-        return answer.topics[0].partitions if answer.topics else ()
+        return answer.cluster.topics[0].partitions if answer.cluster.topics else ()
 
-    async def latest(self, broker: int, name: TopicPartition) -> log_pb2.ListedOffset | None:
+    async def latest(self, broker: int, name: TopicPartition) -> ListedOffset | None:
         """This broker's answer about the partition's end; None if it does not answer."""
-        wanted = log_pb2.ListOffsetsPartition(topic=name.topic, partition=name.partition, timestamp_ms=LATEST)
-        request = log_pb2.ListOffsetsRequest(partitions=[wanted])
         try:
-            return (await self.log(broker).ListOffsets(request, timeout=CALL_S_MAX)).partitions[0]
-        except grpc.aio.AioRpcError:
+            (listed,) = await self._transport.call(
+                self._addresses[broker], LIST_OFFSETS, [OffsetQuery(name, LATEST)], timeout_s=CALL_S_MAX
+            )
+        except StrandlineError:
             return None
+        return listed
 
     def produce(self, broker: int, name: TopicPartition) -> ProduceStream:
         return ProduceStream(self.log(broker).Produce(), name)
 
     def fetch(self, broker: int, name: TopicPartition) -> FetchStream:
-        return FetchStream(self.log(broker).Fetch(), name)
+        return FetchStream(self._transport, self._addresses[broker], name)
 
 
 class ProduceStream:
@@ -139,39 +156,30 @@ class ProduceStream:
 
 
 class FetchStream:
-    """One open fetch stream to one broker, for one partition."""
+    """One open fetch stream to one broker, for one partition. It is opened by the first fetch."""
 
-    def __init__(
-        self,
-        call: grpc.aio.StreamStreamCall[log_pb2.FetchRequest, log_pb2.FetchResponse],
-        name: TopicPartition,
-    ) -> None:
-        self._call = call
+    def __init__(self, transport: Transport, address: str, name: TopicPartition) -> None:
+        self._transport = transport
+        self._address = address
         self._name = name
+        self._stream: Stream[FetchRequest, FetchAnswer] | None = None
 
     async def fetch(
         self, offset: int, *, leader_epoch: int = -1, wait_ms: int = FETCH_WAIT_MS
-    ) -> log_pb2.FetchedPartition | None:
+    ) -> Fetched | None:
         """One answer; None if it is empty. Raises Ended, also if the broker hangs."""
-        wanted = log_pb2.FetchPartition(
-            topic=self._name.topic,
-            partition=self._name.partition,
-            fetch_offset=offset,
-            leader_epoch=leader_epoch,
-            max_bytes=FETCH_BYTES,
-        )
-        request = log_pb2.FetchRequest(
-            max_wait_ms=wait_ms, min_bytes=1, max_bytes=FETCH_BYTES, partitions=[wanted]
-        )
+        wanted = FetchPartition(self._name, offset, leader_epoch, FETCH_BYTES)
+        request = FetchRequest(0, wait_ms, 1, FETCH_BYTES, [wanted])
         try:
             async with asyncio.timeout(wait_ms / 1000 + CALL_S_MAX):
-                await self._call.write(request)
-                response = await self._call.read()
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError) as error:
+                if self._stream is None:
+                    self._stream = await self._transport.open(self._address, FETCH, timeout_s=CALL_S_MAX)
+                await self._stream.write(request)
+                answer = await self._stream.read()
+        except (StrandlineError, TimeoutError) as error:
             raise Ended(str(error)) from error
-        if not isinstance(response, log_pb2.FetchResponse):
-            raise Ended("the broker closed the stream")
-        return response.partitions[0] if response.partitions else None
+        return answer.partitions[0] if answer.partitions else None
 
     def close(self) -> None:
-        self._call.cancel()
+        if self._stream is not None:
+            self._stream.close()

@@ -10,7 +10,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.ids import STATE_CHANGES_TOPIC, TopicPartition
 from strandline.ports import ConnectionLost, NoNode
 from strandline.vocabulary.state_changes import ChangeKind, StateChangeEvent, parse_event
-from tests.integration.support.harness import Harness
+from tests.integration.support.harness import ClusterHarness
 from tests.waiting import eventually, looking
 
 READ_S_MAX = 30.0
@@ -99,16 +99,16 @@ class EventReading:
 
 
 @asynccontextmanager
-async def reading_events(harness: Harness) -> AsyncIterator[EventReading]:
+async def reading_events(harness: ClusterHarness) -> AsyncIterator[EventReading]:
     """Reads from the beginning; waits for the topic."""
     cluster = harness.cluster
 
     async def there() -> bool:
-        async with Admin(cluster.bootstrap) as admin:
+        async with Admin(cluster.bootstrap, host=cluster.host) as admin:
             return bool((await admin.metadata([STATE_CHANGES_TOPIC])).topics)
 
     await eventually(there, deadline_s=READ_S_MAX, what="__state_changes is there")
-    async with Consumer(cluster.bootstrap, offset_reset="earliest") as consumer:
+    async with Consumer(cluster.bootstrap, host=cluster.host, offset_reset="earliest") as consumer:
         consumer.assign([RECORDS])
         yield EventReading(consumer)
 
@@ -116,7 +116,7 @@ async def reading_events(harness: Harness) -> AsyncIterator[EventReading]:
 class Witness:
     """Looks at the `isr` znodes of some partitions all the time."""
 
-    def __init__(self, harness: Harness, names: Iterable[TopicPartition]) -> None:
+    def __init__(self, harness: ClusterHarness, names: Iterable[TopicPartition]) -> None:
         self._harness = harness
         self._names = [*names, RECORDS]
         self.leaders: dict[tuple[TopicPartition, int], int] = {}
@@ -137,7 +137,7 @@ class Witness:
 
 
 @asynccontextmanager
-async def witness(harness: Harness, names: Iterable[TopicPartition]) -> AsyncIterator[Witness]:
+async def witness(harness: ClusterHarness, names: Iterable[TopicPartition]) -> AsyncIterator[Witness]:
     found = Witness(harness, names)
     async with looking(found.look):
         yield found

@@ -20,7 +20,7 @@ from strandline.auditing.history import Acked, Failed, History
 from strandline.auditing.recording import Recorder
 from strandline.auditing.reference import Span
 from strandline.cli.load.feed import Feeder, Gap
-from strandline.errors import ErrorCode
+from strandline.errors import OffsetOutOfRange
 from strandline.ids import TopicPartition
 from strandline.records import Record, decode
 from tests.integration.support.harness import Topic, present
@@ -91,10 +91,18 @@ class Workload:
     async def produce(self, number: int, settings: dict[str, Any]) -> None:
         """Send until `stop`, then wait for every answer."""
         self._sending += 1
-        async with Producer(self.topic.harness.cluster.bootstrap, **settings) as producer:
+        cluster = self.topic.harness.cluster
+        async with Producer(cluster.bootstrap, host=cluster.host, **settings) as producer:
             recorder = Recorder(f"producer {number}", self.topic.name)
             self._sent.append(recorder.history)
-            feeder = Feeder(producer, self.topic.name, recorder, gap=self.gap, unanswered_max=UNANSWERED_MAX)
+            feeder = Feeder(
+                producer,
+                self.topic.name,
+                recorder,
+                gap=self.gap,
+                unanswered_max=UNANSWERED_MAX,
+                clock=cluster.host.clock,
+            )
             self._feeders.append(feeder)
             await feeder.run(
                 self._stop,
@@ -133,7 +141,8 @@ class Workload:
 
     @asynccontextmanager
     async def _consumer(self) -> AsyncIterator[Consumer]:
-        async with Consumer(self.topic.harness.cluster.bootstrap, offset_reset="earliest") as consumer:
+        cluster = self.topic.harness.cluster
+        async with Consumer(cluster.bootstrap, host=cluster.host, offset_reset="earliest") as consumer:
             consumer.assign(self.topic.partitions)
             yield consumer
 
@@ -150,9 +159,9 @@ class Workload:
                     fetched = await stream.fetch(offset, leader_epoch=epoch)
                     if fetched is None:
                         continue
-                    if fetched.error.code:
+                    if fetched.error is not None:
                         # A leader of an older epoch than one seen is not believed: its answer is out of date.
-                        assert fetched.error.code != ErrorCode.OFFSET_OUT_OF_RANGE, fetched.error.message
+                        assert not isinstance(fetched.error, OffsetOutOfRange), fetched.error.message
                         break
                     records = list(decode(fetched.records, from_offset=offset))
                     reading.received(name, records, fetched.high_watermark)

@@ -1,0 +1,49 @@
+"""What tests of faults do to a cluster, on processes or on virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from strandline.host import Host
+
+
+class Harmed(Protocol):
+    """`LocalCluster`, and `FaultyCluster` on virtual time."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def host(self) -> Host: ...
+
+    @property
+    def broker_ids(self) -> Sequence[int]: ...
+
+    @property
+    def controller_ids(self) -> Sequence[int]: ...
+
+    def data_dir(self, broker_id: int) -> Path: ...
+
+    async def start_broker(self, broker_id: int, *, wait_s: float | None = ..., **settings: Any) -> None: ...
+
+    async def stop_broker(self, broker_id: int) -> None: ...
+
+    async def kill_broker(self, broker_id: int) -> None: ...
+
+    def pause_broker(self, broker_id: int) -> None: ...
+
+    def resume_broker(self, broker_id: int) -> None: ...
+
+    async def start_controller(
+        self, controller_id: int, *, wait_s: float | None = ..., **settings: Any
+    ) -> None: ...
+
+    async def stop_controller(self, controller_id: int) -> None: ...
+
+    async def kill_controller(self, controller_id: int) -> None: ...
+
+    async def start_zookeeper(self) -> None: ...
+
+    async def kill_zookeeper(self) -> None: ...
