@@ -25,7 +25,7 @@ T = TypeVar("T")
 class FaultyCluster:
     """Used as a context manager, and within `run`. At its end no service may have met a defect.
 
-    All clocks are right: the checks of a cluster's story compare times of several members.
+    All clocks are right: the checks of what was recorded compare times of several members.
     """
 
     def __init__(

@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 class SimulatedHarness(ClusterHarness):
-    """Use it within `run`, which has its session and its calls to brokers. The cluster's story is judged
-    after a test."""
+    """Use it within `run`, which has its session and its calls to brokers. What the cluster has recorded
+    is judged after a test."""
 
     cluster: FaultyCluster
 
