@@ -75,6 +75,8 @@ class Balancing:
         while self._asked.get(notice.key) is notice:
             async with self._slots:
                 reason = await self._try(notice)
+            if self._asked.get(notice.key) is not notice:
+                return  # a later request came meanwhile, and may have ended
             if reason is None or self._is_late(notice) or self._clock.monotonic() >= deadline:
                 del self._asked[notice.key]
                 if reason is not None:

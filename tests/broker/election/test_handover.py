@@ -428,6 +428,29 @@ async def test_a_notice_that_does_not_fit_changes_nothing(bench: HandoverBench, 
     running.cancel()
 
 
+async def test_a_request_that_ends_while_an_earlier_one_is_tried_leaves_that_one_alone(
+    bench: HandoverBench,
+) -> None:
+    """CORRECTNESS E6: it has taken the place of the earlier one, which then has none to give up."""
+    leadership, other = bench.lead(1), bench.lead(2)
+    running = bench.seat.tasks.create_task(bench.balancing.run())
+    reached, go_on = bench.seat.coordination.hold()
+    bench.balancing.asked(of(leadership.replica, give_to=3))
+    await reached.wait()
+    bench.balancing.asked(of(leadership.replica, give_to=1))  # impossible: the leadership is being given away
+    bench.balancing.asked(of(other.replica, give_to=3))
+    await eventually(lambda: other.draining)
+    go_on.set()
+    await eventually(lambda: leadership.ended() and other.ended())
+    for replica in (leadership.replica, other.replica):
+        replica.learn_leader(THIRD, LeaderEpoch(6))
+    last = bench.lead(3)
+    bench.balancing.asked(of(last.replica, give_to=3))
+    await eventually(last.ended)
+    assert bench.named(THIRD) == {1, 2, 3}
+    running.cancel()
+
+
 async def test_preferred_replicas_get_the_leaderships_they_may_have(bench: HandoverBench) -> None:
     """Kafka's design V3, checkLoadBalancing, over all that this broker leads; a drained one is left in
     peace."""
