@@ -9,6 +9,7 @@ from sys import maxsize
 
 from strandline.adapters.system.crash_points import defect_point
 from strandline.broker.core.replication.produce_ticket import OnProduced
+from strandline.broker.log.deletion import RecordDeletion
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
@@ -33,6 +34,7 @@ from strandline.tasks import Slices
 from strandline.vocabulary.log import (
     EARLIEST,
     LATEST,
+    DeletedRecords,
     Fetched,
     FetchPartition,
     ListedOffset,
@@ -72,6 +74,7 @@ class Handlers:
         self._holds_lease = holds_lease
         self._producer_ids = producer_ids
         self._times = TimeLookup(manager.host)
+        self._deletion = RecordDeletion(manager, clock)
 
     # --- produce -----------------------------------------------------------------------------
 
@@ -341,6 +344,11 @@ class Handlers:
             log.log_start_offset,
             log.log_end_offset,
         )
+
+    async def delete_records(self, name: TopicPartition, offset: int, *, timeout_ms: int) -> DeletedRecords:
+        """Deletes the records below an offset (-1: all that are committed), exactly: see `RecordDeletion`."""
+        timeout_ms = min(max(timeout_ms, 1), self._settings.produce_timeout_ms_max)
+        return await self._deletion.delete(name, offset, timeout_ms / 1000)
 
     # --- the cluster -------------------------------------------------------------------------
 

@@ -205,13 +205,16 @@ class FollowerStream:
         log = replica.log
         if log.failed is not None:
             raise StorageFailed(f"{replica.name}: {log.failed}")
-        if request.fetch_offset < log.log_start_offset:
+        begin = log.copy_start_offset
+        within_a_batch = (
+            request.last_fetched_epoch < 0 and begin < request.fetch_offset <= log.log_start_offset
+        )
+        if request.fetch_offset < begin or within_a_batch:
             raise OffsetOutOfRange(
-                f"{replica.name} begins at {log.log_start_offset}, {request.fetch_offset} was asked",
-                limit=log.log_start_offset,
+                f"a copy of {replica.name} begins at {begin}, {request.fetch_offset} was asked", limit=begin
             )
         if request.last_fetched_epoch < 0:  # an empty log has no epoch to compare (T9)
-            diverging = (-1, -1) if request.fetch_offset != log.log_start_offset else None
+            diverging = (-1, -1) if request.fetch_offset != begin else None
         else:
             epoch, end = log.end_offset_for(request.last_fetched_epoch)
             diverging = (
@@ -394,16 +397,16 @@ class FollowerStream:
             return Push(subscription.id, error=NotLeaderOrFollower(reason))
         records = b""
         try:
-            if subscription.sent_offset < log.log_start_offset:
-                raise OffsetOutOfRange(
-                    f"{replica.name} begins at {log.log_start_offset}", limit=log.log_start_offset
-                )
+            behind = subscription.sent_offset < log.log_start_offset
+            if behind and subscription.sent_offset < (begin := log.copy_start_offset):
+                raise OffsetOutOfRange(f"a copy of {replica.name} begins at {begin}", limit=begin)
             if subscription.sent_offset < log.log_end_offset:
                 records, next_offset = log.read_range(
                     subscription.sent_offset,
                     room,
                     below=log.log_end_offset,
                     batch_bytes_max=maxsize if first else budget,
+                    copy=True,
                 )
                 if not records:
                     return None

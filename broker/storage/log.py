@@ -31,8 +31,8 @@ from strandline.broker.storage.state_files.sync_failure import save_failure
 from strandline.broker.storage.sync_state import SyncState
 from strandline.broker.storage.time_search import SearchStep
 from strandline.config.limits import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
-from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageBusy, StorageFailed, UnexpectedOffset
-from strandline.ports import NO_DESCRIPTORS, Clock, Files
+from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageFailed, UnexpectedOffset
+from strandline.ports import Clock, Files
 from strandline.records import STAMP_BYTES, BatchHeader, stamp
 from strandline.vocabulary.topic_config import TopicConfig
 
@@ -49,7 +49,6 @@ class PartitionLog:
         files: Files,
         recovered: Recovered,
         producers: ProducerState,
-        failed: str | None = None,
     ) -> None:
         """Use `open` instead."""
         self.directory = directory
@@ -65,7 +64,7 @@ class PartitionLog:
         self._clock = clock
         self._files = files
         self._fence = Fence(directory.name)
-        self._fence.failed, self._fence.on_closed = failed, self._note_failure
+        self._fence.failed, self._fence.on_closed = recovered.failed, self._note_failure
         self.on_failed: Callable[[], None] | None = None
         """Called once when the log fails, on the thread that met the failure."""
         self._epoch_file = EpochFile(directory, recovered.epochs, files)
@@ -104,21 +103,11 @@ class PartitionLog:
         `failed`, so that one bad disk does not stop the other replicas. Raises StorageBusy.
         """
         producers = ProducerState(producers_max=producers_max, expiry_ms=producer_expiry_ms)
-        failed: str | None = None
-        try:
-            recovered = open_folder(
-                directory, files=files, producers=producers, interval=config.index_interval_bytes,
-                clean=clean, power_lost=power_lost, now_ms=clock.wall_ms(),
-            )  # fmt: skip
-        except OSError as error:
-            if error.errno in NO_DESCRIPTORS:
-                raise StorageBusy(f"opening {directory} failed: {error}") from error
-            failed = f"opening {directory} failed: {error}"
-            recovered = Recovered.unreadable(directory, files)
-        return cls(
-            directory, config,
-            clock=clock, files=files, recovered=recovered, producers=producers, failed=failed,
+        recovered = open_folder(
+            directory, files=files, producers=producers, interval=config.index_interval_bytes,
+            clean=clean, power_lost=power_lost, now_ms=clock.wall_ms(),
         )  # fmt: skip
+        return cls(directory, config, clock=clock, files=files, recovered=recovered, producers=producers)
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.directory.name}, {self.log_start_offset}..{self.log_end_offset})"
@@ -127,7 +116,18 @@ class PartitionLog:
 
     @property
     def log_start_offset(self) -> int:
+        """The first offset that is not deleted. It may lie within a batch, which is kept whole."""
         return self._state.facts.log_start_offset
+
+    @property
+    def copy_start_offset(self) -> int:
+        """The base offset of the batch that holds the log's start: a copy of the log begins there, since it
+        has whole batches. Raises StorageFailed."""
+        start = self.log_start_offset
+        if start == self._segments.first.base_offset:
+            return start
+        with self._fence.repeatable:
+            return self._segments.holding(start).boundary_of(start).offset
 
     @property
     def log_end_offset(self) -> int:
@@ -283,17 +283,19 @@ class PartitionLog:
         return self.read_range(offset, bytes_max, below=below)[0]
 
     def read_range(
-        self, offset: int, bytes_max: int, *, below: int, batch_bytes_max: int = maxsize
+        self, offset: int, bytes_max: int, *, below: int, batch_bytes_max: int = maxsize, copy: bool = False
     ) -> tuple[bytes, int]:
         """Whole batches, and the offset after them.
 
         The first contains `offset`, none reaches `below`, and there are at most `bytes_max` bytes, or one
-        batch of at most `batch_bytes_max`, from one segment: `b""` if there is nothing such yet. Raises
-        OffsetOutOfRange outside log start and LEO, StorageFailed.
+        batch of at most `batch_bytes_max`, from one segment: `b""` if there is nothing such yet. `copy`: for
+        a replica, which also needs what precedes the log's start in its batch. Raises OffsetOutOfRange
+        outside log start and LEO, StorageFailed.
         """
         with self._fence.repeatable:
             end = self.log_end_offset
-            if not self.log_start_offset <= offset <= end:
+            start = self.log_start_offset
+            if not start <= offset <= end and not (copy and self.copy_start_offset <= offset < start):
                 raise OffsetOutOfRange(f"offset {offset} is outside {self!r}", limit=self.log_start_offset)
             limit = min(below, end)
             if offset >= limit:
@@ -327,10 +329,14 @@ class PartitionLog:
             if offset < self.log_end_offset:
                 offset = self._cutting_to = self._segments.holding(offset).boundary_of(offset).offset
                 # Write the length of the log first: a crash in between leaves a log that is longer than it
-                # claims, never one that is shorter.
-                if offset < self._state.facts.recovery_point:
-                    clean = min(offset, self._state.facts.clean_offset)
-                    self._state.change(recovery_point=offset, clean_offset=clean)
+                # claims, never one that is shorter. The start may lie within the batch that goes.
+                facts = self._state.facts
+                if offset < max(facts.recovery_point, facts.log_start_offset):
+                    self._state.change(
+                        log_start_offset=min(offset, facts.log_start_offset),
+                        recovery_point=min(offset, facts.recovery_point),
+                        clean_offset=min(offset, facts.clean_offset),
+                    )
                 load_producers(
                     self.directory, self._segments, self.producers,
                     end=offset, files=self._files, now_ms=self._clock.wall_ms(),
@@ -374,9 +380,10 @@ class PartitionLog:
     # --- retention ---------------------------------------------------------------------------
 
     def advance_log_start(self, offset: int) -> None:
-        """Forget the batches below an offset, as the leader did. A lower offset changes nothing.
+        """Delete the records below an offset. A lower offset changes nothing.
 
-        Raises StorageFailed; ValueError above the LEO.
+        The log starts at exactly that offset; a file goes once all of its records are deleted. Raises
+        StorageFailed; ValueError above the LEO.
         """
         if offset > self.log_end_offset:
             raise ValueError(f"cannot advance the start of {self!r} to offset {offset}, above its end")
@@ -384,7 +391,6 @@ class PartitionLog:
             return
         self.compactor.cancel()
         with self._fence.repeatable, self._lock:
-            offset = self._segments.holding(offset).boundary_of(offset).offset
             # Stored before anything is removed: files that a crash leaves are deleted by the next open.
             self._state.change(log_start_offset=offset)
             self._save_epochs(changed=self.epochs.truncate_from_start(offset))

@@ -35,8 +35,8 @@ from strandline.broker.storage.state_files.checkpoint import PARTIAL_SUFFIX, rea
 from strandline.broker.storage.state_files.epoch_file import read_epochs, write_epochs
 from strandline.broker.storage.state_files.log_state import LogState
 from strandline.broker.storage.state_files.sync_failure import SYNC_FAILURE_FILE, SyncFailure, write_anew
-from strandline.errors import CorruptMessage
-from strandline.ports import Files
+from strandline.errors import CorruptMessage, StorageBusy
+from strandline.ports import NO_DESCRIPTORS, Files
 from strandline.records import BatchHeader
 
 
@@ -59,12 +59,16 @@ class Recovered:
     """Damaged files lie behind the log's end; they are removed when a leader's records replace them."""
     sync_failed: bool = False
     """A sync failed in the last life; the affected files were rewritten, and are synced."""
+    failed: str | None = None
+    """Why the folder could not be read."""
 
     @classmethod
-    def unreadable(cls, directory: Path, files: Files) -> Recovered:
+    def unreadable(cls, directory: Path, files: Files, reason: str) -> Recovered:
         """The result for a folder that could not be read."""
         segments = [Segment(directory, 0, files)]
-        return cls(segments, LogState(), EpochCache(), state_changed=False, epochs_changed=False)
+        return cls(
+            segments, LogState(), EpochCache(), state_changed=False, epochs_changed=False, failed=reason
+        )
 
 
 def open_folder(
@@ -77,18 +81,24 @@ def open_folder(
     power_lost: bool,
     now_ms: int,
 ) -> Recovered:
-    """`recover`, and store its result. Raises OSError."""
-    files.make_directory(directory)
-    recovered = recover(
-        directory, files=files, producers=producers, interval=interval,
-        clean=clean, power_lost=power_lost, now_ms=now_ms,
-    )  # fmt: skip
-    if recovered.state_changed:
-        recovered.state.save(directory, files=files)
-    if recovered.epochs_changed:
-        write_epochs(directory, recovered.epochs, files=files)
-    if recovered.sync_failed:
-        files.remove(directory / SYNC_FAILURE_FILE)
+    """`recover`, and store its result. Raises StorageBusy."""
+    try:
+        files.make_directory(directory)
+        recovered = recover(
+            directory, files=files, producers=producers, interval=interval,
+            clean=clean, power_lost=power_lost, now_ms=now_ms,
+        )  # fmt: skip
+        if recovered.state_changed:
+            recovered.state.save(directory, files=files)
+        if recovered.epochs_changed:
+            write_epochs(directory, recovered.epochs, files=files)
+        if recovered.sync_failed:
+            files.remove(directory / SYNC_FAILURE_FILE)
+    except OSError as error:
+        reason = f"opening {directory} failed: {error}"
+        if error.errno in NO_DESCRIPTORS:
+            raise StorageBusy(reason) from error
+        return Recovered.unreadable(directory, files, reason)
     return recovered
 
 

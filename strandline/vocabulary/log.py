@@ -127,6 +127,16 @@ class ListedOffset:
     log_end_offset: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class DeletedRecords:
+    """The outcome of a deletion. `log_start_offset`: where the log starts on all in-sync replicas; -1 with an
+    error."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    log_start_offset: int = -1
+
+
 # --- the cluster --------------------------------------------------------------------------------
 
 

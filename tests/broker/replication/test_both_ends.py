@@ -106,3 +106,50 @@ async def test_producer_state_is_truncated_with_the_log() -> None:
     theirs.log.begin_epoch(4)
     again = theirs.log.append_as_leader(batch("again", producer=(7, 0)), 4, now_ms=CLOCK.wall_ms())
     assert (again.base_offset, again.duplicate) == (1, False)
+
+
+# --- a log that starts within a batch -----------------------------------------------------------------
+
+
+def three_batches() -> Replica:
+    """Offsets 0 to 8, three in each batch."""
+    replica = open_replica()
+    replica.log.begin_epoch(1)
+    for first in (0, 3, 6):
+        records = batch(*(str(offset) for offset in range(first, first + 3)))
+        replica.log.append_as_leader(records, 1, now_ms=CLOCK.wall_ms())
+    return replica
+
+
+def shape(replica: Replica) -> tuple[int, int, list[str]]:
+    return replica.log.log_start_offset, replica.log.log_end_offset, values(replica)
+
+
+@pytest.mark.parametrize("has", [0, 3, 6, 9], ids=["nothing", "to the batch", "the batch", "all"])
+async def test_a_follower_takes_the_exact_start_of_its_leaders_log(has: int) -> None:
+    """CORRECTNESS H9: the start may lie within a batch; a follower copies the batch whole, and starts there
+    too. It has this number of records before."""
+    ours, theirs = three_batches(), three_batches()
+    theirs.truncate(Offset(has))
+    ours.log.advance_log_start(4)
+    ours.raise_watermark(Offset(9))
+    async with leading(ours, 9) as leader, following(theirs, 9, leader=leader) as followed:
+        await eventually(lambda: leader.follows(2, 9))
+        await eventually(lambda: shape(theirs) == (4, 9, ["4", "5", "6", "7", "8"]))
+        assert followed.refused == []
+        assert theirs.log.copy_start_offset == 3
+
+
+async def test_a_log_that_lost_the_batch_in_which_it_starts_follows_again() -> None:
+    """CORRECTNESS H7: a loss of power left the log's start without its batch: empty, within a batch of the
+    leader's."""
+    ours, theirs = three_batches(), open_replica()
+    theirs.log.reset_to(4)
+    ours.log.advance_log_start(4)
+    ours.raise_watermark(Offset(9))
+    async with leading(ours, 9) as leader, following(theirs, 9, leader=leader):
+        await eventually(lambda: shape(theirs) == (4, 9, ["4", "5", "6", "7", "8"]))
+    other = open_replica()
+    other.log.reset_to(5)
+    async with leading(ours, 10) as leader, following(other, 10, leader=leader):
+        await eventually(lambda: shape(other) == (4, 9, ["4", "5", "6", "7", "8"]))

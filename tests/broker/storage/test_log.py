@@ -388,11 +388,38 @@ def test_a_follower_takes_its_leaders_start() -> None:
         log.advance_log_start(27)
 
 
-def test_the_start_is_always_the_start_of_a_batch() -> None:
-    """A follower that begins anew at the leader's start gets whole batches that fit there."""
-    log, _ = retained(SMALL)
+def test_the_start_is_exact_and_a_copy_of_the_log_begins_with_its_batch() -> None:
+    """H9: a deletion says where the log starts, over a restart, too; a follower that begins anew gets whole
+    batches."""
+    log, files = retained(SMALL)
     log.advance_log_start(15)
-    assert log.log_start_offset == 14
+    for found in (log, open_log(files.after_crash(), clean=False)):
+        assert (found.log_start_offset, found.copy_start_offset) == (15, 14)
+        assert next(iter(found.epochs.entries)).start_offset == 15
+        assert [r.offset for r in contents(found)] == list(range(15, 24))
+        for offset in (13, 14):
+            with pytest.raises(OffsetOutOfRange) as caught:
+                found.read(offset, 100, below=24)
+            assert caught.value.limit == 15
+        with pytest.raises(OffsetOutOfRange):
+            found.read_range(13, 100, below=24, copy=True)
+        data, _ = found.read_range(14, 100, below=24, copy=True)
+        assert data == found.read(15, 100, below=24) and split(data)[0].base_offset == 14
+        assert names(files, ".log") == [12, 18], "older files are gone"
+
+
+def test_a_cut_of_the_batch_that_the_log_starts_in_leaves_no_record() -> None:
+    """T8: an unclean election may take even that batch; the log is empty where the batch began."""
+    log, files = retained(SMALL)
+    log.advance_log_start(15)
+    log.flush()
+    log.truncate_to(15)
+    for found in (log, open_log(files.after_crash(), clean=False)):
+        assert (found.log_start_offset, found.log_end_offset, found.corrupt) == (14, 14, None)
+        assert found.last_epoch == -1
+        found.begin_epoch(3)
+        fill(found, 1)
+        assert [r.offset for r in contents(found)] == [14, 15]
 
 
 # --- durability -----------------------------------------------------------------------------

@@ -100,6 +100,7 @@ class LogAndModel(RuleBasedStateMachine):
         cut = [e for e in self.entries if e.offset >= at]
         base = cut[0].batch if cut else self.end
         self.entries = [e for e in self.entries if e.offset < base]
+        self.begin = min(self.begin, base)
         self.flushed = min(self.flushed, self.end)
         self.sequences = {key: p.batches[-1].last_sequence + 1 for key, p in self.log.producers}
 
@@ -114,8 +115,7 @@ class LogAndModel(RuleBasedStateMachine):
     def advance(self, data: st.DataObject) -> None:
         at = data.draw(st.integers(self.begin, self.end))
         self.log.advance_log_start(at)
-        assert self.log.log_start_offset <= at
-        self.forget(self.log.log_start_offset)
+        self.forget(at)
 
     def forget(self, start: int) -> None:
         end = self.end
