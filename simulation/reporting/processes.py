@@ -29,6 +29,8 @@ GRACE_CPU_S: Final = 5
 """CPU time beyond the bound until the kernel kills a process that does not end itself."""
 WALL_S_PER_CPU_S: Final = 20
 """A process may take this much longer than its CPU time: other processes run beside it."""
+OBJECTS_BETWEEN_COLLECTIONS: Final = 20_000
+"""Live objects that a process makes between two garbage collections: a short life leaves little garbage."""
 FRAMES_SHOWN: Final = 8
 """Innermost frames of a process that crashed or hung."""
 CRASH: Final = "crash"
@@ -158,6 +160,7 @@ def _do(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.freeze()  # what the parent made stays
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     _end_with_parent(parent_lives)
     _bound_cpu(cpu_s_max, answer)
     result, failure = None, None
