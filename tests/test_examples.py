@@ -134,7 +134,9 @@ def test_the_bug_on_the_page_shows_only_when_the_application_is_killed(tmp_path:
     pytest_run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     whole = [*pytest_run, "-k", "test_every_order_is_charged and not dies"]
     assert "1 passed, 30 deselected" in run(whole, tmp_path)
-    failed = subprocess.run(pytest_run, cwd=tmp_path, text=True, capture_output=True, check=False).stdout
+    failed = subprocess.run(
+        [*pytest_run, "-x"], cwd=tmp_path, text=True, capture_output=True, check=False
+    ).stdout
     seed = re.search(r"seed (\d+); run it again: pytest (\S+) --strandline-seed=\1\n", failed)
     assert seed is not None, failed
     commit, charge = re.findall(r"^ +await (?:orders|bank)\..*\n", billing, re.MULTILINE)

@@ -9,7 +9,9 @@ import pytest
 
 from strandline.adapters.system.clock import SystemClock
 from tests.integration.support.harness import Harness
+from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.workload import workload
+from tests.virtual_time import on_virtual_time
 
 KILL_ROUNDS = 4
 SPREAD: Sequence[Sequence[int]] = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
@@ -48,12 +50,11 @@ async def test_nothing_is_lost_in_rounds_of_kill_9(harness: Harness) -> None:
     assert len(history.acknowledged) > KILL_ROUNDS * 10
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-async def test_a_rolling_restart_costs_no_client_an_error(harness: Harness) -> None:
+@on_virtual_time
+async def test_a_rolling_restart_costs_no_client_an_error(simulated: SimulatedHarness) -> None:
     """SIGTERM hands every leadership over first: no record fails, and none is lost (DESIGN §9)."""
-    cluster = harness.cluster
-    topic = await harness.create_topic(SPREAD)
+    cluster = simulated.cluster
+    topic = await simulated.create_topic(SPREAD)
     async with workload(topic) as load:
         await load.progress()
         for broker in cluster.broker_ids:
@@ -87,12 +88,13 @@ async def test_all_brokers_killed_at_once_lose_nothing(harness: Harness) -> None
         await load.judge()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-async def test_a_cluster_stopped_cleanly_has_everything_when_it_starts_again(harness: Harness) -> None:
+@on_virtual_time
+async def test_a_cluster_stopped_cleanly_has_everything_when_it_starts_again(
+    simulated: SimulatedHarness,
+) -> None:
     """A clean stop leaves logs that need no recovery, and lives that count (CORRECTNESS E2, H7)."""
-    cluster = harness.cluster
-    topic = await harness.create_topic(SPREAD)
+    cluster = simulated.cluster
+    topic = await simulated.create_topic(SPREAD)
     async with workload(topic) as load:
         await load.progress()
         for broker in cluster.broker_ids:

@@ -9,26 +9,29 @@ from strandline.errors import ErrorCode
 from strandline.records import decode
 from tests.integration.support.harness import KEEP_IN_SYNC_MS, Harness
 from tests.integration.support.raw import Ended
+from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.workload import workload
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 
 REACTION_S = 1.0
 """The time that two busy cores may add to KeepInSyncTime."""
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-async def test_a_paused_follower_leaves_the_isr_and_returns_when_it_wakes(harness: Harness) -> None:
+@on_virtual_time
+async def test_a_paused_follower_leaves_the_isr_and_returns_when_it_wakes(
+    simulated: SimulatedHarness,
+) -> None:
     """Producers stall for KeepInSyncTime at most, and no record fails (DESIGN §4; CORRECTNESS I1, H10)."""
-    topic = await harness.create_topic([(1, 2, 3)])
+    topic = await simulated.create_topic([(1, 2, 3)])
     async with workload(topic) as load:
         await load.progress()
         load.gap.longest_s = 0.0
-        harness.cluster.pause_broker(3)
+        simulated.cluster.pause_broker(3)
         await topic.isr_is(1, 2)
         await load.progress()
         stall_s = load.gap.longest_s
-        harness.cluster.resume_broker(3)
+        simulated.cluster.resume_broker(3)
         await topic.isr_is(1, 2, 3)
         await load.progress()
         history = await load.judge()
@@ -83,26 +86,26 @@ async def test_a_woken_leader_acknowledges_nothing_that_its_successor_lacks(harn
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
-async def test_leaders_paused_under_load_lose_nothing(harness: Harness) -> None:
+@on_virtual_time
+async def test_leaders_paused_under_load_lose_nothing(simulated: SimulatedHarness) -> None:
     """Each broker in turn hangs until its session has expired and its partitions have other leaders; the
     load continues, and all of it is judged (CORRECTNESS E1, H2, T1, T5)."""
-    topic = await harness.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
+    topic = await simulated.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
     async with workload(topic) as load:
         await load.progress()
         for broker in (1, 2, 3):
-            epoch = await harness.broker_epoch(broker)
-            harness.cluster.pause_broker(broker)
+            epoch = await simulated.broker_epoch(broker)
+            simulated.cluster.pause_broker(broker)
 
             async def gone(broker: int = broker) -> bool:
-                return await harness.broker_epoch(broker) == -1
+                return await simulated.broker_epoch(broker) == -1
 
             await eventually(gone, what=f"the session of broker {broker} expires")
             await load.progress()
-            harness.cluster.resume_broker(broker)
+            simulated.cluster.resume_broker(broker)
 
             async def back(broker: int = broker, epoch: int = epoch) -> bool:
-                return await harness.broker_epoch(broker) > epoch
+                return await simulated.broker_epoch(broker) > epoch
 
             await eventually(back, deadline_s=20, what=f"broker {broker} has another life")
             await topic.isr_is(1, 2, 3)

@@ -35,7 +35,7 @@ from strandline.errors import (
 )
 from strandline.records import encode_values
 from strandline.testing import SimulatedCluster
-from tests.conftest import ClusterFactory
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 
 NOWHERE = "127.0.0.1:1"
@@ -433,29 +433,34 @@ async def test_one_bad_topic_does_not_spoil_the_others(cluster: LocalCluster) ->
         await admin.delete_topics(["good"])
 
 
-@pytest.mark.slow
-async def test_without_a_controller_admin_calls_fail_and_records_flow(make_cluster: ClusterFactory) -> None:
+def test_without_a_controller_admin_calls_fail_and_records_flow() -> None:
     """DESIGN §2: the cluster serves while no controller runs."""
-    cluster = await make_cluster(brokers=3)
-    topic = await new_topic(cluster)
-    for controller in cluster.controller_ids:
-        await cluster.kill_controller(controller)
-    async with Producer(cluster.bootstrap) as producer:
-        assert (await producer.send_and_wait(topic, b"v")).offset == 0
-    async with Admin(cluster.bootstrap, request_timeout_ms=500) as admin:
-        with pytest.raises(NotController, match="no active controller"):
-            await admin.create_topic("more")
+
+    async def ask(cluster: SimulatedCluster) -> None:
+        await cluster.create_topic("topic")
+        cluster.kill_controller(1)
+        async with cluster.producer() as producer:
+            assert (await producer.send_and_wait("topic", b"v")).offset == 0
+        async with cluster.admin(request_timeout_ms=500) as admin:
+            with pytest.raises(NotController, match="no active controller"):
+                await admin.create_topic("more")
+
+    with SimulatedCluster(seed=1) as cluster:
+        cluster.run(ask(cluster))
 
 
 # --- failover -----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@on_virtual_time
+@pytest.mark.strandline(seed=1)
 @pytest.mark.parametrize("harm", ["kill", "hang"])
-async def test_producer_and_consumer_follow_the_leader(make_cluster: ClusterFactory, harm: str) -> None:
+async def test_producer_and_consumer_follow_the_leader(
+    simulated_cluster: SimulatedCluster, harm: str
+) -> None:
     """DESIGN §4, CORRECTNESS §2: nothing acknowledged is lost, doubled or out of order, and both continue."""
-    cluster = await make_cluster(brokers=3)
-    topic = await new_topic(cluster, partitions=3)
+    cluster, topic = simulated_cluster, "topic"
+    await cluster.create_topic(topic, partitions=3)
     partitions = [TopicPartition(topic, number) for number in range(3)]
     records: list[ConsumerRecord] = []
     stop = asyncio.Event()
@@ -467,9 +472,8 @@ async def test_producer_and_consumer_follow_the_leader(make_cluster: ClusterFact
                 records.extend(batch)
 
     async with (
-        Admin(cluster.bootstrap) as admin,
-        Producer(cluster.bootstrap) as producer,
-        Consumer(cluster.bootstrap, offset_reset="earliest") as consumer,
+        cluster.producer() as producer,
+        cluster.consumer(offset_reset="earliest") as consumer,
         asyncio.TaskGroup() as tasks,
     ):
         tasks.create_task(consume(consumer))
@@ -477,12 +481,8 @@ async def test_producer_and_consumer_follow_the_leader(make_cluster: ClusterFact
         for number in range(3000):
             sent.append(await producer.send(topic, b"%d" % number, partition=number % 3))
             if number == 1500:
-                (described,) = await admin.describe_topics([topic])
-                victim = described.partitions[0].leader
-                if harm == "kill":
-                    await cluster.kill_broker(victim)
-                else:
-                    cluster.pause_broker(victim)
+                victim = cluster.leader(topic)
+                cluster.kill(victim) if harm == "kill" else cluster.pause(victim)
             if number >= WINDOW:
                 await sent[number - WINDOW]
         landed = [await delivery for delivery in sent]

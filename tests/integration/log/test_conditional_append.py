@@ -23,9 +23,9 @@ from strandline.records import decode, encode_values
 from strandline.rpc import log_pb2
 from tests.integration.support.harness import Harness, Topic, stored
 from tests.integration.support.raw import CALL_S_MAX
+from tests.integration.support.simulated_harness import SimulatedHarness
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.slow
 
 ROUNDS = 3
 IN_FLIGHT = 5
@@ -48,7 +48,8 @@ async def values_of(topic: Topic) -> list[str]:
     """Every record's value, once all replicas agree; its place in the list is its offset."""
     await topic.agreed()
     watermark, _ = await topic.end()
-    batches = stored(topic.folder(topic.assignment[0][0]), watermark)
+    first = topic.assignment[0][0]
+    batches = stored(topic.folder(first), watermark, topic.harness.files(first))
     found = [record for _, data in batches for record in decode(data)]
     assert [record.offset for record in found] == list(range(watermark))
     return [(record.value or b"").decode() for record in found]
@@ -90,15 +91,18 @@ class Writer:
                 end += count
 
 
-@pytest.mark.timeout(180)
+@on_virtual_time
 async def test_a_log_is_the_appends_that_succeeded_though_two_writers_race_and_leaders_die(
-    harness: Harness,
+    simulated: SimulatedHarness,
 ) -> None:
     """Every record is at the offset that its writer expected, all of a batch or none of it; what was
     acknowledged is there, and what was refused is not (CORRECTNESS S8)."""
-    topic = await harness.create_topic([(1, 2, 3)])
-    cluster = harness.cluster
-    async with Producer(cluster.bootstrap) as one, Producer(cluster.bootstrap) as two:
+    topic = await simulated.create_topic([(1, 2, 3)])
+    cluster = simulated.cluster
+    async with (
+        Producer(cluster.bootstrap, host=cluster.host) as one,
+        Producer(cluster.bootstrap, host=cluster.host) as two,
+    ):
         writers = [Writer("one-", topic, one), Writer("two-", topic, two)]
 
         async def progress() -> None:
@@ -137,12 +141,14 @@ async def test_a_log_is_the_appends_that_succeeded_though_two_writers_race_and_l
     assert found.keys() <= known
 
 
-@pytest.mark.timeout(120)
-async def test_a_writer_alone_is_never_refused_though_leaders_die_under_its_batches(harness: Harness) -> None:
+@on_virtual_time
+async def test_a_writer_alone_is_never_refused_though_leaders_die_under_its_batches(
+    simulated: SimulatedHarness,
+) -> None:
     """Five batches are in flight when the leader dies: some are in the log of the next one, and are
     answered as duplicates though it ends elsewhere; the others find its end where they expect it."""
-    topic = await harness.create_topic([(1, 2, 3)])
-    cluster = harness.cluster
+    topic = await simulated.create_topic([(1, 2, 3)])
+    cluster = simulated.cluster
     ends: list[int] = []
     stopped = False
 
@@ -162,7 +168,10 @@ async def test_a_writer_alone_is_never_refused_though_leaders_die_under_its_batc
         goal = len(ends) + 50
         await eventually(lambda: len(ends) >= goal, deadline_s=PROGRESS_S_MAX)
 
-    async with Producer(cluster.bootstrap, gapless=True) as producer, asyncio.TaskGroup() as tasks:
+    async with (
+        Producer(cluster.bootstrap, host=cluster.host, gapless=True) as producer,
+        asyncio.TaskGroup() as tasks,
+    ):
         tasks.create_task(write(producer))
         for _ in range(ROUNDS):
             await progress()
@@ -176,6 +185,7 @@ async def test_a_writer_alone_is_never_refused_though_leaders_die_under_its_batc
     assert await values_of(topic) == [str(offset) for offset in range(ends[-1])]
 
 
+@pytest.mark.slow
 async def test_behind_a_failed_batch_a_gapless_producer_appends_nothing(harness: Harness) -> None:
     """This holds for batches in flight, waiting or sent later, by any call; other partitions continue."""
     topic = await harness.create_topic([(1, 2, 3), (2, 3, 1)])
@@ -208,6 +218,7 @@ async def test_behind_a_failed_batch_a_gapless_producer_appends_nothing(harness:
     assert await values_of(topic) == ["a"]
 
 
+@pytest.mark.slow
 async def test_a_refused_batch_does_not_block_the_others(harness: Harness) -> None:
     """A producer that is not gapless continues, in order, under another producer id."""
     topic = await harness.create_topic([(1, 2, 3)])
@@ -222,6 +233,7 @@ async def test_a_refused_batch_does_not_block_the_others(harness: Harness) -> No
     assert await values_of(topic) == ["0", "1", "3", "4", "5"]
 
 
+@pytest.mark.slow
 async def test_an_invalid_expected_offset_is_refused_at_the_call(harness: Harness) -> None:
     topic = await harness.create_topic([(1, 2, 3)])
     bootstrap = harness.cluster.bootstrap
@@ -243,6 +255,7 @@ async def test_an_invalid_expected_offset_is_refused_at_the_call(harness: Harnes
     assert await values_of(topic) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expected", "code"),
     [

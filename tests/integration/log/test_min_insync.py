@@ -6,11 +6,12 @@ import pytest
 
 from strandline.errors import ErrorCode
 from tests.integration.support.harness import Harness
+from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.workload import workload
+from tests.virtual_time import on_virtual_time
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_below_min_insync_the_watermark_is_frozen_and_acks_all_refused(harness: Harness) -> None:
     """Members die one by one. Down to the bound acks=all is accepted; below it, it is refused at once and
@@ -49,17 +50,17 @@ async def test_below_min_insync_the_watermark_is_frozen_and_acks_all_refused(har
     await topic.agreed()
 
 
-@pytest.mark.timeout(120)
-async def test_a_client_waits_out_an_isr_that_is_too_small(harness: Harness) -> None:
+@on_virtual_time
+async def test_a_client_waits_out_an_isr_that_is_too_small(simulated: SimulatedHarness) -> None:
     """NOT_ENOUGH_REPLICAS is retriable: with time enough no record fails, and none is lost (H5)."""
-    topic = await harness.create_topic([(1, 2, 3), (2, 3, 1)])
+    topic = await simulated.create_topic([(1, 2, 3), (2, 3, 1)])
     async with workload(topic) as load:
         await load.progress()
         for broker in (2, 3):
-            await harness.cluster.kill_broker(broker)
+            await simulated.cluster.kill_broker(broker)
         await topic.isr_is(1)
         for broker in (2, 3):
-            await harness.cluster.start_broker(broker)
+            await simulated.cluster.start_broker(broker)
         await load.progress()
         history = await load.judge()
     assert history.failed == []

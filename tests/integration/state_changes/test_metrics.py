@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -195,23 +195,24 @@ async def health_of(address: str, service: str) -> AsyncIterator[asyncio.Queue[i
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("service", BROKER_SERVICES)
-async def test_a_broker_that_lost_its_session_is_not_serving_until_it_has_another(
-    harness: Harness, service: str
-) -> None:
+async def test_a_broker_that_lost_its_session_is_not_serving_until_it_has_another(harness: Harness) -> None:
     """It slept longer than its session. Awake, it says that it does not serve before it serves again, under
     its own name and that of each service; the session that ended is counted (CORRECTNESS E1, E4)."""
     topic = await harness.create_topic([(1, 2, 3)])
     state = await topic.state()
     sleeper = state.leader
     before = (await scrape(port_of(harness, sleeper)))(EXPIRED)
-    async with health_of(harness.cluster.address(sleeper), service) as statuses:
-        assert await statuses.get() == SERVING
+    async with AsyncExitStack() as opened:
+        health = [
+            await opened.enter_async_context(health_of(harness.cluster.address(sleeper), service))
+            for service in BROKER_SERVICES
+        ]
+        assert [await statuses.get() for statuses in health] == [SERVING] * len(health)
         harness.cluster.pause_broker(sleeper)
         await topic.led_above(state.leader_epoch)
         harness.cluster.resume_broker(sleeper)
-        assert await statuses.get() == NOT_SERVING
-        assert await statuses.get() == SERVING
+        assert [await statuses.get() for statuses in health] == [NOT_SERVING] * len(health)
+        assert [await statuses.get() for statuses in health] == [SERVING] * len(health)
     found = await broker_says(harness, sleeper, lambda s: s("strandline_zookeeper_lease_seconds") > 0)
     assert found("strandline_zookeeper_connected") == 1
     assert found(EXPIRED) > before

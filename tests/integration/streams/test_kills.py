@@ -1,4 +1,5 @@
-"""Members and brokers that are killed under a stream application (docs/use/streams.md)."""
+"""Members that are killed under a stream application (docs/use/streams.md). The simulation kills and pauses
+any number of them, and the brokers of their changelogs (`simulation/workloads/streams.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline import Admin, LocalCluster
+from strandline import LocalCluster
 from tests.integration.streams.application import SETTLE_S, feeding, fill, streaming
 from tests.integration.streams.verdict import committed, exactly_once
 from tests.waiting import eventually
@@ -56,47 +57,6 @@ async def test_outputs_of_a_killed_member_are_counted_once(cluster: LocalCluster
         history = await exactly_once(app)
         assert sum(map(len, history.lines.values())) == feed.written
         assert any(len(set(origins)) < len(origins) for origins in history.repartitioned.values())
-
-
-async def test_all_members_die_at_once(cluster: LocalCluster, tmp_path: Path) -> None:
-    """The changelogs are the state: members that never saw any of it continue from there."""
-    async with streaming(cluster, tmp_path) as app, feeding(app) as feed:
-        first = [await app.start(), await app.start()]
-        await app.running(*first)
-        await feed.goes_on(400)
-        for member in first:
-            await member.kill()
-        second = [await app.start(), await app.start()]
-        await app.running(*second)
-        await feed.finish()
-        _ = await exactly_once(app)
-
-
-async def test_the_broker_that_leads_a_changelog_is_killed(cluster: LocalCluster, tmp_path: Path) -> None:
-    """A commit whose answer is lost is found in the log by the next leader, and not written twice."""
-    async with streaming(cluster, tmp_path) as app, feeding(app) as feed:
-        members = [await app.start(), await app.start()]
-        await app.running(*members)
-        await feed.goes_on(200)
-        async with Admin(cluster.bootstrap) as admin:
-            coordinator = (await admin.describe_group(app.id)).coordinator.id
-            (changelog,) = await admin.describe_topics([app.names.changelog(app.lines)])
-            leaders = [each.leader for each in changelog.partitions]
-            # The coordinator's death would take events along that the judge wants to hear.
-            victim = next((leader for leader in leaders if leader != coordinator), leaders[0])
-            await cluster.kill_broker(victim)
-            await feed.goes_on(400)
-            await cluster.start_broker(victim)
-
-            async def whole() -> bool:
-                (topic,) = await admin.describe_topics([app.names.changelog(app.lines)])
-                return all(set(each.isr) == set(each.replicas) for each in topic.partitions)
-
-            await eventually(whole, deadline_s=SETTLE_S, what="every ISR is whole again")
-        await feed.finish()
-        assert all(member.alive for member in members)
-        await app.running(*members)
-        _ = await exactly_once(app)
 
 
 async def test_the_first_start_waits_for_a_broker_that_is_down(cluster: LocalCluster, tmp_path: Path) -> None:
