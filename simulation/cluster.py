@@ -50,6 +50,11 @@ class Cluster:
         self.controllers: list[SimulatedProcess] = [self._new_controller(n) for n in range(controllers)]
 
     @property
+    def isr_trail_events_max(self) -> int:
+        """The setting of all brokers."""
+        return self._broker_settings.isr_trail_events_max
+
+    @property
     def bootstrap(self) -> list[str]:
         """The addresses of all brokers."""
         return [f"{machine.host}:{BROKER_PORT}" for machine in self.broker_machines]

@@ -33,7 +33,7 @@ class Stage:
         """Set after the faults: then everything runs, and clients have to finish."""
         self.awaited = "the cluster does not answer"
         """After the faults: what the run waits for now."""
-        self.isr_history = IsrHistory(cluster.world.zookeeper)
+        self.isr_history = IsrHistory(cluster.world.zookeeper, cluster.isr_trail_events_max)
         self.on_acknowledged: list[Callable[[Acknowledged], None]] = []
         """Judges that look at each acknowledgement."""
 

@@ -12,6 +12,7 @@ from strandline.ports import Create, MultiFailed, NoNode, SetData
 from strandline.simulation.zookeeper.ensemble import Ensemble
 from strandline.simulation.zookeeper.znode_tree import ZnodeTree
 from strandline.vocabulary.metadata import IsrMember, PartitionState
+from strandline.vocabulary.state_changes import StateChangeEvent
 
 _ISR: Final = re.compile(r"/brokers/topics/([^/]+)/(\d+)/isr")
 
@@ -31,14 +32,18 @@ class IsrWrite(NamedTuple):
 class IsrHistory:
     """`states` is what ZooKeeper has recorded, as far as `catch_up` has come. All judges share it."""
 
-    def __init__(self, zookeeper: Ensemble) -> None:
+    def __init__(self, zookeeper: Ensemble, trail_events_max: int) -> None:
+        """`trail_events_max` is the brokers' setting `isr_trail_events_max`."""
         self._log = zookeeper.log
+        self._trail_events_max = trail_events_max
         self._tree = ZnodeTree()
         self._played = 0
         self.writes: list[IsrWrite] = []
         self.states: dict[TopicPartition, PartitionState] = {}
         self.lossy: dict[TopicPartition, None] = {}
         """Partitions whose record says that a leader may have lacked what was acknowledged."""
+        self.crowded_out: list[StateChangeEvent] = []
+        """Events that a write left out of a trail that it left full: `__state_changes` may lack them."""
 
     def losses(self) -> Collection[tuple[str, int]]:
         """The partitions that ever had a leader which may have lacked acknowledged records, by the record."""
@@ -61,6 +66,7 @@ class IsrHistory:
                 continue
             for write in found:
                 self.states[write.name] = write.after
+                self.crowded_out += crowded_out(write, self._trail_events_max)
                 if write.after.lossy_epoch != NO_EPOCH:
                     self.lossy[write.name] = None
             self.writes += found
@@ -89,3 +95,10 @@ class IsrHistory:
         known = znodes.load_registration(member.broker, znode.data, znode.czxid)
         # A leader that has not heard of another life yet may add the earlier one, which then leaves again.
         return not known.shutting_down
+
+
+def crowded_out(write: IsrWrite, trail_events_max: int) -> list[StateChangeEvent]:
+    """A trail loses its oldest events only if it is full. Some of them may be recorded."""
+    if write.before is None or len(write.after.trail) < trail_events_max:
+        return []
+    return [event for event in write.before.trail if event not in write.after.trail]

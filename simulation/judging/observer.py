@@ -57,7 +57,7 @@ class Observer(Judge):
         changes = [] if any(topic == STATE_CHANGES_TOPIC for topic, _ in lossy) else self._changes
         found = [
             *cluster.findings(self._observations, changes),
-            *leader_epochs.findings(changes),
+            *leader_epochs.findings(self._with_crowded_out(changes)),
             *requests.findings(changes),
             *requests.findings(self._due if changes else (), settled_ms=sys.maxsize),
         ]
@@ -66,6 +66,13 @@ class Observer(Judge):
         if self._missing:
             problems.append(Problem(CONVERGENCE, f"not healthy after {CONVERGED_S_MAX:g} s: {self._missing}"))
         return problems
+
+    def _with_crowded_out(self, changes: list[StateChangeEvent]) -> list[StateChangeEvent]:
+        """The changes, with those that had no room in a trail while `__state_changes` was not writable: the
+        bound is by design, and ZooKeeper's log shows that they happened."""
+        recorded = {change.identity for change in changes}
+        crowded_out = self._stage.isr_history.crowded_out if changes else []
+        return [*changes, *(each for each in crowded_out if each.identity not in recorded)]
 
     async def _watch(self, host: Host) -> None:
         async with self._admin(host) as admin:

@@ -428,9 +428,7 @@ async def test_a_notice_that_does_not_fit_changes_nothing(bench: HandoverBench, 
     running.cancel()
 
 
-async def test_a_request_that_ends_while_an_earlier_one_is_tried_leaves_that_one_alone(
-    bench: HandoverBench,
-) -> None:
+async def test_a_request_that_ends_while_another_is_tried_leaves_it_alone(bench: HandoverBench) -> None:
     """CORRECTNESS E6: it has taken the place of the earlier one, which then has none to give up."""
     leadership, other = bench.lead(1), bench.lead(2)
     running = bench.seat.tasks.create_task(bench.balancing.run())
