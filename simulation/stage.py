@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from strandline.ids import TopicPartition
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.hosts import SimulatedProcess
-from strandline.simulation.judging.isr_history import IsrHistory
 from strandline.simulation.world import World
+from strandline.simulation.zookeeper.isr_history import IsrHistory
+
+SYNCED: Final = {"flush.messages": "1"}
+"""The config of a topic whose records are synced before they count."""
 
 
 class Acknowledged(NamedTuple):

@@ -15,9 +15,9 @@ from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
 from strandline.simulation.judging.judge import Problem
-from strandline.simulation.stage import Acknowledged, Stage
+from strandline.simulation.stage import SYNCED, Acknowledged, Stage
 from strandline.simulation.workloads.cleaned_log import Found, Write, findings
-from strandline.simulation.workloads.topic import DELIVERY_TIMEOUT_MS, MIN_INSYNC, REPLICAS, SYNCED
+from strandline.simulation.workloads.topic import DELIVERY_TIMEOUT_MS, MIN_INSYNC, REPLICAS
 from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
 
 Policy = Literal["compact", "delete", "compact,delete"]

@@ -22,10 +22,10 @@ from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TopicPartition
 from strandline.simulation.internal_topics import group_events
 from strandline.simulation.judging.judge import Problem
-from strandline.simulation.stage import Stage
+from strandline.simulation.stage import SYNCED, Stage
 from strandline.simulation.workloads.lives import Lives
 from strandline.simulation.workloads.member import MemberLife, MemberPlan
-from strandline.simulation.workloads.topic import SYNCED, ClosedTopic
+from strandline.simulation.workloads.topic import ClosedTopic
 from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
 
 Assignor = Literal["range", "roundrobin", "sticky"]

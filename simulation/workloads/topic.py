@@ -18,12 +18,10 @@ from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
-from strandline.simulation.stage import Acknowledged, Stage
+from strandline.simulation.stage import SYNCED, Acknowledged, Stage
 
 REPLICAS: Final = 3
 MIN_INSYNC: Final = 2
-SYNCED: Final = {"flush.messages": "1"}
-"""The config of a topic whose records are synced before they count."""
 DELIVERY_TIMEOUT_MS: Final = 60_000
 FLUSH_S_MAX: Final = 30.0
 """After the faults: until each record that a producer has sent is acknowledged."""

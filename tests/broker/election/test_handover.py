@@ -1,5 +1,4 @@
-"""Leadership given away on purpose, against a ZooKeeper in memory: what is written, what is named, and what
-happens when it does not come to it."""
+"""Handovers of leadership against a ZooKeeper in memory: their writes, their targets, and their failures."""
 
 from __future__ import annotations
 
