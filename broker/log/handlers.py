@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from sys import maxsize
 
 from strandline.adapters.system.crash_points import defect_point
 from strandline.broker.core.replication.produce_ticket import OnProduced
 from strandline.broker.log.deletion import RecordDeletion
+from strandline.broker.log.leader_epochs import LeaderEpochs
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
@@ -18,25 +19,25 @@ from strandline.broker.replicas.replica import Replica
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.config.services import BrokerSettings
 from strandline.errors import (
-    FencedLeaderEpoch,
     InvalidRequest,
     InvalidRequiredAcks,
     InvalidTopic,
     NotLeaderOrFollower,
     OffsetNotAvailable,
     StrandlineError,
-    UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
-from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, TopicPartition
+from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, TopicPartition
 from strandline.ports import Clock
 from strandline.tasks import Slices
 from strandline.vocabulary.log import (
     EARLIEST,
     LATEST,
     DeletedRecords,
+    EpochQuery,
     Fetched,
     FetchPartition,
+    ListedEpochEnd,
     ListedOffset,
     MetadataAnswer,
     MetadataQuery,
@@ -73,6 +74,7 @@ class Handlers:
         self._clock = clock
         self._holds_lease = holds_lease
         self._producer_ids = producer_ids
+        self._epochs = LeaderEpochs(manager)
         self._times = TimeLookup(manager.host)
         self._deletion = RecordDeletion(manager, clock)
 
@@ -202,7 +204,7 @@ class Handlers:
         """1 if something is committed at the position, 0 if nothing is, None if the position is wrong."""
         try:
             replica = self._manager.named(*wanted.name)
-            self._check_epoch(replica, wanted.leader_epoch)
+            self._epochs.check(replica, wanted.leader_epoch)
             replica.led()
             return int(replica.has_committed(wanted.offset))
         except StrandlineError:
@@ -250,7 +252,7 @@ class Handlers:
         except StrandlineError as error:
             return Fetched(wanted.name, error)
         try:
-            self._check_epoch(replica, wanted.leader_epoch)
+            self._epochs.check(replica, wanted.leader_epoch)
             leadership = replica.led()
             records = b""
             if replica.has_committed(wanted.offset) and (first or room > 0):
@@ -272,22 +274,13 @@ class Handlers:
             records=records,
         )
 
-    def _check_epoch(self, replica: Replica, epoch: int) -> None:
-        if 0 <= epoch < replica.leader_epoch:
-            raise FencedLeaderEpoch(
-                f"{replica.name}: epoch {epoch} is over, {replica.leader_epoch} is current",
-                leader=self._manager.hint(replica),
-            )
-        if epoch > replica.leader_epoch:
-            raise UnknownLeaderEpoch(
-                f"{replica.name}: epoch {epoch} is not known here, {replica.leader_epoch} is"
-            )
-
     # --- offsets -----------------------------------------------------------------------------
 
-    async def list_offsets(self, wanted: Sequence[OffsetQuery]) -> list[ListedOffset]:
+    async def list_offsets(
+        self, wanted: Sequence[OffsetQuery], known_epochs: Mapping[TopicPartition, int] | None = None
+    ) -> list[ListedOffset]:
         """Looks up each partition and time: -1 means latest (the HW), -2 earliest, any other time the first
-        committed record of that time or later."""
+        committed record of that time or later. `known_epochs`: the leader epochs that the client knows."""
         deadline = self._clock.monotonic() + self._settings.list_offsets_ms_max / 1000
         slices = Slices(self._clock)
         known: dict[OffsetQuery, ListedOffset] = {}
@@ -295,16 +288,18 @@ class Handlers:
             if slices.used_up:
                 await slices.next()
             if query not in known:
-                known[query] = await self._list_one(query, deadline)
+                epoch = (known_epochs or {}).get(query.name, NO_EPOCH)
+                known[query] = await self._list_one(query, epoch, deadline)
         return [known[each] for each in wanted]
 
-    async def _list_one(self, query: OffsetQuery, deadline: float) -> ListedOffset:
+    async def _list_one(self, query: OffsetQuery, known_epoch: int, deadline: float) -> ListedOffset:
         name = query.name
         try:
             replica = self._manager.named(*name)
         except StrandlineError as error:
             return ListedOffset(name, error)
         try:
+            self._epochs.check(replica, known_epoch)
             return await self._list(replica, query.timestamp_ms, deadline)
         except NotLeaderOrFollower as error:
             return ListedOffset(name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica)))
@@ -344,6 +339,16 @@ class Handlers:
             log.log_start_offset,
             log.log_end_offset,
         )
+
+    async def epoch_ends(self, wanted: Sequence[EpochQuery]) -> list[ListedEpochEnd]:
+        """Where each of these epochs ended, as Kafka's OffsetForLeaderEpoch: see `LeaderEpochs.end_of`."""
+        slices = Slices(self._clock)
+        found: list[ListedEpochEnd] = []
+        for query in wanted:
+            if slices.used_up:
+                await slices.next()
+            found.append(self._epochs.end_of(query))
+        return found
 
     async def delete_records(self, name: TopicPartition, offset: int, *, timeout_ms: int) -> DeletedRecords:
         """Deletes the records below an offset (-1: all that are committed), exactly: see `RecordDeletion`."""

@@ -129,7 +129,9 @@ def read_log(broker: int, folder: Path, files: Files) -> ReplicaLog:
                     batches.append(Batch(item.base_offset, item.next_offset, item.leader_epoch, content))
         finally:
             files.close(descriptor)
-    listed = tuple(-1 if epochs is None else epochs.epoch_at(each.base_offset) for each in batches)
+    listed = tuple(
+        -1 if epochs is None else epochs.epoch_at(max(each.base_offset, start)) for each in batches
+    )
     return ReplicaLog(broker, tuple(batches), listed, damage)
 
 

@@ -128,6 +128,26 @@ class ListedOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochQuery:
+    """Asks where an epoch ended. `leader_epoch` is the current epoch that the client knows, or -1."""
+
+    name: TopicPartition
+    epoch: int
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListedEpochEnd:
+    """The largest epoch not above the one that was asked for, and the offset after its last committed record;
+    both are -1 if the log has none."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    epoch: int = -1
+    end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class DeletedRecords:
     """The outcome of a deletion. `log_start_offset`: where the log starts on all in-sync replicas; -1 with an
     error."""
