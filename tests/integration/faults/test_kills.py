@@ -50,6 +50,7 @@ async def test_nothing_is_lost_in_rounds_of_kill_9(harness: Harness) -> None:
     assert len(history.acknowledged) > KILL_ROUNDS * 10
 
 
+@pytest.mark.slow
 @on_virtual_time
 async def test_a_rolling_restart_costs_no_client_an_error(simulated: SimulatedHarness) -> None:
     """SIGTERM hands every leadership over first: no record fails, and none is lost (DESIGN §9)."""
@@ -88,6 +89,7 @@ async def test_all_brokers_killed_at_once_lose_nothing(harness: Harness) -> None
         await load.judge()
 
 
+@pytest.mark.slow
 @on_virtual_time
 async def test_a_cluster_stopped_cleanly_has_everything_when_it_starts_again(
     simulated: SimulatedHarness,

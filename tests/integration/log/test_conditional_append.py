@@ -91,6 +91,7 @@ class Writer:
                 end += count
 
 
+@pytest.mark.slow
 @on_virtual_time
 async def test_a_log_is_the_appends_that_succeeded_though_two_writers_race_and_leaders_die(
     simulated: SimulatedHarness,

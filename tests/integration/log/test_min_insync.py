@@ -50,6 +50,7 @@ async def test_below_min_insync_the_watermark_is_frozen_and_acks_all_refused(har
     await topic.agreed()
 
 
+@pytest.mark.slow
 @on_virtual_time
 async def test_a_client_waits_out_an_isr_that_is_too_small(simulated: SimulatedHarness) -> None:
     """NOT_ENOUGH_REPLICAS is retriable: with time enough no record fails, and none is lost (H5)."""

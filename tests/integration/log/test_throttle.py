@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import pytest
 
 from strandline import Admin, Producer
-from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper import znodes
 from strandline.config.limits import KIB, MIB
 from strandline.ids import TopicPartition
-from tests.conftest import ClusterFactory
-from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
-from tests.integration.support.lives import judged
+from tests.integration.support.harness import FAULT_SETTINGS, Topic
+from tests.integration.support.simulated_harness import SimulatedHarness
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.slow
 
 RATE = 1 * MIB
 NEAR = 256 * KIB
@@ -28,19 +24,14 @@ BATCH_MAX = 512 * KIB
 SLACK_S = 0.5
 """Between what a leader sends and what the test sees on a disk."""
 
-
-@pytest.fixture(scope="module")
-async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
-    """Three brokers that call a replica near the end a little sooner than by default."""
-    settings = {**FAULT_SETTINGS, "reassignment_near_bytes": NEAR}
-    cluster = await make_module_cluster(brokers=3, broker_settings=settings)
-    async with judged(cluster) as harness:
-        yield harness
+pytestmark = pytest.mark.strandline(broker_settings={**FAULT_SETTINGS, "reassignment_near_bytes": NEAR})
+"""Three brokers that call a replica near the end a little sooner than by default."""
 
 
 async def fill(topic: Topic) -> None:
     """Write more than is copied in a moment."""
-    async with Producer(topic.harness.cluster.bootstrap, compression="none") as producer:
+    cluster = topic.harness.cluster
+    async with Producer(cluster.bootstrap, host=cluster.host, compression="none") as producer:
         futures = [await producer.send(topic.name, RECORD, partition=0) for _ in range(COPIED // len(RECORD))]
         for future in futures:
             await future
@@ -48,17 +39,24 @@ async def fill(topic: Topic) -> None:
 
 def on_disk(topic: Topic, broker: int) -> int:
     """Bytes of records that this replica has by now."""
-    folders = topic.harness.cluster.data_dir(broker).glob(f"{topic.name}-0-*")
-    return sum(file.stat().st_size for folder in folders for file in folder.glob("*.log"))
+    files = topic.harness.files(broker)
+    return sum(
+        size
+        for folder in topic.harness.folders(broker, f"{topic.name}-0-")
+        for name, size in files.sizes(folder).items()
+        if name.endswith(".log")
+    )
 
 
-@pytest.mark.timeout(120)
-async def test_a_new_replica_is_copied_at_the_pace_that_was_asked_for(harness: Harness) -> None:
+@pytest.mark.slow
+@on_virtual_time
+async def test_a_new_replica_is_copied_at_the_pace_that_was_asked_for(simulated: SimulatedHarness) -> None:
     """CORRECTNESS I10: what it has on its disk never runs ahead of the rate; near the end it is let go, and
     joins while records are written; members of the ISR acknowledge all the while."""
-    topic = await harness.create_topic([(1, 2)])
+    topic = await simulated.create_topic([(1, 2)])
     await fill(topic)
-    monotonic = SystemClock().monotonic
+    cluster = simulated.cluster
+    monotonic = cluster.host.clock.monotonic
     seen: list[tuple[float, int]] = []
     acked: list[float] = []
 
@@ -66,7 +64,10 @@ async def test_a_new_replica_is_copied_at_the_pace_that_was_asked_for(harness: H
         seen.append((monotonic(), on_disk(topic, 3)))
         return 3 in await topic.state()
 
-    async with Admin(harness.cluster.bootstrap) as admin, Producer(harness.cluster.bootstrap) as producer:
+    async with (
+        Admin(cluster.bootstrap, host=cluster.host) as admin,
+        Producer(cluster.bootstrap, host=cluster.host) as producer,
+    ):
         stop = asyncio.Event()
 
         async def write() -> None:
@@ -84,33 +85,33 @@ async def test_a_new_replica_is_copied_at_the_pace_that_was_asked_for(harness: H
             joined = monotonic()
             stop.set()
         gaps = [after - before for before, after in pairwise(acked)]
-        await eventually(lambda: _over(harness, topic), what="the reassignment is over")
+        await eventually(lambda: _over(simulated, topic), what="the reassignment is over")
     for moment, size in seen:
         bound = RATE * (moment - began + SLACK_S) + BATCH_MAX + NEAR
         assert size <= bound, f"{size} bytes after {moment - began:.2f} s, at most {bound:.0f} were expected"
     assert joined - began >= (COPIED - NEAR - BATCH_MAX) / RATE - SLACK_S
     print(f"{COPIED / (joined - began) / MIB:.2f} MiB/s; longest gap meanwhile {max(gaps) * 1000:.0f} ms")
     assert len(acked) >= 100 * (joined - began) / 10, "acknowledgements waited for the copy"
-    await Topic(harness, topic.name, [(1, 2, 3)]).agreed()
+    await Topic(simulated, topic.name, [(1, 2, 3)]).agreed()
 
 
-async def _over(harness: Harness, topic: Topic) -> bool:
-    return await harness.session.exists(znodes.reassigned(topic.name, 0)) is None
+async def _over(simulated: SimulatedHarness, topic: Topic) -> bool:
+    return await simulated.session.exists(znodes.reassigned(topic.name, 0)) is None
 
 
-@pytest.mark.timeout(120)
-async def test_a_member_that_fell_behind_comes_back_as_fast_as_it_can(harness: Harness) -> None:
+@on_virtual_time
+async def test_a_member_that_fell_behind_comes_back_as_fast_as_it_can(simulated: SimulatedHarness) -> None:
     """CORRECTNESS I10: the bound is for what a reassignment adds; an original replica that was away while it
     stands is not in its way."""
-    topic = await harness.create_topic([(1, 2)])
-    await harness.cluster.kill_broker(2)
+    topic = await simulated.create_topic([(1, 2)])
+    await simulated.cluster.kill_broker(2)
     await topic.isr_is(1)
     await fill(topic)
-    async with Admin(harness.cluster.bootstrap) as admin:
+    async with Admin(simulated.cluster.bootstrap, host=simulated.cluster.host) as admin:
         await admin.reassign({TopicPartition(topic.name, 0): [1, 2, 3]}, throttle_bytes_per_s=KIB)
-        await harness.cluster.start_broker(2)
+        await simulated.cluster.start_broker(2)
         await topic.isr_is(1, 2)
         assert on_disk(topic, 3) < COPIED / 2
         await admin.cancel_reassignment([TopicPartition(topic.name, 0)])
-    await eventually(lambda: _over(harness, topic), deadline_s=30, what="it is taken back")
+    await eventually(lambda: _over(simulated, topic), deadline_s=30, what="it is taken back")
     assert set((await topic.state()).isr_ids) == {1, 2}
