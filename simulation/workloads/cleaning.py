@@ -17,7 +17,7 @@ from strandline.producer.producer import Producer
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import SYNCED, Acknowledged, Stage
 from strandline.simulation.workloads.cleaned_log import Found, Write, findings
-from strandline.simulation.workloads.topic import DELIVERY_TIMEOUT_MS, MIN_INSYNC, REPLICAS
+from strandline.simulation.workloads.topic import DELIVERY_TIMEOUT_MS, MIN_INSYNC, create_topic
 from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
 
 Policy = Literal["compact", "delete", "compact,delete"]
@@ -99,7 +99,7 @@ class _Clients(Workload):
 
     async def _create(self, host: Host) -> None:
         async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
-            await admin.create_topic(self._plan.name, self._plan.partitions, REPLICAS, self._plan.config)
+            await create_topic(admin, host, self._plan.name, self._plan.partitions, self._plan.config)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as clients:

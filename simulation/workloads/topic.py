@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -14,7 +14,7 @@ from strandline.auditing.recording import Recorder
 from strandline.auditing.reference import Logged, Span
 from strandline.client.admin.admin import Admin
 from strandline.consumer.consumer import Consumer
-from strandline.errors import StrandlineError, UnexpectedOffset
+from strandline.errors import InvalidReplicationFactor, StrandlineError, UnexpectedOffset
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
@@ -27,6 +27,8 @@ FLUSH_S_MAX: Final = 30.0
 """After the faults: until each record that a producer has sent is acknowledged."""
 TAIL_S: Final = 0.5
 """The longest time for which a reader waits for the next record."""
+STARTED_S: Final = 0.05
+"""Between two looks whether enough brokers have started."""
 LAST: Final = b"last"
 """The key of the last record of a partition, and the beginning of its value."""
 
@@ -61,7 +63,7 @@ class ClosedTopic:
         if synced:
             given |= SYNCED
         async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
-            await admin.create_topic(self.name, len(self.partitions), REPLICAS, given)
+            await create_topic(admin, host, self.name, len(self.partitions), given)
 
     async def write(
         self,
@@ -189,6 +191,19 @@ class ClosedTopic:
 
     def _reader(self, host: Host) -> Consumer:
         return Consumer(self._stage.cluster.bootstrap, host=host, offset_reset="earliest")
+
+
+async def create_topic(
+    admin: Admin, host: Host, name: str, partitions: int, config: Mapping[str, str]
+) -> None:
+    """Create a topic with REPLICAS replicas, as soon as enough brokers have started."""
+    while True:
+        try:
+            await admin.create_topic(name, partitions, REPLICAS, config)
+        except InvalidReplicationFactor:
+            await host.clock.sleep(STARTED_S)
+        else:
+            return
 
 
 async def _receive(consumer: Consumer, recorder: Recorder) -> None:
