@@ -86,6 +86,7 @@ async def test_a_woken_leader_acknowledges_nothing_that_its_successor_lacks(harn
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 @on_virtual_time
 async def test_leaders_paused_under_load_lose_nothing(simulated: SimulatedHarness) -> None:
     """Each broker in turn hangs until its session has expired and its partitions have other leaders; the

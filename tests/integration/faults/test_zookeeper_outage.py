@@ -106,6 +106,7 @@ async def test_an_election_waits_for_zookeeper(harness: Harness) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 @on_virtual_time
 async def test_a_zookeeper_that_hangs_costs_sessions_and_no_record(simulated: SimulatedHarness) -> None:
     """It answers nothing and closes nothing for longer than every session's timeout. Brokers may have to

@@ -1,4 +1,5 @@
-"""Wrong or malicious requests of members: a typed answer, and the group continues."""
+"""Wrong or malicious requests of members: a typed answer, and the group continues. In memory: the bytes are
+those of the wire, and test_coordinator.py has what only a wire refuses."""
 
 from __future__ import annotations
 
@@ -9,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from strandline import Admin
 from strandline.adapters.codecs import groups as group_wire
-from strandline.config.limits import GROUP_ID_LENGTH_MAX, MESSAGE_BYTES_MAX
+from strandline.config.limits import GROUP_ID_LENGTH_MAX
 from strandline.errors import (
     FencedInstanceId,
     GroupIdNotFound,
@@ -28,8 +28,8 @@ from strandline.errors import (
     UnknownServerError,
 )
 from strandline.ids import TopicPartition
-from strandline.local.cluster import LocalCluster
 from strandline.ports import Method
+from strandline.testing import MemoryCluster
 from strandline.vocabulary.groups import (
     CommittedOffset,
     GroupProtocol,
@@ -44,7 +44,6 @@ from strandline.vocabulary.groups import (
     ReportTasks,
     SyncGroup,
 )
-from tests.conftest import ClusterFactory
 from tests.integration.groups.support.group_rpcs import GroupRpcs, Member, stable
 
 SETTINGS = {
@@ -63,16 +62,15 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
-    found = await make_module_cluster(brokers=1, broker_settings=SETTINGS)
-    async with Admin(found.bootstrap) as admin:
+async def cluster() -> AsyncIterator[MemoryCluster]:
+    async with MemoryCluster(brokers=1, broker_settings=SETTINGS) as cluster:
         for topic in ("orders", "other"):
-            await admin.create_topic(topic, partitions=2, replication_factor=1)
-    return found
+            await cluster.create_topic(topic, partitions=2)
+        yield cluster
 
 
 @pytest.fixture
-async def member(cluster: LocalCluster) -> AsyncIterator[Member]:
+async def member(cluster: MemoryCluster) -> AsyncIterator[Member]:
     """The one member of a stable group, which must not notice the test's requests."""
     async with GroupRpcs(cluster) as rpcs:
         member = Member(rpcs, f"group-{next(_numbers)}")
@@ -134,12 +132,6 @@ async def test_bytes_that_are_no_text_are_refused_by_a_typed_error(member: Membe
         for data in (b"\x0a\x02\xff\xfe", b"\x0a\x05ab", b"\xff", b"\x0a\xff\xff\xff\xff\x0f"):
             raw: Method[bytes, Any] = Method(path.path, lambda data: data, path.decode)
             assert isinstance(await refused(member, raw, data), InvalidRequest)
-
-
-async def test_a_message_over_the_transports_limit_ends_that_call_only(member: Member) -> None:
-    request = member.join_request(protocols=(GroupProtocol("range", bytes(MESSAGE_BYTES_MAX + 1)),))
-    with pytest.raises(OutcomeUnknown, match="RESOURCE_EXHAUSTED"):
-        await member.rpcs.call(member.address, group_wire.JOIN_GROUP, request)
 
 
 # --- unknown members ----------------------------------------------------------------------------

@@ -12,16 +12,19 @@ import pytest
 
 from strandline import Admin, Consumer
 from strandline.adapters.codecs import groups as group_wire
+from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.errors import (
     CoordinatorNotAvailable,
     InvalidTopic,
     NotCoordinator,
+    OutcomeUnknown,
     RebalanceInProgress,
 )
 from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC, TopicPartition
 from strandline.local.cluster import LocalCluster
 from strandline.ports import Method
 from strandline.vocabulary.groups import (
+    GroupProtocol,
     Heartbeat,
     LeaveGroup,
     MemberIdGiven,
@@ -175,6 +178,18 @@ async def test_a_client_that_vanishes_while_its_join_is_held_is_forgotten(
     await stable([first])
     assert generation >= 2
     await first.commit({FIRST: 1})
+
+
+async def test_a_message_over_the_transports_limit_ends_that_call_only(rpcs: GroupRpcs, group: str) -> None:
+    """The member that sent it stays what it was."""
+    member = Member(rpcs, group)
+    await stable([member])
+    before = await member.described()
+    request = member.join_request(protocols=(GroupProtocol("range", bytes(MESSAGE_BYTES_MAX + 1)),))
+    with pytest.raises(OutcomeUnknown, match="RESOURCE_EXHAUSTED"):
+        await member.rpcs.call(member.address, group_wire.JOIN_GROUP, request)
+    await member.heartbeat()
+    assert await member.described() == before
 
 
 # --- the wrong broker ---------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tests.integration.support.workload import workload
 from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.strandline(controllers=2)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.strandline(controllers=2)]
 """A controller to take over."""
 
 TOPICS, PARTITIONS = 20, 3

@@ -141,6 +141,7 @@ async def test_a_drained_broker_leads_again_only_once_it_is_back_and_ready(harne
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 @on_virtual_time
 async def test_a_broker_with_many_leaderships_hands_all_over_without_an_error(
     harness: SimulatedHarness,
