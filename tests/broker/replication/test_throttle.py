@@ -29,12 +29,14 @@ def moving(*, rate: int = 0, original: tuple[int, ...] = (1, 2)) -> PartitionAss
 
 
 @asynccontextmanager
-async def copying(assignment: PartitionAssignment, **given: Any) -> AsyncIterator[tuple[Led, FollowerStream]]:
+async def copying(
+    assignment: PartitionAssignment, *, isr: tuple[int, ...] = (1, 2), **given: Any
+) -> AsyncIterator[tuple[Led, FollowerStream]]:
     """A leader with forty thousand bytes, of which broker 3 has nothing, and broker 3's stream."""
     replica = open_replica()
     write(replica, 4, *("x" * BYTES for _ in range(BATCHES)))
     replica.assignment = assignment
-    async with leading(replica, 5, isr=(1, 2)) as leader:
+    async with leading(replica, 5, isr=isr) as leader:
         link = leader.link(NEW, **{"reassignment_near_bytes": 0, "push_bytes_max": 4_096, **given})
         link.subscribe(subscribe(5, 0, -1))
         try:
@@ -103,6 +105,13 @@ async def test_without_a_bound_a_new_replica_gets_everything_at_once() -> None:
 async def test_a_replica_that_was_assigned_before_is_never_held_back() -> None:
     """CORRECTNESS I10: one that fell behind has to come back as fast as it can."""
     async with copying(moving(rate=1, original=(1, 2, 3)), reassignment_bytes_per_s=1) as (leader, link):
+        await copied(leader, link)
+        assert link.throttle.holds == 0
+
+
+async def test_a_new_replica_that_is_in_sync_is_never_held_back() -> None:
+    """CORRECTNESS I10: a throttled member would leave the ISR, catch up, return and leave again."""
+    async with copying(moving(rate=1), isr=(1, 2, 3), reassignment_bytes_per_s=1) as (leader, link):
         await copied(leader, link)
         assert link.throttle.holds == 0
 

@@ -1,4 +1,4 @@
-"""Retention believes no timestamp from the future."""
+"""Retention deletes only committed records, and believes no timestamp from the future."""
 
 from __future__ import annotations
 
@@ -37,3 +37,17 @@ def test_a_timestamp_from_the_past_counts_as_it_is() -> None:
     for _ in range(4):
         append(log, b"x" * 600, timestamp=DAY_MS, now_ms=clock.ms)
     assert log.apply_retention(now_ms=clock.ms, high_watermark=log.log_end_offset) == log.log_end_offset
+
+
+@pytest.mark.parametrize("config", [TopicConfig(segment_bytes=1024, retention_bytes=0), CONFIG])
+def test_nothing_above_the_watermark_is_deleted(config: TopicConfig) -> None:
+    """CORRECTNESS H9: neither for its size nor for its age."""
+    clock = ManualClock()
+    log, _ = new_log(config, clock=clock)
+    for _ in range(4):
+        append(log, b"x" * 600, timestamp=clock.ms, now_ms=clock.ms)
+    end = log.log_end_offset
+    for committed in range(end):
+        start = log.apply_retention(now_ms=clock.ms + 2 * DAY_MS, high_watermark=committed)
+        assert start == log.log_start_offset <= committed
+    assert log.log_start_offset > 0, "what is committed is deleted"

@@ -115,7 +115,7 @@ async def test_a_revoked_partition_is_drained_committed_reported_and_released() 
 
 
 async def test_partitions_lost_while_they_are_drained_are_lost_and_not_revoked() -> None:
-    """Nothing is committed any longer, and records in hand are not waited for."""
+    """Nothing is committed, records in hand are not waited for, and buffered ones are dropped (G9)."""
     async with Group() as group, asyncio.TaskGroup() as tasks:
         await group.take(A)
         group.arrive(A, 3)

@@ -40,6 +40,18 @@ async def cancelled_task() -> None:
         await waited_for
 
 
+async def test_an_error_of_a_listener_skips_no_later_call() -> None:
+    """G10: it is kept for the next get call, and the next callback is called."""
+
+    async def fail() -> None:
+        raise ValueError("broken")
+
+    calls, raised = listening(fail)
+    await calls.assigned([A])
+    await calls.assigned([A])
+    assert [str(error) for error in raised] == ["broken", "broken"]
+
+
 async def test_a_cancelled_wait_of_a_listener_does_not_stop_the_rebalance() -> None:
     """G10: a CancelledError that was not meant for the consumer is a listener's error like any other."""
     calls, raised = listening(cancelled_task)

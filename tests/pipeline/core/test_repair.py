@@ -102,6 +102,7 @@ def test_the_rest_of_a_compacted_batch_is_found_under_all_its_sequence_numbers()
 
 
 def test_a_batch_is_the_one_that_was_sent_if_all_is_equal_but_what_the_leader_wrote() -> None:
+    """CORRECTNESS P2: the same sequence numbers, and even the same size, do not make it the same batch."""
     mine = sealed([row(b"a", b"1")], 3)
     header = BatchHeader.parse(mine)
     stored = stamp(header, base_offset=9, leader_epoch=4) + mine[16:]

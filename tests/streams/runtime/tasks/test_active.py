@@ -17,7 +17,10 @@ from tests.streams.runtime.task_bench import Bench, Dies, counts, refused
 KEYS = list(islice(cycle(["a", "b", "c", "a"]), 40))
 
 
-async def test_a_commit_that_dies_at_any_step_counts_each_record_once(bench: Bench) -> None:
+@pytest.mark.parametrize("keeps_first", [False, True])
+async def test_a_commit_that_dies_at_any_step_counts_each_record_once(
+    bench: Bench, keeps_first: bool
+) -> None:
     """It dies at the first wait of a commit, the next life at the second, and so on until one comes through.
     Each continues from the changelog, every other one with the store of the one before. Outputs come before
     the changelog, and the store comes after it (CORRECTNESS S3)."""
@@ -25,7 +28,7 @@ async def test_a_commit_that_dies_at_any_step_counts_each_record_once(bench: Ben
     records = counted.records(KEYS * 20)
     survived, step, lives = False, 0, 0
     while not survived:
-        run = await counted.begin("store" if lives % 2 else None)
+        run = await counted.begin("store" if lives % 2 != keeps_first else None)
         lives += 1
         begins_at = run.position
         assert counts(run.store) == Counter(
