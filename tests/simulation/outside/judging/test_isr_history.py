@@ -1,13 +1,13 @@
-"""What the judges take from ZooKeeper's log: events that a full trail had no room for (Q6)."""
+"""The judges take this from ZooKeeper's log: events that a full trail had no room for (Q6)."""
 
 from __future__ import annotations
 
 import pytest
-from strandline.simulation.judging.isr_history import IsrWrite, crowded_out
 
 from strandline import TopicPartition
 from strandline.broker.core.state_changes.events import isr_changed
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
+from strandline.simulation.zookeeper.isr_history import IsrWrite, crowded_out
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.state_changes import StateChangeEvent
 
