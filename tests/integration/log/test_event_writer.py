@@ -13,6 +13,7 @@ from strandline import Admin, Consumer
 from strandline.adapters.codecs.admin import CREATE_TOPICS
 from strandline.adapters.system.clock import SystemClock
 from strandline.client.events.writer import EventWriter
+from strandline.config.limits import MIB
 from strandline.errors import BrokerNotAvailable, TopicAlreadyExists, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 from strandline.local.cluster import LocalCluster
@@ -127,7 +128,7 @@ async def test_an_event_that_no_topic_takes_does_not_keep_the_others(harness: Ha
     """It is refused for good, so it is dropped and counted; those beside it are written."""
     async with writer(harness.cluster) as events:
         events.put(b"k", b"first", 1)
-        events.put(b"k", os.urandom(600 * 1024), 2)
+        events.put(b"k", os.urandom(2 * MIB), 2)
         events.put(b"k", b"last", 3)
         assert await events.flush(30)
         assert (events.written, events.dropped) == (2, 1)
