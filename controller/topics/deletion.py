@@ -16,7 +16,7 @@ import structlog
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.facts import read_deletion, read_replicas
+from strandline.adapters.zookeeper.facts import read_deletion, read_reassignment, read_replicas
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.placements import read_moving_of
@@ -24,12 +24,15 @@ from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import Multi, Step, deletion_step
 from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
-from strandline.ids import TopicId
+from strandline.ids import PartitionId, PartitionKey, TopicId
 from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, NoNode
 from strandline.tasks import pipelined
+from strandline.vocabulary.reassignment_events import reassignment_dropped
+from strandline.vocabulary.state_changes import StateChangeEvent
 
 logger = structlog.get_logger(__name__)
 
+REASON: Final = "topic deleted"
 ATTEMPTS_MAX: Final = 20
 """Attempts at a write. Each fails only if an election, or another deletion of the topic, came between the
 read and the write. The next reconcile does what is left after the last attempt."""
@@ -84,10 +87,12 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
         await _remove_marker(session, name, topic_id)
         return
     numbers = sorted(znodes.numbers(await session.children(path)))
-    steps = await removal_steps(term, name, topic_id, numbers, reason="topic deleted")
+    steps = await removal_steps(term, name, topic_id, numbers, reason=REASON)
     # After the partitions: once AR was read, no request can start a reassignment.
     moving = await read_moving_of(session, name)
+    dropped: list[StateChangeEvent] = []
     if moving is not None:
+        dropped = await _dropped(term, name, topic_id, moving)
         folder = znodes.reassigned_topic(name)
         paths = [*(znodes.reassigned(name, number) for number in sorted(moving)), folder]
         steps += [Step((Delete(each),), {}) for each in paths]
@@ -99,7 +104,20 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
     if await session.exists(znodes.topic_id(topic_id)) is not None:  # unless an operator removed it
         rest.append(Delete(znodes.topic_id(topic_id)))
     await term.write(last, gone, after=rest)
+    term.recorder.record(dropped)
     crash_point("controller.delete.removed")
+
+
+async def _dropped(term: Term, name: str, topic_id: TopicId, moving: Iterable[int]) -> list[StateChangeEvent]:
+    """The ends of the reassignments of these partitions: their leaders, which would record them, stop."""
+    events: list[StateChangeEvent] = []
+    for number in sorted(moving):
+        found = await read_reassignment(term.session, name, number)
+        if found is not None:
+            key = PartitionKey(topic_id, PartitionId(number))
+            at_ms = term.stamp().at_ms
+            events += reassignment_dropped(name, key, found.value, at_ms=at_ms, reason=REASON)
+    return events
 
 
 async def removal_steps(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionKey
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, PartitionKey
 from strandline.vocabulary.metadata import PartitionState, Reassignment
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 
@@ -62,4 +62,13 @@ def reassignment_ended(
         isr=state.isr_ids,
         replicas=wanted.target,
     )
+    return [*before, asked, ended]
+
+
+def reassignment_dropped(
+    topic: str, key: PartitionKey, wanted: Reassignment, *, at_ms: int, reason: str
+) -> list[StateChangeEvent]:
+    """The complete history, recorded by the controller that deletes the partition while its replicas move."""
+    *before, asked = reassignment_asked(topic, key, wanted, NO_BROKER, NO_EPOCH)
+    ended = replace(asked, state=RequestState.SUPERSEDED, at_ms=at_ms, reason=reason)
     return [*before, asked, ended]
