@@ -23,7 +23,12 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds for each mutation (%(default)s)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of faults, virtual (%(default)s)")
     args = parser.parse_args()
-    chosen = [each for each in MUTATIONS if not args.rows or {each.row, each.row[0]} & set(args.rows)]
+    chosen = [
+        each
+        for each in MUTATIONS
+        if (not args.rows or {each.row, each.row[0]} & set(args.rows))
+        and not (args.known and each.seed is None)
+    ]
 
     def look(mutation: Mutation) -> Seen:
         try:

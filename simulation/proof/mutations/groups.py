@@ -50,6 +50,7 @@ GROUPS: Final = (
         "        if claims.unclaimed(partition) or claims.owners.get(partition) == member:\n",
         "        if partition:\n",
         workloads=_GROUPS,
+        seed=10,
     ),
     Mutation(
         "a mixed group assigns partitions that cooperative members own",
@@ -82,6 +83,7 @@ GROUPS: Final = (
         "                await self._drain(names)\n",
         "",
         workloads=_GROUPS,
+        seed=10,
     ),
     Mutation(
         "records of a lost partition stay buffered",
@@ -101,6 +103,7 @@ GROUPS: Final = (
         "self._carry_out(self._core.appended(write_id, error, self._now()))",
         "self._carry_out(self._core.appended(write_id, None, self._now()))",
         workloads=_GROUPS,
+        seed=14,
     ),
     Mutation(
         "a commit is answered before it is replicated",
@@ -117,6 +120,7 @@ GROUPS: Final = (
         "            group.offsets = known.offsets\n",
         "",
         workloads=_GROUPS,
+        seed=15,
     ),
     Mutation(
         "a static member that returns gets no assignment",
@@ -125,5 +129,7 @@ GROUPS: Final = (
         "        self.assignment = old.assignment\n",
         "",
         workloads=_GROUPS,
+        stalls=True,
+        seed=3,
     ),
 )

@@ -26,13 +26,7 @@ IN_SYNC: Final = (
         "        and progress.log_end_offset >= epoch_start\n",
         "",
         faults=("slow network",),
-    ),
-    Mutation(
-        "the ISR is written over that of another leader",
-        "I3",
-        _WRITER,
-        "znodes.dump_isr(wanted), write.version)",
-        "znodes.dump_isr(wanted), -1)",
+        seed=24,
     ),
     Mutation(
         "a write of the ISR whose answer was lost counts as done",
@@ -44,13 +38,15 @@ IN_SYNC: Final = (
         """        except ConnectionLost:
             return wanted, write.version + 1
 """,
+        faults=("lose the ZooKeeper leader", "isolate a ZooKeeper server"),
     ),
     Mutation(
-        "a leader that finds another epoch in the record goes on with its own",
-        "I4",
+        "a second change of the ISR is made before the first is settled",
+        "I5",
         _PARTITION,
-        "        if state.leader != self.me or state.leader_epoch != self.epoch:\n",
-        "        if not state.isr:\n",
+        "        return self.isr_writable and self.isr.change is None\n",
+        "        return self.isr_writable\n",
+        seed=0,
     ),
     Mutation(
         "a broker that shuts down may join the ISR",
@@ -59,6 +55,7 @@ IN_SYNC: Final = (
         "Check(znodes.broker(broker), version=0)",
         "Check(znodes.broker(broker))",
         faults=("stop broker",),
+        seed=10,
     ),
     Mutation(
         "a leader that suspects another broker leaves its own ISR",
@@ -66,5 +63,14 @@ IN_SYNC: Final = (
         _PARTITION,
         "            if member.broker == self.me\n",
         "            if (member.broker == self.me and not self._suspects)\n",
+        seed=0,
+    ),
+    Mutation(
+        "a broker claims a partition without a place in its ISR",
+        "I8",
+        "broker/core/election/election.py",
+        "tuple(sorted((mine, *_others(ballot)),",
+        "tuple(sorted(_others(ballot) or (mine,),",
+        seed=0,
     ),
 )

@@ -14,36 +14,12 @@ _OPERATIONS: Final = ("operations",)
 
 REQUESTS: Final = (
     Mutation(
-        "a replica that is assigned again is deleted by an earlier request",
+        "a request that is superseded has no end in the record",
         "Q1",
-        _EXECUTION,
-        "                    if self._manager.me in facts.assignment.replicas:\n",
-        "                    if not facts.assignment.replicas:\n",
-        workloads=_OPERATIONS,
-    ),
-    Mutation(
-        "the ends of requests are written over those that are there",
-        "Q2",
-        _RECEIVER,
-        "path, queue_znodes.dump_state_changes(changes), version=version\n",
-        "path, queue_znodes.dump_state_changes(changes), version=-1\n",
-        workloads=_OPERATIONS,
-    ),
-    Mutation(
-        "requests of one partition are done side by side",
-        "Q3",
-        _QUEUE,
-        "        if partition is None or partition.executing:\n",
-        "        if partition is None:\n",
-        workloads=_OPERATIONS,
-    ),
-    Mutation(
-        "a later request is superseded by an earlier one",
-        "Q4",
-        "strandline/vocabulary/coalescing.py",
-        "    for change in reversed(queue):\n",
-        "    for change in queue:\n",
-        workloads=_OPERATIONS,
+        "strandline/vocabulary/state_changes.py",
+        "(end := change.end) is not None:\n        if end.rec",
+        "(end := change.end) and end.state is not RequestState.SUPERSEDED:\n        if end.rec",
+        seed=2,
     ),
     Mutation(
         "a request is removed, and its end is not recorded",
@@ -51,6 +27,7 @@ REQUESTS: Final = (
         _RECEIVER,
         "        self._recorder.record(lives, done)\n",
         "        done(True)\n",
+        seed=1,
     ),
     Mutation(
         "a deletion that a dead controller began is never finished",
@@ -58,6 +35,7 @@ REQUESTS: Final = (
         "controller/topics/deletion.py",
         "    return [marked for marked in found if marked is not None]\n",
         "    return [marked for marked in found if marked is None]\n",
+        faults=("kill controller", "kill the active controller"),
         workloads=_OPERATIONS,
     ),
 )

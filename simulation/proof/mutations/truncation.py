@@ -23,6 +23,15 @@ TRUNCATION: Final = (
         replica.log.truncate_to(replica.high_watermark)
         self._wanted[replica.key] = replica
 """,
+        seed=0,
+    ),
+    Mutation(
+        "a follower does not write the epochs of what it fetches",
+        "T1",
+        _LOG,
+        "        self._save_epochs(changed=changed)\n",
+        "",
+        seed=0,
     ),
     Mutation(
         "a leader names the end of its log as the end of an epoch that is over",
@@ -30,6 +39,15 @@ TRUNCATION: Final = (
         _EPOCHS,
         "        return EpochEnd(floor, entries[above].start_offset)\n",
         "        return EpochEnd(floor, log_end_offset)\n",
+        seed=1,
+    ),
+    Mutation(
+        "a leader answers for an epoch that it does not know",
+        "T3",
+        _EPOCHS,
+        "        floor = entries[above - 1].epoch if above else epoch\n",
+        "        floor = epoch\n",
+        seed=8,
     ),
     Mutation(
         "a leader does not write where its epoch begins",
@@ -37,6 +55,7 @@ TRUNCATION: Final = (
         _LOG,
         "            self._save_epochs(changed=self.epochs.assign(epoch, self.log_end_offset))\n",
         "            self.epochs.assign(epoch, self.log_end_offset)\n",
+        seed=1,
     ),
     Mutation(
         "a diverging log gets no request to truncate",
@@ -44,20 +63,7 @@ TRUNCATION: Final = (
         _LEADER_END,
         "(epoch, end) if epoch != request.last_fetched_epoch or end < request.fetch_offset else None",
         "None",
-    ),
-    Mutation(
-        "a follower keeps the entry of an epoch in which it led and wrote nothing",
-        "T8",
-        _LOG,
-        "        changed = self.epochs.truncate_from_end(self.log_end_offset)\n",
-        "        changed = False\n",
-    ),
-    Mutation(
-        "a truncation keeps the entries of the epochs that it removes",
-        "T8",
-        _LOG,
-        "            self._save_epochs(changed=self.epochs.truncate_from_end(offset))\n",
-        "",
+        seed=1,
     ),
     Mutation(
         "a truncation leaves the producers as they were",
@@ -69,5 +75,6 @@ TRUNCATION: Final = (
                 )  # fmt: skip
 """,
         "",
+        seed=19,
     ),
 )

@@ -16,6 +16,7 @@ WATERMARK: Final = (
         _PARTITION,
         "        return self.high_watermark >= self.epoch_start\n",
         "        return True\n",
+        seed=2,
     ),
     Mutation(
         "a follower that has reported nothing in this epoch counts as having everything",
@@ -23,6 +24,7 @@ WATERMARK: Final = (
         _PARTITION,
         "            broker: Progress(None, Offset(-1), log_end_offset, now)\n",
         "            broker: Progress(None, log_end_offset, log_end_offset, now)\n",
+        seed=2,
     ),
     Mutation(
         "the high watermark ignores the slowest member",
@@ -30,6 +32,7 @@ WATERMARK: Final = (
         _PARTITION,
         "            if progress.log_end_offset < candidate:\n",
         "            if progress.log_end_offset > candidate:\n",
+        seed=1,
     ),
     Mutation(
         "a change of the ISR counts before it is written",
@@ -41,6 +44,7 @@ WATERMARK: Final = (
         return frozenset(ids)""",
         """        after = self.members if self.change is None else self.change.after
         return frozenset(member.broker for member in after)""",
+        seed=1,
     ),
     Mutation(
         "the high watermark moves below min.insync.replicas",
@@ -50,6 +54,7 @@ WATERMARK: Final = (
             return False
         candidate""",
         """        candidate""",
+        seed=2,
     ),
     Mutation(
         "requests outlive their leadership as committed",
@@ -60,5 +65,14 @@ WATERMARK: Final = (
         """            ticket.done(ticket.produced)
             _ = (
                 OutcomeUnknown(""",
+        seed=1,
+    ),
+    Mutation(
+        "a request is answered one record before it is committed",
+        "H6",
+        "broker/core/replication/commit_queue.py",
+        "        while entries and entries[0].end_offset <= high_watermark:\n",
+        "        while entries and entries[0].end_offset <= high_watermark + 1:\n",
+        seed=1,
     ),
 )

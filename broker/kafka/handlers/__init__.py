@@ -1,1 +1,0 @@
-"""Answers Kafka's requests, as values, with the handlers of this broker."""
