@@ -17,6 +17,8 @@ from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.groups.groups import Groups
 from strandline.broker.groups.server import group_calls
+from strandline.broker.kafka.apis import kafka_router
+from strandline.broker.kafka.listener import KafkaListener
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.server import log_calls
@@ -77,6 +79,7 @@ class Broker:
         self._listener = host.listen(
             settings, SERVICES, on_answered=self._times.observe, on_refused=self._refused.note
         )
+        self._kafka = KafkaListener(settings, host, self._times, self._refused)
 
     async def run(self) -> None:
         """Serves in one session after another until the host asks for a stop. Raises SettingsError."""
@@ -100,6 +103,7 @@ class Broker:
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease, producer_ids)
             followers = Followers(manager, view, self._settings, self._clock)
             endpoint = self._bind()
+            stack.callback(self._kafka.stop)
             transport = self._host.transport(self._key.shown)
             stack.push_async_callback(transport.close)
             controller = controller_link(view, transport, self._clock)
@@ -131,7 +135,7 @@ class Broker:
                 internal=ReplicationService(followers, self._clock).calls(),
             )
             stack.push_async_callback(self._listener.stop)
-            await self._live(manager, view, endpoint, groups, recorder)
+            await self._live(manager, view, endpoint, groups, recorder, handlers)
             await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
@@ -143,8 +147,10 @@ class Broker:
         endpoint: Endpoint,
         groups: Groups,
         recorder: StateChangeRecorder,
+        handlers: Handlers,
     ) -> None:
         """Runs all tasks of this process until it is asked to stop. Raises SettingsError."""
+        router = kafka_router(handlers, groups.handlers, manager, self._settings, endpoint)
         try:
             async with asyncio.TaskGroup() as tasks:
                 housekeeping = [
@@ -155,9 +161,11 @@ class Broker:
                         flush_aged(manager),
                         compact_logs(manager),
                         groups.run(),
+                        self._kafka.run(router),
                     )
                 ]
                 await self._serve_sessions(manager, view, endpoint, recorder)
+                self._kafka.stop()
                 await groups.flush()
                 await recorder.flush()
                 for task in housekeeping:
@@ -180,8 +188,8 @@ class Broker:
 
     def _bind(self) -> Endpoint:
         """Listens, and returns the address for other brokers. Raises SettingsError."""
-        endpoint = self._listener.bind(self._settings.broker_id, self._settings.rack)
-        logger.info("listening", broker=endpoint.id, address=endpoint.address)
+        endpoint = self._kafka.bind(self._listener.bind(self._settings.broker_id, self._settings.rack))
+        logger.info("listening", broker=endpoint.id, address=endpoint.address, kafka=endpoint.kafka)
         return endpoint
 
     # --- sessions ----------------------------------------------------------------------------

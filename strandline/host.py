@@ -112,6 +112,34 @@ class Listen(Protocol):
         ...
 
 
+class BytesServer(Protocol):
+    """A bound port for streams of bytes. Clients may connect at once; they are served from `serve` on."""
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def connections_max(self) -> int:
+        """The connections that this process has descriptors for, over all its ports of this kind."""
+        ...
+
+    async def serve(self, protocol: Callable[[], asyncio.BufferedProtocol]) -> None:
+        """Makes a protocol for each connection, and drives it as asyncio does."""
+        ...
+
+    def close(self) -> None:
+        """Takes no more connections. Those that there are stay open."""
+        ...
+
+
+class ListenBytes(Protocol):
+    """Binds a port for streams of bytes."""
+
+    def __call__(self, setting: str, host: str, port: int) -> BytesServer:
+        """`setting` names the port in errors; port 0: any free one. Raises SettingsError."""
+        ...
+
+
 class ProbeResult(Enum):
     """The result of a probe."""
 
@@ -153,3 +181,5 @@ class ServiceHost(Host):
     """Takes the function that closes the ZooKeeper session; it may block."""
     die: Callable[[], NoReturn]
     """Ends the process at once, as kill -9 does. Crash points use it."""
+    listen_bytes: ListenBytes | None = field(default=None, kw_only=True)
+    """None: this host has no streams of bytes; a setting that needs one is refused."""

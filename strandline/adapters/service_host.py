@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from strandline.adapters.rpc.grpc_listener import GrpcListener
 from strandline.adapters.rpc.probe import probe
+from strandline.adapters.system.byte_server import listen_bytes
 from strandline.adapters.system.fail_fast import FailFast
 from strandline.adapters.system_host import system_host
 from strandline.adapters.zookeeper.session import connect
@@ -48,6 +49,7 @@ def service_host() -> ServiceHost:
         stop_requested=asyncio.Event(),
         fail_fast=FailFast,
         die=kill_this_process,
+        listen_bytes=listen_bytes,
     )
 
 

@@ -182,6 +182,31 @@ class BrokerSettings(ListenerSettings):
     isr_trail_events_max: int = Field(default=16, ge=1, le=256)
     """Events that a partition's `isr` znode keeps until `__state_changes` has them."""
 
+    # Kafka clients
+    kafka_port: int | None = Field(default=None, ge=0, le=65535)
+    """A port of `host` that speaks Kafka's protocol; 0: any free port; None: no such port."""
+    kafka_advertised_host: str | None = None
+    """The host name under which Kafka clients reach this broker; None: `advertised_host`, else `host`."""
+    kafka_advertised_port: int | None = Field(default=None, ge=1, le=65535)
+    kafka_external_port: int | None = Field(default=None, ge=0, le=65535)
+    """A second port for Kafka clients, in another network; None: no such port. It needs `kafka_port`."""
+    kafka_external_host: str = "localhost"
+    """The host name under which Kafka clients of the external port reach this broker."""
+    kafka_request_bytes_max: int = Field(default=16 * MIB, ge=1 * MIB, le=64 * MIB)
+    """A connection that announces a larger request is closed."""
+    kafka_receiving_bytes_max: int = Field(default=256 * MIB, ge=64 * MIB)
+    """Memory for requests that are arriving, over all connections; at this limit they are read no further."""
+    kafka_requests_in_flight_max: int = Field(default=64, ge=1)
+    """Unanswered requests of one connection; at this limit it is not read. Only Produce has several."""
+    kafka_fetch_bytes_max: int = Field(default=8 * MIB, ge=RECORDS_BYTES_MAX)
+    """Records in one answer to a Kafka client; more if the first batch is larger."""
+    kafka_connections_max: int = Field(default=5_000, ge=1)
+    """Further connections are closed at once. With few descriptors, the limit is a quarter of them."""
+    kafka_idle_ms_max: int = Field(default=600_000, ge=100)
+    """A connection without a request for this long is closed."""
+    kafka_frame_ms_max: int = Field(default=30_000, ge=100)
+    """How long one request may take to arrive; then the connection is closed."""
+
     # metrics
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
     """Port of `host` for Prometheus metrics over HTTP at /metrics; 0: any free port; None: no metrics."""

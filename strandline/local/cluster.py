@@ -14,7 +14,6 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,6 +22,7 @@ from strandline.adapters.system_host import system_host
 from strandline.errors import SettingsError
 from strandline.host import Host
 from strandline.local.layout import ClusterFile, Layout, Locked, MemberFile
+from strandline.local.member_status import MemberStatus, member_status
 from strandline.local.ports import LOOPBACK, cluster_ports, free_ports
 from strandline.local.process import Process, ProcessFailed, Spawn
 from strandline.local.service import Service, as_environment
@@ -35,25 +35,6 @@ LOCK_POLL_S: Final = 0.05
 BROKERS_MAX: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class MemberStatus:
-    """One process of the cluster. `kind` is zookeeper, controller or broker."""
-
-    kind: str
-    id: int
-    host: str
-    port: int
-    metrics_port: int | None
-    """The port of its Prometheus metrics."""
-    rack: str
-    pid: int | None
-    """None if it is not running."""
-
-    @property
-    def alive(self) -> bool:
-        return self.pid is not None
-
-
 class LocalCluster:
     """A local cluster; the module's docstring has an example.
 
@@ -62,8 +43,9 @@ class LocalCluster:
     again. Ports are chosen once, free ones without `base_port`, and kept over restarts. Ids start
     at 1. `racks` are assigned to the brokers in turn. Settings are those of `strandline.config`, by
     name; each broker gets `broker_settings`, each controller `controller_settings`. With `zookeeper`,
-    `host:port[/chroot]`, the cluster uses a server that is running already. `spawn` starts the processes
-    of brokers and controllers.
+    `host:port[/chroot]`, the cluster uses a server that is running already. With `kafka`, each broker has a
+    port for Kafka clients, from `kafka_port` on, or a free one. `spawn` starts the processes of brokers and
+    controllers.
     """
 
     def __init__(
@@ -77,6 +59,8 @@ class LocalCluster:
         broker_settings: Mapping[str, Any] | None = None,
         controller_settings: Mapping[str, Any] | None = None,
         zookeeper: str | None = None,
+        kafka: bool = False,
+        kafka_port: int | None = None,
         keep: bool = False,
         detached: bool = False,
         spawn: Spawn = Process.spawn,
@@ -88,7 +72,8 @@ class LocalCluster:
         directory = None if directory is None else Path(directory)
         if directory is not None:
             _refuse_cluster(Layout(directory))
-        ports = cluster_ports(brokers, controllers, base_port)
+        kafka = kafka or kafka_port is not None
+        ports = cluster_ports(brokers, controllers, base_port, kafka=kafka, kafka_port=kafka_port)
         file = ClusterFile(
             zookeeper=MemberFile(id=1, port=0 if zookeeper else ports.zookeeper, address=zookeeper),
             controllers=[
@@ -100,6 +85,7 @@ class LocalCluster:
                     id=number,
                     port=port,
                     metrics_port=metrics_port,
+                    kafka_port=ports.kafka[number - 1] if kafka else None,
                     rack=racks[(number - 1) % len(racks)] if racks else "",
                     settings=for_brokers,
                 )
@@ -156,6 +142,12 @@ class LocalCluster:
         return ",".join(service.address for service in self._brokers.values())
 
     @property
+    def kafka_bootstrap(self) -> str:
+        """`host:port` of every broker for Kafka clients, separated by commas; empty without such ports."""
+        ports = (member.kafka_port for member in self._file.brokers)
+        return ",".join(f"{LOOPBACK}:{port}" for port in ports if port is not None)
+
+    @property
     def host(self) -> Host:
         """Where its clients run: on this machine. The clusters of `strandline.testing` have other hosts."""
         return system_host()
@@ -203,10 +195,10 @@ class LocalCluster:
 
     def members(self) -> list[MemberStatus]:
         """Every process of the cluster, running or not: its own ZooKeeper, controllers, brokers."""
-        services = [_status(s.kind, s.member, s.process) for s in self._services()]
+        services = [member_status(s.kind, s.member, s.process) for s in self._services()]
         if self._file.zookeeper.address is not None:
             return services
-        return [_status("zookeeper", self._file.zookeeper, self._zookeeper.process), *services]
+        return [member_status("zookeeper", self._file.zookeeper, self._zookeeper.process), *services]
 
     # --- the whole cluster --------------------------------------------------------------------
 
@@ -346,11 +338,12 @@ class LocalCluster:
 
     async def add_broker(self, *, rack: str = "", wait_s: float | None = START_S_MAX, **settings: Any) -> int:
         """Add a broker with the cluster's settings and the given ones; returns its id."""
-        port, metrics_port = free_ports(2)
+        port, metrics_port, kafka_port = free_ports(3)
         member = MemberFile(
             id=max(self._brokers, default=0) + 1,
             port=port,
             metrics_port=metrics_port,
+            kafka_port=kafka_port if self.kafka_bootstrap else None,
             rack=rack,
             settings=self._broker_settings | as_environment("broker", settings),
         )
@@ -492,9 +485,3 @@ def _member(services: Mapping[int, Service], wanted: int, kind: str) -> Service:
 def _note(member: MemberFile, process: Process | None) -> None:
     member.pid = None if process is None else process.id.pid
     member.started = None if process is None else process.id.started
-
-
-def _status(kind: str, member: MemberFile, process: Process | None) -> MemberStatus:
-    running = process is not None and process.alive
-    pid = process.pid if process and running else None
-    return MemberStatus(kind, member.id, LOOPBACK, member.port, member.metrics_port, member.rack, pid)

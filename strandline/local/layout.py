@@ -42,6 +42,8 @@ class MemberFile(BaseModel):
     metrics_port: int | None = None
     """None: it serves no metrics; this holds for ZooKeeper, and for members of clusters made
     without metrics."""
+    kafka_port: int | None = None
+    """The port of a broker for Kafka clients, if it has one."""
     address: str | None = None
     """`host:port[/chroot]` of a ZooKeeper that the cluster neither starts nor stops; it has no port here."""
     rack: str = ""

@@ -25,19 +25,34 @@ port of each is 300 above its service port."""
 
 @dataclass(frozen=True, slots=True)
 class ClusterPorts:
-    """For each controller and broker: its service port, and its metrics port."""
+    """For each controller and broker: its service port, and its metrics port. For each broker: its port for
+    Kafka clients, if there are any."""
 
     zookeeper: int
     controllers: Sequence[tuple[int, int]]
     brokers: Sequence[tuple[int, int]]
+    kafka: Sequence[int]
 
 
-def cluster_ports(brokers: int, controllers: int, base_port: int | None) -> ClusterPorts:
-    """Ports for the given numbers of members; free ones without `base_port`."""
+def cluster_ports(
+    brokers: int,
+    controllers: int,
+    base_port: int | None,
+    *,
+    kafka: bool = False,
+    kafka_port: int | None = None,
+) -> ClusterPorts:
+    """Ports for the given numbers of members; free ones without `base_port`.
+
+    `kafka`: each broker has a port for Kafka clients, from `kafka_port` on, or a free one.
+    """
+    for_kafka = range(kafka_port or 0, (kafka_port or 0) + brokers) if kafka else range(0)
+    free_for_kafka = len(for_kafka) if kafka_port is None else 0
     if base_port is None:
-        zookeeper, *free = free_ports(1 + 2 * (controllers + brokers))
+        zookeeper, *free = free_ports(1 + 2 * (controllers + brokers) + free_for_kafka)
+        free, kafka_ports = free[free_for_kafka:], free[:free_for_kafka] or for_kafka
         pairs = list(zip(free[::2], free[1::2], strict=True))
-        return ClusterPorts(zookeeper, pairs[:controllers], pairs[controllers:])
+        return ClusterPorts(zookeeper, pairs[:controllers], pairs[controllers:], kafka_ports)
 
     def pairs_from(first: int, count: int) -> list[tuple[int, int]]:
         return [(port, port + METRICS_OFFSET) for port in range(first, first + count)]
@@ -46,6 +61,7 @@ def cluster_ports(brokers: int, controllers: int, base_port: int | None) -> Clus
         base_port + ZOOKEEPER_OFFSET,
         pairs_from(base_port + CONTROLLER_OFFSET, controllers),
         pairs_from(base_port, brokers),
+        free_ports(free_for_kafka) or for_kafka,
     )
 
 

@@ -79,7 +79,7 @@ class Service:
             **as_environment(self.kind, fixed),
             f"{self.kind}_id": str(self.member.id),
             "port": str(self.member.port),
-            **self._metrics_setting(),
+            **self._other_ports(),
         }
         load(_KINDS[self.kind], **settings)
         environment = {f"STRANDLINE_{name.upper()}": value for name, value in settings.items()}
@@ -91,9 +91,9 @@ class Service:
             detached=self._detached,
         )
 
-    def _metrics_setting(self) -> dict[str, str]:
-        port = self.member.metrics_port
-        return {} if port is None else {"metrics_port": str(port)}
+    def _other_ports(self) -> dict[str, str]:
+        ports = {"metrics_port": self.member.metrics_port, "kafka_port": self.member.kafka_port}
+        return {name: str(port) for name, port in ports.items() if port is not None}
 
     async def wait_serving(self) -> None:
         """Return once its health service reports SERVING. Raises ProcessFailed if it dies before.

@@ -21,6 +21,10 @@ class Endpoint:
     rack: str = ""
     external: tuple[str, int] | None = None
     """The address for clients in another network, if it differs."""
+    kafka: tuple[str, int] | None = None
+    """The address for Kafka clients; None: this member serves none."""
+    kafka_external: tuple[str, int] | None = None
+    """The address for Kafka clients in another network, if it differs."""
 
     @property
     def address(self) -> str:

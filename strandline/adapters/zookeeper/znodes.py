@@ -208,22 +208,30 @@ def dump_registration(registration: Registration) -> bytes:
             "port": end.port,
             "rack": end.rack,
             "external": end.external,
+            "kafka": end.kafka,
+            "kafka_external": end.kafka_external,
             "shutting_down": registration.shutting_down,
         }
     )
 
 
-def _external(raw: Mapping[str, Any]) -> tuple[str, int] | None:
-    """The external address of a broker or controller. It is absent in data written before there
-    were second listeners."""
-    found = raw.get("external")
+def _address(raw: Mapping[str, Any], name: str) -> tuple[str, int] | None:
+    """An address that not every broker or controller has: `external`, `kafka`, `kafka_external`. It is
+    absent in data that an earlier version wrote."""
+    found = raw.get(name)
     return None if found is None else (text(found[0]), _port(found[1]))
 
 
 def load_registration(broker_id: int, data: bytes, czxid: int) -> Registration:
     with reading(broker(broker_id), data) as raw:
         endpoint = Endpoint(
-            broker_id, text(raw["host"]), _port(raw["port"]), text(raw["rack"]), _external(raw)
+            broker_id,
+            text(raw["host"]),
+            _port(raw["port"]),
+            text(raw["rack"]),
+            _address(raw, "external"),
+            _address(raw, "kafka"),
+            _address(raw, "kafka_external"),
         )
         return Registration(endpoint, BrokerEpoch(czxid), bool(raw["shutting_down"]))
 
@@ -400,7 +408,10 @@ def dump_controller(node: ControllerNode) -> bytes:
 def load_controller(data: bytes) -> ControllerNode:
     with reading(CONTROLLER, data) as raw:
         endpoint = Endpoint(
-            integer(raw["id"], most=INT32_MAX), text(raw["host"]), _port(raw["port"]), external=_external(raw)
+            integer(raw["id"], most=INT32_MAX),
+            text(raw["host"]),
+            _port(raw["port"]),
+            external=_address(raw, "external"),
         )
         return ControllerNode(endpoint, integer(raw["epoch"]))
 

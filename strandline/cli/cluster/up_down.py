@@ -27,8 +27,18 @@ STATUS_TIMEOUT_MS: Final = 2_000
     "--base-port", type=click.IntRange(1024, 65_000), metavar="P",
     help="Brokers from P on, controllers from P+100, ZooKeeper at P+200, metrics 300 above; default: free.",
 )  # fmt: skip
+@click.option(
+    "--kafka-port", type=click.IntRange(1024, 65_000), metavar="P",
+    help="Ports for Kafka clients, the first broker's at P; default: none.",
+)  # fmt: skip
 @pass_invocation
-def up(invocation: Invocation, brokers: int | None, controllers: int | None, base_port: int | None) -> None:
+def up(
+    invocation: Invocation,
+    brokers: int | None,
+    controllers: int | None,
+    base_port: int | None,
+    kafka_port: int | None,
+) -> None:
     """Start ZooKeeper, brokers and a controller, and wait until they serve.
 
     If the folder has a cluster already, start its missing processes.
@@ -38,13 +48,14 @@ def up(invocation: Invocation, brokers: int | None, controllers: int | None, bas
     directory = invocation.directory
     if (directory / "cluster.json").exists():
         cluster = LocalCluster.open(directory)
-        _refuse_change(cluster, brokers, controllers, base_port)
+        _refuse_change(cluster, brokers, controllers, base_port, kafka_port)
     else:
         cluster = LocalCluster(
             brokers or BROKERS,
             controllers=controllers or 1,
             directory=directory,
             base_port=base_port,
+            kafka_port=kafka_port,
             detached=True,
         )
 
@@ -56,21 +67,29 @@ def up(invocation: Invocation, brokers: int | None, controllers: int | None, bas
     with invocation.out.progress(f"starting {len(missing)} processes in {directory}"):
         run(main)
     if invocation.out.json:
-        invocation.out.emit({"dir": str(cluster.directory), "bootstrap": cluster.bootstrap})
+        row = {"dir": str(cluster.directory), "bootstrap": cluster.bootstrap}
+        invocation.out.emit(row | {"kafka_bootstrap": cluster.kafka_bootstrap or None})
     else:
         invocation.out.line(f"{len(cluster.broker_ids)} brokers serve at {cluster.bootstrap}")
+        if cluster.kafka_bootstrap:
+            invocation.out.line(f"Kafka clients connect to {cluster.kafka_bootstrap}")
 
 
 def _refuse_change(
-    cluster: LocalCluster, brokers: int | None, controllers: int | None, base_port: int | None
+    cluster: LocalCluster,
+    brokers: int | None,
+    controllers: int | None,
+    base_port: int | None,
+    kafka_port: int | None,
 ) -> None:
     """Checks that the cluster keeps its size and ports. Raises SettingsError otherwise."""
     ids = cluster.broker_ids
-    port = next(member.port for member in cluster.members() if member.kind == "broker")
+    first = next(member for member in cluster.members() if member.kind == "broker")
     for option, wanted, has in (
         ("--brokers", brokers, len(ids)),
         ("--controllers", controllers, len(cluster.controller_ids)),
-        ("--base-port", base_port, port),
+        ("--base-port", base_port, first.port),
+        ("--kafka-port", kafka_port, first.kafka_port or "left out"),
     ):
         if wanted is not None and wanted != has:
             raise SettingsError(
@@ -162,7 +181,8 @@ def _processes(invocation: Invocation) -> dict[str, Any]:
             case "controller":
                 result["controllers"].append({"id": member.id, **where, "active": False})
             case _:
-                result["brokers"].append({"id": member.id, **where, "rack": member.rack})
+                place = {"id": member.id, **where, "kafka_port": member.kafka_port}
+                result["brokers"].append({**place, "rack": member.rack})
     return result
 
 
@@ -183,7 +203,7 @@ def _add_what_the_cluster_says(result: dict[str, Any], description: ClusterDescr
     for broker in description.brokers:
         endpoint = broker.endpoint
         elsewhere = {"id": endpoint.id, "pid": None, "host": None, "port": None, "alive": broker.alive}
-        row = brokers.setdefault(endpoint.id, {**elsewhere, "metrics_port": None})
+        row = brokers.setdefault(endpoint.id, {**elsewhere, "metrics_port": None, "kafka_port": None})
         if broker.alive:
             row |= {"host": endpoint.host, "port": endpoint.port, "rack": endpoint.rack}
         oldest_ms = broker.oldest_queued_at_ms or None
@@ -201,7 +221,19 @@ def _show(invocation: Invocation, result: dict[str, Any]) -> None:
     if invocation.out.json:
         invocation.out.emit(result)
         return
-    columns = ("process", "id", "pid", "port", "metrics", "alive", "active", "drained", "queued", "oldest")
+    columns = (
+        "process",
+        "id",
+        "pid",
+        "port",
+        "metrics",
+        "kafka",
+        "alive",
+        "active",
+        "drained",
+        "queued",
+        "oldest",
+    )
     nothing = [None] * 4
     rows = [["zookeeper", None, *_place(result["zookeeper"]), *nothing]] if result["zookeeper"] else []
     rows += [
@@ -221,4 +253,4 @@ def _show(invocation: Invocation, result: dict[str, Any]) -> None:
 
 
 def _place(row: dict[str, Any]) -> list[object]:
-    return [row["pid"], row["port"], row.get("metrics_port"), row["alive"]]
+    return [row["pid"], row["port"], row.get("metrics_port"), row.get("kafka_port"), row["alive"]]

@@ -14,8 +14,9 @@ import pytest
 from strandline.adapters.zookeeper.session import connect
 from strandline.config.services import ZooKeeperSettings
 from strandline.errors import SettingsError
-from strandline.local.cluster import LocalCluster, MemberStatus
+from strandline.local.cluster import LocalCluster
 from strandline.local.layout import Layout
+from strandline.local.member_status import MemberStatus
 from strandline.local.ports import LOOPBACK, free_ports
 from strandline.local.process import Process, ProcessFailed
 from tests.conftest import ClusterFactory
@@ -308,6 +309,18 @@ def test_with_a_base_port_ports_are_known_beforehand(tmp_path: Path) -> None:
     assert [member.port for member in cluster.members()] == [20_200, 20_100, 20_000, 20_001]
     assert [member.metrics_port for member in cluster.members()] == [None, 20_400, 20_300, 20_301]
     assert cluster.bootstrap == "127.0.0.1:20000,127.0.0.1:20001"
+
+
+def test_ports_for_kafka_clients_are_kept(tmp_path: Path) -> None:
+    """Only brokers have them: from a given port on, or free ones."""
+    given = LocalCluster(2, directory=tmp_path / "given", kafka_port=29_092)
+    assert [member.kafka_port for member in given.members()] == [None, None, 29_092, 29_093]
+    assert given.kafka_bootstrap == "127.0.0.1:29092,127.0.0.1:29093"
+    for base_port in (None, 20_000):
+        free = LocalCluster(2, directory=tmp_path / f"free-{base_port}", kafka=True, base_port=base_port)
+        ports = [member.port for member in free.members()] + [m.kafka_port for m in free.members()][2:]
+        assert None not in ports and len(set(ports)) == 6
+    assert LocalCluster(2, directory=tmp_path / "none").kafka_bootstrap == ""
 
 
 def test_an_unknown_member_is_reported(tmp_path: Path) -> None:

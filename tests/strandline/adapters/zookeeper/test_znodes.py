@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from strandline.adapters.zookeeper.znodes import dump_isr, load_isr
+from strandline.adapters.zookeeper.znodes import dump_isr, dump_registration, load_isr, load_registration
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.vocabulary.metadata import IsrMember, PartitionState
+from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Registration
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 
 EVENT = StateChangeEvent(
@@ -25,6 +25,18 @@ EVENT = StateChangeEvent(
     left=(BrokerId(2),),
 )
 STATE = PartitionState(BrokerId(1), LeaderEpoch(7), (IsrMember(BrokerId(1), BrokerEpoch(10)),), (EVENT,))
+
+
+def test_a_registration_has_every_address() -> None:
+    endpoint = Endpoint(4, "h", 1, "r", ("out", 2), ("kafka", 3), ("kafka-out", 4))
+    registration = Registration(endpoint, BrokerEpoch(9))
+    assert load_registration(4, dump_registration(registration), 9) == registration
+
+
+def test_a_registration_of_an_earlier_version_has_no_kafka_address() -> None:
+    """As during a rolling upgrade."""
+    data = json.dumps({"host": "h", "port": 1, "rack": "", "shutting_down": False}).encode()
+    assert load_registration(4, data, 9) == Registration(Endpoint(4, "h", 1), BrokerEpoch(9))
 
 
 def test_a_trail_is_read_back_as_it_was_written() -> None:

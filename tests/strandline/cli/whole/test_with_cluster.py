@@ -23,7 +23,7 @@ from tests.waiting import eventually
 @pytest.fixture(scope="module")
 async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
     """Three brokers, with a ZooKeeper that `status` shows."""
-    return await make_module_cluster(brokers=3, zookeeper=None)
+    return await make_module_cluster(brokers=3, zookeeper=None, kafka=True)
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +169,8 @@ async def test_status_shows_processes_and_partitions(shell: Shell, cluster: Loca
     assert [broker["metrics_port"] for broker in seen["brokers"]] == [
         cluster.metrics_port(each) for each in cluster.broker_ids
     ]
+    kafka_ports = [f"127.0.0.1:{broker['kafka_port']}" for broker in seen["brokers"]]
+    assert ",".join(kafka_ports) == cluster.kafka_bootstrap
     assert controller["metrics_port"] == cluster.controller_metrics_port(controller["id"])
     (rows,) = [each["partitions"] for each in seen["topics"] if each["topic"] == topic]
     assert [row["partition"] for row in rows] == [0, 1]

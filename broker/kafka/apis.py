@@ -1,0 +1,43 @@
+"""The APIs that are served, each with its handler."""
+
+from __future__ import annotations
+
+from strandline.broker.groups.handlers import GroupHandlers
+from strandline.broker.kafka.call import Api, answered
+from strandline.broker.kafka.handlers.cluster import ClusterApi
+from strandline.broker.kafka.handlers.fetch import FetchApi
+from strandline.broker.kafka.handlers.offsets import OffsetsApi
+from strandline.broker.kafka.handlers.produce import ProduceApi
+from strandline.broker.kafka.router import Router
+from strandline.broker.kafka.wire import apis
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.config.services import BrokerSettings
+from strandline.vocabulary.metadata import Endpoint
+
+
+def kafka_router(
+    handlers: Handlers,
+    groups: GroupHandlers,
+    manager: ReplicaManager,
+    settings: BrokerSettings,
+    own: Endpoint,
+) -> Router:
+    """Every API. ApiVersions is not in the table: the router answers it."""
+    produces = ProduceApi(handlers, manager.clock)
+    fetches = FetchApi(handlers, settings)
+    lists = OffsetsApi(handlers)
+    cluster = ClusterApi(
+        handlers.metadata, handlers.new_identity, groups.find_coordinator, lambda: manager.live, own
+    )
+    return Router(
+        (
+            Api(apis.PRODUCE, produces.handle, produces.begin),
+            Api(apis.FETCH, fetches.handle),
+            Api(apis.LIST_OFFSETS, answered(lists.list_offsets)),
+            Api(apis.METADATA, answered(cluster.metadata)),
+            Api(apis.FIND_COORDINATOR, answered(cluster.find_coordinator)),
+            Api(apis.INIT_PRODUCER_ID, answered(cluster.new_producer_id)),
+            Api(apis.OFFSET_FOR_LEADER_EPOCH, answered(lists.epoch_ends)),
+        )
+    )

@@ -1,0 +1,54 @@
+"""One request as its handler sees it, and the table entry of one API."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from strandline.broker.kafka.wire.apis import ApiWire
+from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.ports import Caller, Reply
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who asks, in which version."""
+
+    header: RequestHeader
+    caller: Caller
+
+    @property
+    def version(self) -> int:
+        return self.header.version
+
+
+Handle = Callable[[Request, Call, Reply[Answer]], Awaitable[None]]
+"""Answers one request by calling the reply at most once. The reply returns once the connection has taken the
+answer. Without a call, the request gets no answer."""
+
+Begin = Callable[[Request, Call, Callable[[Answer], None]], bool]
+"""Begins a request without waiting, and calls the function with the answer later, once. Returns False, and
+does nothing, if that is impossible: then the request needs `Handle`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api(Generic[Request, Answer]):
+    """One API as it is served."""
+
+    wire: ApiWire[Request, Answer]
+    handle: Handle[Request, Answer]
+    begin: Begin[Request, Answer] | None = None
+    """Of an API whose requests may be in progress at the same time on one connection."""
+
+
+def answered(handle: Callable[[Request, Call], Awaitable[Answer]]) -> Handle[Request, Answer]:
+    """For a handler that returns its answer."""
+
+    async def reply_with_result(request: Request, call: Call, reply: Reply[Answer]) -> None:
+        await reply(await handle(request, call))
+
+    return reply_with_result

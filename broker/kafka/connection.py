@@ -1,0 +1,276 @@
+"""One connection: frames in, answers out, in order.
+
+A request that may not begin yet holds the connection: nothing behind it is read, so a client that sends and
+does not wait costs one frame. No request begins while the client does not read its answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from typing import Any, Protocol, cast
+
+import structlog
+
+from strandline.broker.kafka.answer_order import AnswerOrder, Slot
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.frame_memory import FrameMemory
+from strandline.broker.kafka.frames import Frames
+from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
+from strandline.broker.kafka.wire.fields import MalformedRequest, Part
+from strandline.errors import StrandlineError
+from strandline.ports import Caller, Listener
+
+logger = structlog.get_logger(__name__)
+
+
+class Shared(Protocol):
+    """What all connections of one broker have in common."""
+
+    router: Router
+    memory: FrameMemory
+    request_bytes_max: int
+    requests_in_flight_max: int
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
+
+    def opened(self, connection: KafkaConnection) -> bool:
+        """False: there are too many, and this one is closed."""
+        ...
+
+    def closed(self, connection: KafkaConnection) -> None: ...
+
+    def answered(self, request: str, seconds: float) -> None: ...
+
+    def malformed(self, error: MalformedRequest, peer: str) -> None: ...
+
+
+class KafkaConnection(asyncio.BufferedProtocol):
+    """The protocol that a transport drives. All methods run on the event loop."""
+
+    def __init__(self, shared: Shared, listener: Listener) -> None:
+        self._shared = shared
+        self._listener = listener
+        self._frames = Frames(shared.request_bytes_max)
+        self._memory = 0
+        """Bytes of `shared.memory` that the arriving frame has."""
+        self._order = AnswerOrder()
+        self._waiting: Arrived | Introduction | None = None
+        """The request that may not begin yet."""
+        self._reads: set[asyncio.Task[None]] = set()
+        """Tasks of requests that change nothing, and end with the connection."""
+        self._transport: asyncio.Transport | None = None
+        self._caller = Caller("", "", listener)
+        self._client_id = ""
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._flush_due = False
+        self._wants_memory = False
+        self.active_at = shared.now()
+        """When the last whole frame arrived, or the last answer left."""
+        self.frame_since: float | None = None
+        """When the frame that is arriving began."""
+
+    # --- the transport -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)  # uvloop's has the methods, and another base
+        self._transport = transport
+        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self._caller = Caller(f"kafka:{host}:{port}", str(host), self._listener)
+        if not self._shared.opened(self):
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Drops what only an answer would be for. Batches that arrived whole are still appended: a client may
+        send some with acks=0 and hang up."""
+        self._transport = None
+        if self._wants_memory:
+            self._shared.memory.withdraw(self._memory_granted)
+            self._wants_memory = False
+        self._release_memory()
+        for task in tuple(self._reads):
+            task.cancel()
+        self._writable.set()
+        self._shared.closed(self)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        self._advance()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._open:
+            return
+        if self.frame_since is None:
+            self.frame_since = self._shared.now()
+        try:
+            frame = self._frames.filled(nbytes)
+            if frame is not None:
+                self._release_memory()
+                self.frame_since, self.active_at = None, self._shared.now()
+                self._take(frame)
+            elif growth := self._frames.growth:
+                self._grow(growth)
+        except MalformedRequest as error:
+            self._refuse(error)
+
+    def eof_received(self) -> bool:
+        return False  # the transport closes: an answer would have no reader
+
+    # --- memory of the arriving frame --------------------------------------------------------
+
+    def _grow(self, growth: int) -> None:
+        self._memory += growth
+        if not self._shared.memory.take(growth):
+            self._memory -= growth
+            self._wants_memory = True
+            self._shared.memory.wait(growth, self._memory_granted)
+            self._pace()
+
+    def _memory_granted(self) -> None:
+        self._memory += self._frames.growth
+        self._wants_memory = False
+        self._pace()
+
+    def _release_memory(self) -> None:
+        if self._memory:
+            self._shared.memory.give_back(self._memory)
+            self._memory = 0
+
+    # --- requests ----------------------------------------------------------------------------
+
+    def _take(self, frame: bytearray) -> None:
+        self._waiting = self._shared.router.read(frame)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Begins the waiting request if it may begin, and reads on if there is none."""
+        if self._open and self._waiting is not None and self._may_begin(self._waiting):
+            arrived, self._waiting = self._waiting, None
+            self._begin(arrived)
+        self._pace()
+
+    def _may_begin(self, arrived: Arrived | Introduction) -> bool:
+        parallel = isinstance(arrived, Arrived) and arrived.asked.api.begin is not None
+        return self._writable.is_set() and self._order.may_begin(parallel=parallel)
+
+    def _begin(self, arrived: Arrived | Introduction) -> None:
+        if isinstance(arrived, Introduction):
+            self._introduce(arrived)
+            return
+        asked, api = arrived.asked, arrived.asked.api
+        self._client_id = asked.header.client_id
+        call = Call(asked.header, self._caller)
+        began = self._shared.now()
+        if api.begin is not None:
+            slot = self._order.begin(parallel=True)
+            if api.begin(arrived.value, call, partial(self._answer, slot, asked, began)):
+                return
+            slot.parallel = False  # those behind it have to wait
+        else:
+            slot = self._order.begin(parallel=False)
+        task = self._shared.spawn(self._handle(slot, arrived, call, began))
+        if api.begin is None:
+            self._reads.add(task)
+            task.add_done_callback(self._reads.discard)
+
+    def _introduce(self, arrived: Introduction) -> None:
+        client = arrived.client
+        logger.debug(
+            "kafka client",
+            peer=self._caller.connection,
+            client_id=arrived.header.client_id,
+            software=f"{client.software_name} {client.software_version}".strip(),
+        )
+        self._order.begin(parallel=False).parts = arrived.parts
+        self._flush_soon()
+
+    async def _handle(self, slot: Slot, arrived: Arrived, call: Call, began: float) -> None:
+        async def reply(value: Any) -> None:
+            self._answer(slot, arrived.asked, began, value)
+            self._flush()
+            await self._writable.wait()
+
+        try:
+            await arrived.asked.api.handle(arrived.value, call, reply)
+        except StrandlineError as error:
+            logger.info(
+                "kafka request failed",
+                request=arrived.asked.api.wire.name,
+                version=arrived.asked.header.version,
+                peer=self._caller.connection,
+                client_id=self._client_id,
+                reason=error.message,
+            )
+            self.close()
+            return
+        if slot.parts is None:  # it gets no answer
+            self._finish(slot, arrived.asked, began, ())
+
+    # --- answers -----------------------------------------------------------------------------
+
+    def _answer(self, slot: Slot, asked: Asked, began: float, value: Any) -> None:
+        self._finish(slot, asked, began, asked.answer(value))
+
+    def _finish(self, slot: Slot, asked: Asked, began: float, parts: Sequence[Part]) -> None:
+        assert slot.parts is None, f"two answers to one request of {asked.api.wire.name}"
+        slot.parts = parts
+        self._shared.answered(asked.api.wire.name, self._shared.now() - began)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        """Answers that come in one turn of the loop leave together."""
+        if not self._flush_due:
+            self._flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        leaving = self._order.take()
+        if leaving and self._open:
+            assert self._transport is not None
+            self.active_at = self._shared.now()
+            self._transport.writelines(leaving)
+        self._advance()
+
+    # --- pace and end ------------------------------------------------------------------------
+
+    def _pace(self) -> None:
+        """Reads while a request could begin."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        full = len(self._order) >= self._shared.requests_in_flight_max
+        read = self._waiting is None and not full and not self._wants_memory
+        if read and not self._transport.is_reading():
+            self._transport.resume_reading()
+        elif not read and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    @property
+    def _open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def busy(self) -> bool:
+        """True while a request is unanswered."""
+        return len(self._order) > 0 or self._waiting is not None
+
+    def _refuse(self, error: MalformedRequest) -> None:
+        self._shared.malformed(error, f"{self._caller.connection} {self._client_id}".strip())
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection at once. Answers that the transport has taken still leave."""
+        if self._transport is not None:
+            self._transport.close()

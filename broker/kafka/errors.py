@@ -1,0 +1,66 @@
+"""Numbers of errors in Kafka's protocol. strandline's are Kafka's, with the exceptions that stand here."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from strandline.errors import ErrorCode, OutcomeUnknown, StrandlineError
+
+OWN_CODES_MIN: Final = 1_000
+"""Numbers from here on are strandline's own, and mean nothing to a Kafka client."""
+
+
+class KafkaCode(IntEnum):
+    """Numbers that only this listener answers with."""
+
+    UNSUPPORTED_VERSION = 35
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    UNKNOWN_TOPIC_ID = 100
+
+
+NO_TRANSACTIONS: Final = "strandline has no transactions: leave transactional.id out"
+"""Goes with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take for fatal. A retriable error would make
+librdkafka wait forever."""
+
+PRODUCE_STORAGE_SINCE: Final = 4
+FETCH_STORAGE_SINCE: Final = 6
+"""Clients of earlier versions do not know KAFKA_STORAGE_ERROR."""
+FETCH_EPOCHS_SINCE: Final = 9
+LIST_OFFSETS_EPOCHS_SINCE: Final = 5
+"""Clients of earlier versions do not know UNKNOWN_LEADER_EPOCH and OFFSET_NOT_AVAILABLE."""
+
+
+def code_of(error: StrandlineError | None) -> int:
+    """The number on the wire; 0 for no error."""
+    if error is None:
+        return 0
+    return int(error.code) if error.code < OWN_CODES_MIN else int(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def produce_code(error: StrandlineError, version: int) -> int:
+    """NOT_LEADER_OR_FOLLOWER for a leadership that ended: clients look for the new leader before they try
+    again. After REQUEST_TIMED_OUT they would try the same broker first."""
+    if isinstance(error, OutcomeUnknown):
+        return int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return _known(code_of(error), storage=version >= PRODUCE_STORAGE_SINCE)
+
+
+def fetch_code(error: StrandlineError | None, version: int) -> int:
+    return _known(
+        code_of(error), storage=version >= FETCH_STORAGE_SINCE, epochs=version >= FETCH_EPOCHS_SINCE
+    )
+
+
+def list_offsets_code(error: StrandlineError | None, version: int) -> int:
+    return _known(code_of(error), epochs=version >= LIST_OFFSETS_EPOCHS_SINCE)
+
+
+def _known(code: int, *, storage: bool = True, epochs: bool = True) -> int:
+    """The nearest number that a client of this version knows."""
+    if not storage and code == ErrorCode.KAFKA_STORAGE_ERROR:
+        return int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if not epochs and code in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.OFFSET_NOT_AVAILABLE):
+        return int(ErrorCode.LEADER_NOT_AVAILABLE)
+    return code

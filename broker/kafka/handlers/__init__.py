@@ -1,0 +1,1 @@
+"""Answers Kafka's requests, as values, with the handlers of this broker."""

@@ -1,0 +1,186 @@
+"""Answers Metadata, FindCoordinator and InitProducerId."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from strandline.broker.kafka.addresses import kafka_address
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, code_of
+from strandline.broker.kafka.wire.coordinator import (
+    GROUP,
+    FindCoordinatorAnswer,
+    FindCoordinatorRequest,
+    FoundCoordinator,
+)
+from strandline.broker.kafka.wire.metadata import (
+    NO_TOPIC_ID,
+    BrokerAddress,
+    MetadataAnswer,
+    MetadataRequest,
+    PartitionFacts,
+    TopicFacts,
+    TopicWanted,
+)
+from strandline.broker.kafka.wire.producer_id import InitProducerIdAnswer, InitProducerIdRequest
+from strandline.errors import (
+    CoordinatorNotAvailable,
+    ErrorCode,
+    LeaderNotAvailable,
+    StrandlineError,
+)
+from strandline.ids import INTERNAL_PREFIX, NO_BROKER, BrokerId
+from strandline.ports import Caller, Listener
+from strandline.vocabulary.log import MetadataAnswer as Described
+from strandline.vocabulary.log import MetadataQuery, ProducerIdentity
+from strandline.vocabulary.metadata import (
+    ClusterMetadata,
+    Endpoint,
+    PartitionMetadata,
+    Registration,
+    TopicMetadata,
+)
+
+Describe = Callable[[MetadataQuery], Awaitable[Described]]
+NewIdentity = Callable[[], Awaitable[ProducerIdentity]]
+FindGroup = Callable[[str, Caller], Awaitable[Endpoint]]
+
+
+class ClusterApi:
+    """These APIs, for all connections of one broker."""
+
+    def __init__(
+        self,
+        describe: Describe,
+        new_identity: NewIdentity,
+        find_group: FindGroup,
+        live: Callable[[], Mapping[BrokerId, Registration]],
+        own: Endpoint,
+    ) -> None:
+        """The first three are those of this broker's handlers; `own` has its addresses."""
+        self._describe = describe
+        self._new_identity = new_identity
+        self._find_group = find_group
+        self._live = live
+        self._own = own
+        self._last = ClusterMetadata("", (own,), None, ())
+        """The last answer. It has the brokers and the cluster's id while there is no ZooKeeper session."""
+
+    # --- metadata ----------------------------------------------------------------------------
+
+    async def metadata(self, request: MetadataRequest, call: Call) -> MetadataAnswer:
+        """The cluster as Kafka clients see it. Brokers without a Kafka address are left out; a partition that
+        one of them leads has no leader that a client could reach."""
+        to = call.caller.listener
+        try:
+            cluster, topics = await self._described(request)
+        except LeaderNotAvailable:
+            cluster = self._last
+            code = int(ErrorCode.LEADER_NOT_AVAILABLE)
+            topics = [TopicFacts(each.name, code, each.topic_id) for each in request.topics or ()]
+        else:
+            self._last = cluster
+        brokers = _addresses(cluster, to)
+        reachable = {broker.broker for broker in brokers}
+        return MetadataAnswer(
+            brokers,
+            cluster.cluster_id or None,
+            self._own.id if self._own.id in reachable else int(NO_BROKER),
+            tuple(_reachable(topic, reachable) for topic in topics),
+        )
+
+    async def _described(self, request: MetadataRequest) -> tuple[ClusterMetadata, list[TopicFacts]]:
+        """Raises LeaderNotAvailable."""
+        wanted = request.topics
+        by_id = wanted is not None and any(each.name is None for each in wanted)
+        names: list[str] | None = []
+        if wanted is not None and not by_id:
+            names = [each.name for each in wanted if each.name is not None] or None
+        answer = await self._describe(MetadataQuery(names, include_config=False))
+        cluster, live = answer.cluster, self._live()
+        if wanted is None:
+            return cluster, [_topic(topic, live) for topic in cluster.topics]
+        by_name = {topic.name: topic for topic in cluster.topics}
+        ids: dict[str, TopicMetadata] = {topic.topic_id: topic for topic in cluster.topics}
+
+        def facts(each: TopicWanted) -> TopicFacts:
+            found = ids.get(each.topic_id) if each.name is None else by_name.get(each.name)
+            if found is not None:
+                return _topic(found, live)
+            if each.name is None:
+                return TopicFacts(None, int(KafkaCode.UNKNOWN_TOPIC_ID), each.topic_id)
+            error = answer.errors.get(each.name)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is None else error.code
+            return TopicFacts(each.name, int(code))
+
+        return cluster, [facts(each) for each in dict.fromkeys(wanted)]
+
+    # --- coordinators and identities ---------------------------------------------------------
+
+    async def find_coordinator(self, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorAnswer:
+        return FindCoordinatorAnswer(
+            tuple([await self._coordinator(key, request.kind, call) for key in dict.fromkeys(request.keys)])
+        )
+
+    async def _coordinator(self, key: str, kind: int, call: Call) -> FoundCoordinator:
+        if kind != GROUP:
+            code = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return FoundCoordinator(key, code, NO_TRANSACTIONS)
+        try:
+            endpoint = await self._find_group(key, call.caller)
+            address = kafka_address(endpoint, call.caller.listener)
+            if address is None:
+                raise CoordinatorNotAvailable(f"broker {endpoint.id} coordinates it, and has no Kafka port")
+        except StrandlineError as error:
+            return FoundCoordinator(key, code_of(error), error.message)
+        return FoundCoordinator(key, 0, None, address.broker, address.host, address.port)
+
+    async def new_producer_id(self, request: InitProducerIdRequest, call: Call) -> InitProducerIdAnswer:
+        """A new identity with epoch 0, whichever the client had before."""
+        if request.transactional_id is not None:
+            return InitProducerIdAnswer(error=int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        try:
+            identity = await self._new_identity()
+        except LeaderNotAvailable:
+            # Of the retriable codes, the one that every client retries here.
+            return InitProducerIdAnswer(error=int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return InitProducerIdAnswer(identity.producer_id, identity.producer_epoch)
+
+
+def _addresses(cluster: ClusterMetadata, to: Listener) -> tuple[BrokerAddress, ...]:
+    found = (kafka_address(endpoint, to) for endpoint in cluster.brokers)
+    return tuple(address for address in found if address is not None)
+
+
+def _topic(topic: TopicMetadata, live: Mapping[BrokerId, Registration]) -> TopicFacts:
+    return TopicFacts(
+        topic.name,
+        0,
+        topic.topic_id or NO_TOPIC_ID,
+        topic.name.startswith(INTERNAL_PREFIX),
+        tuple(_partition(partition, live) for partition in topic.partitions),
+    )
+
+
+def _partition(partition: PartitionMetadata, live: Mapping[BrokerId, Registration]) -> PartitionFacts:
+    return PartitionFacts(
+        partition.partition,
+        int(ErrorCode.LEADER_NOT_AVAILABLE) if partition.leader == NO_BROKER else 0,
+        partition.leader,
+        partition.leader_epoch,
+        partition.replicas,
+        partition.isr,
+        tuple(broker for broker in partition.replicas if broker not in live),
+    )
+
+
+def _reachable(topic: TopicFacts, brokers: set[int]) -> TopicFacts:
+    """The same topic, without leaders that the answer has no address for."""
+    if all(partition.leader in brokers for partition in topic.partitions):
+        return topic
+    code = int(ErrorCode.LEADER_NOT_AVAILABLE)
+    partitions = (
+        partition if partition.leader in brokers else partition._replace(error=code, leader=int(NO_BROKER))
+        for partition in topic.partitions
+    )
+    return topic._replace(partitions=tuple(partitions))

@@ -1,0 +1,75 @@
+"""Answers Fetch requests, and bounds the memory of all of them."""
+
+from __future__ import annotations
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.errors import KafkaCode, fetch_code
+from strandline.broker.kafka.wire.fetch import (
+    FINAL_SESSION_EPOCH,
+    READ_COMMITTED,
+    FetchAnswer,
+    FetchedPartition,
+    FetchRequest,
+)
+from strandline.broker.kafka.wire.topics import by_topic, each_partition
+from strandline.broker.log.fetch_budget import FetchBudget
+from strandline.broker.log.handlers import Handlers, answer_bytes
+from strandline.config.services import BrokerSettings
+from strandline.ids import TopicPartition
+from strandline.ports import Reply
+from strandline.vocabulary.log import Fetched, FetchPartition
+
+
+class FetchApi:
+    """Fetch, for all connections of one broker."""
+
+    def __init__(self, handlers: Handlers, settings: BrokerSettings) -> None:
+        self._handlers = handlers
+        self._bound = settings.kafka_fetch_bytes_max
+        self._answers = FetchBudget(
+            of_one=settings.fetch_connection_bytes_max, of_all=settings.fetch_bytes_max
+        )
+        """Bytes that were read and not yet written, by connection."""
+        self._asked = FetchBudget(
+            of_one=settings.fetch_connection_partitions_max, of_all=settings.fetch_partitions_max
+        )
+        """Partitions in unanswered requests, by connection."""
+
+    async def handle(self, request: FetchRequest, call: Call, reply: Reply[FetchAnswer]) -> None:
+        """Answered once there is enough to read, or the wait is over. The bytes of the answer count until the
+        connection has taken them."""
+        if request.session_id != 0 and request.session_epoch != FINAL_SESSION_EPOCH:
+            # No session is ever given out: the client has to send a whole request (KIP-227).
+            await reply(FetchAnswer((), int(KafkaCode.FETCH_SESSION_ID_NOT_FOUND)))
+            return
+        wanted = [
+            FetchPartition(
+                TopicPartition(topic, found.partition), found.offset, found.leader_epoch, found.bytes_max
+            )
+            for topic, found in each_partition(request.topics)
+        ]
+        owner = call.caller.connection
+        async with self._asked.taken(owner, len(wanted)):
+            await self._handlers.fetchable(
+                wanted,
+                wait_ms=request.wait_ms,
+                bytes_min=request.bytes_min,
+                bytes_max=request.bytes_max,
+                bound=self._bound,
+            )
+            async with self._answers.taken(owner, answer_bytes(request.bytes_max, self._bound)):
+                found = await self._handlers.read(wanted, request.bytes_max, bound=self._bound)
+                pairs = ((each.name.topic, _partition(each, call.version)) for each in found)
+                await reply(FetchAnswer(by_topic(pairs), aborted=request.isolation_level == READ_COMMITTED))
+
+
+def _partition(fetched: Fetched, version: int) -> FetchedPartition:
+    """Without transactions, every committed record is stable."""
+    return FetchedPartition(
+        fetched.name.partition,
+        fetch_code(fetched.error, version),
+        fetched.high_watermark,
+        fetched.high_watermark,
+        fetched.log_start_offset,
+        fetched.records,
+    )

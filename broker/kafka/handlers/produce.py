@@ -1,0 +1,169 @@
+"""Appends the batches of Produce requests, and answers when the last of their outcomes is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+from strandline.broker.core.replication.produce_ticket import ProduceOutcome
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, produce_code
+from strandline.broker.kafka.wire.produce import (
+    PartitionRecords,
+    ProduceAnswer,
+    ProducedPartition,
+    ProduceRequest,
+)
+from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
+from strandline.broker.log.handlers import Handlers
+from strandline.errors import StrandlineError
+from strandline.ids import ACKS_ALL, TopicPartition
+from strandline.ports import Clock, Reply
+from strandline.tasks import Slices
+from strandline.vocabulary.log import ProduceEntry
+
+BATCHES_FIRST: Final = 3
+"""The first version whose batches have the format of the log."""
+AT_ONCE_MAX: Final = 64
+"""Batches of one request that are appended without a pause for other tasks."""
+OLD_FORMAT: Final = "message formats 0 and 1 are not stored: use a client that speaks Produce 3 or later"
+
+
+class UnacknowledgedFailed(StrandlineError):
+    """A batch that was sent with acks=0 was not appended. Closing the connection is the only answer."""
+
+
+class ProduceApi:
+    """Produce, for all connections of one broker."""
+
+    def __init__(self, handlers: Handlers, clock: Clock) -> None:
+        self._handlers = handlers
+        self._clock = clock
+
+    def begin(self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]) -> bool:
+        """Appends at once, so that requests of one connection keep their order while they are replicated."""
+        if request.acks != ACKS_ALL or _count(request.topics) > AT_ONCE_MAX:
+            return False
+        if (refused := _refused(request, call)) is not None:
+            done(refused)
+            return True
+        outcomes = _Outcomes(request, call.version, done)
+        for position, (topic, found) in enumerate(each_partition(request.topics)):
+            self._append(request, topic, found, outcomes, position, sure=True)
+        outcomes.close()
+        return True
+
+    async def handle(self, request: ProduceRequest, call: Call, reply: Reply[ProduceAnswer]) -> None:
+        """For many batches, and for acks 0 and 1, whose leader has to be sure first that it still leads.
+
+        Raises UnacknowledgedFailed.
+        """
+        if (refused := _refused(request, call)) is not None:
+            await self._reply(request, refused, reply)
+            return
+        unsure = frozenset[TopicPartition]()
+        if request.acks != ACKS_ALL:
+            names = {
+                TopicPartition(topic, found.partition) for topic, found in each_partition(request.topics)
+            }
+            unsure = await self._handlers.unsure(names)
+        answer: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
+        outcomes = _Outcomes(request, call.version, partial(_resolve, answer))
+        slices = Slices(self._clock)
+        for position, (topic, found) in enumerate(each_partition(request.topics)):
+            if slices.used_up:
+                await slices.next()
+            sure = TopicPartition(topic, found.partition) not in unsure
+            self._append(request, topic, found, outcomes, position, sure=sure)
+        outcomes.close()
+        await self._reply(request, await answer, reply)
+
+    async def _reply(
+        self, request: ProduceRequest, answer: ProduceAnswer, reply: Reply[ProduceAnswer]
+    ) -> None:
+        if request.acks != 0:
+            await reply(answer)
+            return
+        for topic, found in each_partition(answer.topics):
+            if found.error:
+                raise UnacknowledgedFailed(
+                    f"acks=0, error {found.error} for {topic}-{found.partition}: {found.message}"
+                )
+
+    def _append(
+        self,
+        request: ProduceRequest,
+        topic: str,
+        found: PartitionRecords,
+        outcomes: _Outcomes,
+        position: int,
+        *,
+        sure: bool,
+    ) -> None:
+        entry = ProduceEntry(
+            TopicPartition(topic, found.partition),
+            bytes(found.records or b""),
+            request.acks,
+            request.timeout_ms,
+        )
+        self._handlers.produce(entry, partial(outcomes.note, position), sure=sure)
+
+
+class _Outcomes:
+    """Collects the outcomes of one request."""
+
+    def __init__(self, request: ProduceRequest, version: int, done: Callable[[ProduceAnswer], None]) -> None:
+        self._names = [(topic, found.partition) for topic, found in each_partition(request.topics)]
+        self._found: list[ProducedPartition | None] = [None] * len(self._names)
+        self._version = version
+        self._done = done
+        self._left = len(self._names) + 1  # one more until all are begun
+
+    def note(self, position: int, outcome: ProduceOutcome) -> None:
+        partition = self._names[position][1]
+        if isinstance(outcome, StrandlineError):
+            found = ProducedPartition(
+                partition, produce_code(outcome, self._version), message=outcome.message
+            )
+        else:
+            found = ProducedPartition(partition, 0, outcome.base_offset, outcome.log_start_offset)
+        self._found[position] = found
+        self.close()
+
+    def close(self) -> None:
+        """One of the outcomes, or the loop that begins them, has ended."""
+        self._left -= 1
+        if self._left == 0:
+            self._done(ProduceAnswer(by_topic(self._pairs())))
+
+    def _pairs(self) -> Iterator[tuple[str, ProducedPartition]]:
+        for (topic, _), found in zip(self._names, self._found, strict=True):
+            assert found is not None, f"no outcome for a batch of {topic}"
+            yield topic, found
+
+
+def _count(topics: Topics[PartitionRecords]) -> int:
+    return sum(len(topic.partitions) for topic in topics)
+
+
+def _resolve(answer: asyncio.Future[ProduceAnswer], value: ProduceAnswer) -> None:
+    if not answer.done():
+        answer.set_result(value)
+
+
+def _refused(request: ProduceRequest, call: Call) -> ProduceAnswer | None:
+    """The answer to a request that is refused as a whole; None: its batches may be appended."""
+    if call.version < BATCHES_FIRST:
+        code, message = KafkaCode.UNSUPPORTED_VERSION, OLD_FORMAT
+    elif request.transactional_id is not None:
+        code, message = KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
+    else:
+        return None
+    return ProduceAnswer(
+        by_topic(
+            (topic, ProducedPartition(found.partition, int(code), message=message))
+            for topic, found in each_partition(request.topics)
+        )
+    )

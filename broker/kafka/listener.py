@@ -1,0 +1,142 @@
+"""The Kafka ports of a broker: binds them, serves connections, and closes those that are idle or stuck."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from strandline.adapters.rpc import request_parsing
+from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.broker.kafka.connection import KafkaConnection
+from strandline.broker.kafka.frame_memory import FrameMemory
+from strandline.broker.kafka.router import Router
+from strandline.broker.kafka.wire.fields import MalformedRequest
+from strandline.config.services import BrokerSettings
+from strandline.errors import SettingsError
+from strandline.host import BytesServer, ServiceHost
+from strandline.ports import Listener
+from strandline.vocabulary.metadata import Endpoint
+
+logger = structlog.get_logger(__name__)
+
+SWEEPS_PER_TIMEOUT: Final = 4
+"""How often connections are looked at within the shortest of their timeouts."""
+MALFORMED_KIND: Final = "Kafka"
+
+
+class KafkaListener:
+    """All Kafka connections of one broker. Without `kafka_port` it does nothing."""
+
+    def __init__(
+        self, settings: BrokerSettings, host: ServiceHost, times: RequestTimes, refused: RefusedRequests
+    ) -> None:
+        self.router = Router(())
+        self.memory = FrameMemory(settings.kafka_receiving_bytes_max)
+        self.request_bytes_max = settings.kafka_request_bytes_max
+        self.requests_in_flight_max = settings.kafka_requests_in_flight_max
+        self._settings = settings
+        self._host = host
+        self._times = times
+        self._refused = refused
+        self._servers: dict[Listener, BytesServer] = {}
+        self._connections: set[KafkaConnection] = set()
+        self._connections_max = settings.kafka_connections_max
+        self._tasks: asyncio.TaskGroup | None = None
+
+    # --- ports -------------------------------------------------------------------------------
+
+    def bind(self, endpoint: Endpoint) -> Endpoint:
+        """Listens. Returns the endpoint with the addresses for Kafka clients. Raises SettingsError."""
+        settings = self._settings
+        if settings.kafka_port is None:
+            return endpoint
+        port = self._listen(Listener.INTERNAL, "kafka_port", settings.kafka_port)
+        host = settings.kafka_advertised_host or settings.advertised_host or settings.host
+        endpoint = replace(endpoint, kafka=(host, settings.kafka_advertised_port or port))
+        if settings.kafka_external_port is None:
+            return endpoint
+        port = self._listen(Listener.EXTERNAL, "kafka_external_port", settings.kafka_external_port)
+        return replace(endpoint, kafka_external=(settings.kafka_external_host, port))
+
+    def _listen(self, listener: Listener, setting: str, port: int) -> int:
+        if self._host.listen_bytes is None:
+            raise SettingsError(f"setting {setting} = {port}: this host has no byte streams; leave it out")
+        server = self._host.listen_bytes(setting, self._settings.host, port)
+        self._servers[listener] = server
+        self._connections_max = min(self._connections_max, server.connections_max)
+        return server.port
+
+    # --- serving -----------------------------------------------------------------------------
+
+    async def run(self, router: Router) -> None:
+        """Serves until it is cancelled. Raises an error that no handler expects."""
+        if not self._servers:
+            return
+        self.router = router
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                for listener, server in self._servers.items():
+                    await server.serve(partial(KafkaConnection, self, listener))
+                await self._sweep_forever()
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """Takes no more connections, and closes those that there are."""
+        for server in self._servers.values():
+            server.close()
+        for connection in tuple(self._connections):
+            connection.close()
+        self._tasks = None
+
+    async def _sweep_forever(self) -> None:
+        shortest_ms = min(self._settings.kafka_idle_ms_max, self._settings.kafka_frame_ms_max)
+        while True:
+            await self._host.clock.sleep(shortest_ms / 1000 / SWEEPS_PER_TIMEOUT)
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Closes connections that were idle, or sent half a frame, for too long."""
+        now = self.now()
+        idle_s, frame_s = self._settings.kafka_idle_ms_max / 1000, self._settings.kafka_frame_ms_max / 1000
+        for connection in tuple(self._connections):
+            since = connection.frame_since
+            stuck = since is not None and now - since > frame_s
+            if stuck or (not connection.busy and now - connection.active_at > idle_s):
+                connection.close()
+
+    # --- for connections ---------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """Open connections."""
+        return len(self._connections)
+
+    def now(self) -> float:
+        return self._host.clock.monotonic()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        assert self._tasks is not None, "a connection outlives its listener"
+        return self._tasks.create_task(work)
+
+    def opened(self, connection: KafkaConnection) -> bool:
+        if self._tasks is None or len(self._connections) >= self._connections_max:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def closed(self, connection: KafkaConnection) -> None:
+        self._connections.discard(connection)
+
+    def answered(self, request: str, seconds: float) -> None:
+        self._times.observe(request, seconds * 1000)
+
+    def malformed(self, error: MalformedRequest, peer: str) -> None:
+        self._refused.note(request_parsing.MalformedRequest(error.message, kind=MALFORMED_KIND), peer)

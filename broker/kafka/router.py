@@ -1,0 +1,106 @@
+"""The table of the APIs that are served, and how a frame becomes a request of one of them.
+
+ApiVersions stands for itself: it answers clients of any version, so that they learn which versions to use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strandline.broker.kafka.call import Api
+from strandline.broker.kafka.errors import KafkaCode
+from strandline.broker.kafka.wire.api_versions import (
+    ApiVersionsAnswer,
+    ApiVersionsRequest,
+    ServedVersions,
+    read_request,
+    write_answer,
+)
+from strandline.broker.kafka.wire.fields import MalformedRequest, Part, Reader, Writer
+from strandline.broker.kafka.wire.header import API_VERSIONS, RequestHeader, frame, read_header
+
+_LAST: Final = 3
+_FLEXIBLE_SINCE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which API a request asks, in which version. It has nothing of the request's body."""
+
+    api: Api[Any, Any]
+    header: RequestHeader
+
+    def answer(self, value: Any) -> list[Part]:
+        """The answer as a whole frame."""
+        version = self.header.version
+        body = Writer(flexible=version >= self.api.wire.flexible_since)
+        self.api.wire.write(body, value, version)
+        return frame(self.header, body)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A request as it arrived. Its value may hold parts of the frame."""
+
+    asked: Asked
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """ApiVersions as it arrived, and its answer."""
+
+    header: RequestHeader
+    client: ApiVersionsRequest
+    parts: list[Part]
+
+
+class Router:
+    """The served APIs of one broker."""
+
+    def __init__(self, apis: Iterable[Api[Any, Any]]) -> None:
+        self._apis = {api.wire.key: api for api in apis}
+        own = ServedVersions(API_VERSIONS, 0, _LAST)
+        wires = (api.wire for api in self._apis.values())
+        served = [ServedVersions(wire.key, wire.first, wire.last) for wire in wires]
+        self.served = tuple(sorted([*served, own]))
+
+    def read(self, data: Part) -> Arrived | Introduction:
+        """Decodes a frame. Raises MalformedRequest, also for an API or a version that is not served."""
+        reader = Reader(data)
+        header = read_header(reader)
+        if header.api == API_VERSIONS:
+            return self._introduction(reader, header)
+        api = self._apis.get(header.api)
+        if api is None:
+            raise MalformedRequest(f"API {header.api} is not served")
+        wire, version = api.wire, header.version
+        if not wire.first <= version <= wire.last:
+            raise MalformedRequest(
+                f"{wire.name} version {version} is not served: {wire.first} to {wire.last} are"
+            )
+        reader.flexible = version >= wire.flexible_since
+        try:
+            reader.tags()
+            return Arrived(Asked(api, header), wire.read(reader, version))
+        except MalformedRequest as error:
+            raise MalformedRequest(f"{wire.name} version {version}: {error.message}") from None
+
+    def _introduction(self, reader: Reader, header: RequestHeader) -> Introduction:
+        """An unknown version, or a body that cannot be read, is answered in version 0 with the whole table:
+        such a client looks for a version that both sides know (KIP-511)."""
+        version, client, code = header.version, ApiVersionsRequest(), 0
+        if 0 <= version <= _LAST:
+            reader.flexible = version >= _FLEXIBLE_SINCE
+            try:
+                reader.tags()
+                client = read_request(reader, version)
+            except MalformedRequest:
+                version, code = 0, int(KafkaCode.UNSUPPORTED_VERSION)
+        else:
+            version, code = 0, int(KafkaCode.UNSUPPORTED_VERSION)
+        body = Writer(flexible=version >= _FLEXIBLE_SINCE)
+        write_answer(body, ApiVersionsAnswer(self.served, code), version)
+        return Introduction(header, client, frame(header, body))

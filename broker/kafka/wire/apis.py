@@ -1,0 +1,52 @@
+"""The versions of each API that are served, and the functions that read and write their messages.
+
+A version is served only if every one between the first and the last is. Some ends have a reason of their own:
+
+* Produce begins at 0 although versions below 3 are refused: librdkafka before 2.11.1 does not compress for a
+  broker whose Produce begins later. FindCoordinator begins at 0 for its consumers.
+* Fetch ends at 12, since 13 names topics by their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from strandline.broker.kafka.wire import coordinator, fetch, metadata, offsets, produce, producer_id
+from strandline.broker.kafka.wire.fields import Reader, Writer
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiWire(Generic[Request, Answer]):
+    """One API: its versions, both ends included, and how bytes become values and back."""
+
+    key: int
+    name: str
+    first: int
+    last: int
+    flexible_since: int
+    read: Callable[[Reader, int], Request]
+    """Reads a request of a version. Raises MalformedRequest."""
+    write: Callable[[Writer, Answer, int], None]
+    """Writes an answer in a version."""
+
+
+PRODUCE: Final = ApiWire(0, "Produce", 0, 9, 9, produce.read_request, produce.write_answer)
+FETCH: Final = ApiWire(1, "Fetch", 4, 12, 12, fetch.read_request, fetch.write_answer)
+LIST_OFFSETS: Final = ApiWire(
+    2, "ListOffsets", 1, 7, 6, offsets.read_list_offsets, offsets.write_list_offsets
+)
+METADATA: Final = ApiWire(3, "Metadata", 0, 12, 9, metadata.read_request, metadata.write_answer)
+FIND_COORDINATOR: Final = ApiWire(
+    10, "FindCoordinator", 0, 4, 3, coordinator.read_request, coordinator.write_answer
+)
+INIT_PRODUCER_ID: Final = ApiWire(
+    22, "InitProducerId", 0, 4, 2, producer_id.read_request, producer_id.write_answer
+)
+OFFSET_FOR_LEADER_EPOCH: Final = ApiWire(
+    23, "OffsetForLeaderEpoch", 2, 4, 4, offsets.read_epoch_ends, offsets.write_epoch_ends
+)

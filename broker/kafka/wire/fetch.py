@@ -1,0 +1,97 @@
+"""Fetch: records from given offsets on."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from strandline.broker.kafka.wire.fields import Reader, Writer
+from strandline.broker.kafka.wire.topics import Topics, read_topics, write_topics
+
+_PARTITION_BYTES_MIN: Final = 16
+
+READ_COMMITTED: Final = 1
+"""As `isolation_level`: records of transactions that ended well."""
+FINAL_SESSION_EPOCH: Final = -1
+"""As `session_epoch`: a fetch outside sessions, or one that ends its session (KIP-227)."""
+
+
+class PartitionPosition(NamedTuple):
+    """Where to read in one partition. `leader_epoch` is -1 if the client does not know it."""
+
+    partition: int
+    leader_epoch: int
+    offset: int
+    bytes_max: int
+
+
+class FetchRequest(NamedTuple):
+    wait_ms: int
+    bytes_min: int
+    bytes_max: int
+    isolation_level: int
+    topics: Topics[PartitionPosition]
+    session_id: int = 0
+    session_epoch: int = FINAL_SESSION_EPOCH
+
+
+class FetchedPartition(NamedTuple):
+    partition: int
+    error: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: bytes = b""
+
+
+class FetchAnswer(NamedTuple):
+    """`error` is for the whole request; clients before version 7 do not see it. `aborted`: whether the
+    (empty) list of aborted transactions is sent, as to readers of committed records."""
+
+    topics: Topics[FetchedPartition]
+    error: int = 0
+    aborted: bool = False
+
+
+def read_request(reader: Reader, version: int) -> FetchRequest:
+    def read_partition(reader: Reader) -> PartitionPosition:
+        partition = reader.int32()
+        epoch = reader.int32() if version >= 9 else -1
+        offset = reader.int64()
+        if version >= 12:
+            reader.int32()  # the epoch of the last record that a follower fetched
+        if version >= 5:
+            reader.int64()  # the log start of a follower
+        return PartitionPosition(partition, epoch, offset, reader.int32())
+
+    reader.int32()  # the id of a follower
+    wait_ms, bytes_min, bytes_max = reader.int32(), reader.int32(), reader.int32()
+    isolation_level = reader.int8()
+    session_id, session_epoch = 0, FINAL_SESSION_EPOCH
+    if version >= 7:
+        session_id, session_epoch = reader.int32(), reader.int32()
+    topics = read_topics(reader, read_partition, bytes_min=_PARTITION_BYTES_MIN)
+    # What follows is for sessions, and names the client's rack: nothing here depends on it.
+    return FetchRequest(wait_ms, bytes_min, bytes_max, isolation_level, topics, session_id, session_epoch)
+
+
+def write_answer(writer: Writer, answer: FetchAnswer, version: int) -> None:
+    aborted: tuple[int, ...] | None = () if answer.aborted else None
+
+    def write_partition(found: FetchedPartition) -> None:
+        writer.int32(found.partition)
+        writer.int16(found.error)
+        writer.int64(found.high_watermark)
+        writer.int64(found.last_stable_offset)
+        if version >= 5:
+            writer.int64(found.log_start_offset)
+        writer.array(aborted, writer.int64)
+        if version >= 11:
+            writer.int32(-1)  # the replica to read from: the leader
+        writer.records(found.records)
+
+    writer.int32(0)  # throttle time
+    if version >= 7:
+        writer.int16(answer.error)
+        writer.int32(0)  # no session
+    write_topics(writer, answer.topics, write_partition)
+    writer.tags()

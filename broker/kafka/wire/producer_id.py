@@ -1,0 +1,31 @@
+"""InitProducerId: an identity for an idempotent producer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from strandline.broker.kafka.wire.fields import Reader, Writer
+
+
+class InitProducerIdRequest(NamedTuple):
+    """What follows in later versions, the identity that the client had, decides nothing here."""
+
+    transactional_id: str | None
+
+
+class InitProducerIdAnswer(NamedTuple):
+    producer_id: int = -1
+    producer_epoch: int = -1
+    error: int = 0
+
+
+def read_request(reader: Reader, version: int) -> InitProducerIdRequest:
+    return InitProducerIdRequest(reader.nullable_string())
+
+
+def write_answer(writer: Writer, answer: InitProducerIdAnswer, version: int) -> None:
+    writer.int32(0)  # throttle time
+    writer.int16(answer.error)
+    writer.int64(answer.producer_id)
+    writer.int16(answer.producer_epoch)
+    writer.tags()

@@ -1,0 +1,66 @@
+"""The shape that most requests and answers about partitions share: partitions by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Generic, NamedTuple, TypeVar
+
+from strandline.broker.kafka.wire.fields import Reader, Writer
+
+P = TypeVar("P")
+Q = TypeVar("Q")
+
+_TOPIC_BYTES_MIN = 2
+
+
+class OfTopic(NamedTuple, Generic[P]):
+    """What a message says about partitions of one topic."""
+
+    name: str
+    partitions: tuple[P, ...]
+
+
+Topics = tuple[OfTopic[P], ...]
+
+
+def read_topics(reader: Reader, read_partition: Callable[[Reader], P], *, bytes_min: int) -> Topics[P]:
+    """An array of topics, each with an array of partitions of at least `bytes_min` bytes."""
+
+    def read_one(reader: Reader) -> P:
+        found = read_partition(reader)
+        reader.tags()
+        return found
+
+    def read_topic(reader: Reader) -> OfTopic[P]:
+        topic = OfTopic(reader.string(), reader.array(read_one, bytes_min=bytes_min))
+        reader.tags()
+        return topic
+
+    return reader.array(read_topic, bytes_min=_TOPIC_BYTES_MIN)
+
+
+def write_topics(writer: Writer, topics: Topics[P], write_partition: Callable[[P], None]) -> None:
+    def write_one(partition: P) -> None:
+        write_partition(partition)
+        writer.tags()
+
+    def write_topic(topic: OfTopic[P]) -> None:
+        writer.string(topic.name)
+        writer.array(topic.partitions, write_one)
+        writer.tags()
+
+    writer.array(topics, write_topic)
+
+
+def each_partition(topics: Topics[P]) -> Iterator[tuple[str, P]]:
+    """Pairs of topic name and partition, in the order of the message."""
+    return ((topic.name, partition) for topic in topics for partition in topic.partitions)
+
+
+def by_topic(pairs: Iterable[tuple[str, Q]]) -> Topics[Q]:
+    """Neighbours of one topic become one entry; the order stays."""
+    return tuple(
+        OfTopic(name, tuple(partition for _, partition in found))
+        for name, found in groupby(pairs, key=lambda pair: pair[0])
+    )

@@ -1,0 +1,132 @@
+"""Metadata for Kafka clients names the brokers that they can reach, as they reach them by the port that they
+came by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.handlers.cluster import ClusterApi
+from strandline.broker.kafka.wire.coordinator import GROUP, FindCoordinatorRequest
+from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicWanted
+from strandline.broker.kafka.wire.producer_id import InitProducerIdRequest
+from strandline.errors import LeaderNotAvailable
+from strandline.ids import BrokerEpoch, BrokerId, TopicId
+from strandline.ports import Caller, Listener
+from strandline.vocabulary.log import MetadataAnswer, MetadataQuery, ProducerIdentity
+from strandline.vocabulary.metadata import (
+    ClusterMetadata,
+    Endpoint,
+    PartitionMetadata,
+    Registration,
+    TopicMetadata,
+)
+
+OWN = Endpoint(1, "h1", 1, "r", kafka=("k1", 9094), kafka_external=("out", 29_092))
+WITHOUT = Endpoint(2, "h2", 1)
+"""A broker without a Kafka port, or of a version that had none."""
+ONE_PORT = Endpoint(3, "h3", 1, kafka=("k3", 9094))
+LEADERS = (1, 2, 3, -1)
+TIDES = TopicMetadata(
+    "tides",
+    TopicId("a" * 32),
+    tuple(PartitionMetadata(number, leader, 5, (1, 2, 4), (1, 2)) for number, leader in enumerate(LEADERS)),
+)
+CLUSTER = ClusterMetadata("c", (OWN, WITHOUT, ONE_PORT), None, (TIDES,))
+LIVE = {BrokerId(each.id): Registration(each, BrokerEpoch(each.id)) for each in CLUSTER.brokers}
+NOT_AVAILABLE = 5
+NO_COORDINATOR = 15
+
+
+class Known:
+    """What the broker knows of the cluster; None: it has no ZooKeeper session."""
+
+    def __init__(self, cluster: ClusterMetadata | None) -> None:
+        self.cluster = cluster
+        self.asked: list[Sequence[str] | None] = []
+
+    async def describe(self, query: MetadataQuery) -> MetadataAnswer:
+        self.asked.append(query.topics)
+        if self.cluster is None:
+            raise LeaderNotAvailable("no session")
+        return MetadataAnswer(self.cluster, {})
+
+    async def identity(self) -> ProducerIdentity:
+        if self.cluster is None:
+            raise LeaderNotAvailable("no session")
+        return ProducerIdentity(7, 0)
+
+    async def group(self, key: str, caller: Caller) -> Endpoint:
+        return {"on-1": OWN, "on-2": WITHOUT}[key]
+
+    @property
+    def api(self) -> ClusterApi:
+        return ClusterApi(self.describe, self.identity, self.group, lambda: LIVE, OWN)
+
+
+def call(listener: Listener = Listener.INTERNAL) -> Call:
+    return Call(RequestHeader(3, 12, 1, "t"), Caller("c", "h", listener))
+
+
+ALL = MetadataRequest(None)
+INSIDE = (BrokerAddress(1, "k1", 9094, "r"), BrokerAddress(3, "k3", 9094, None))
+
+
+async def test_a_broker_without_a_kafka_port_is_not_named_and_leads_nothing() -> None:
+    """As during a rolling upgrade. Clients ask again for a partition without a leader."""
+    found = await Known(CLUSTER).api.metadata(ALL, call())
+    assert found.brokers == INSIDE
+    assert (found.cluster_id, found.controller) == ("c", 1)
+    (topic,) = found.topics
+    assert [(each.leader, each.error) for each in topic.partitions] == [
+        (1, 0), (-1, NOT_AVAILABLE), (3, 0), (-1, NOT_AVAILABLE),
+    ]  # fmt: skip
+    assert all(each.offline == (4,) and each.leader_epoch == 5 for each in topic.partitions)
+
+
+async def test_clients_of_the_external_port_get_external_addresses() -> None:
+    found = await Known(CLUSTER).api.metadata(ALL, call(Listener.EXTERNAL))
+    assert found.brokers == (BrokerAddress(1, "out", 29_092, "r"), INSIDE[1])
+
+
+async def test_topics_are_asked_for_by_name_and_none_means_all() -> None:
+    known = Known(CLUSTER)
+    await known.api.metadata(ALL, call())
+    await known.api.metadata(MetadataRequest(()), call())
+    await known.api.metadata(MetadataRequest((TopicWanted("a"), TopicWanted("b"))), call())
+    await known.api.metadata(MetadataRequest((TopicWanted(None, "a" * 32),)), call())
+    assert known.asked == [[], None, ["a", "b"], []]
+
+
+async def test_internal_topics_say_so() -> None:
+    internal = ClusterMetadata("c", (OWN,), None, (TopicMetadata("__x", TopicId("b" * 32), ()), TIDES))
+    found = await Known(internal).api.metadata(ALL, call())
+    assert [(each.name, each.is_internal) for each in found.topics] == [("__x", True), ("tides", False)]
+
+
+async def test_without_a_session_clients_keep_the_brokers_and_ask_again() -> None:
+    known = Known(CLUSTER)
+    api = known.api
+    await api.metadata(ALL, call())
+    known.cluster = None
+    found = await api.metadata(MetadataRequest((TopicWanted("tides"),)), call())
+    assert found.brokers == INSIDE
+    assert [(each.name, each.error) for each in found.topics] == [("tides", NOT_AVAILABLE)]
+    assert (await api.new_producer_id(InitProducerIdRequest(None), call())).error == NO_COORDINATOR
+
+
+async def test_a_broker_that_never_had_a_session_names_itself() -> None:
+    found = await Known(None).api.metadata(ALL, call())
+    assert found.brokers == INSIDE[:1] and not found.topics
+
+
+@pytest.mark.parametrize(("key", "error"), [("on-1", 0), ("on-2", NO_COORDINATOR)])
+async def test_a_coordinator_needs_a_kafka_port(key: str, error: int) -> None:
+    (found,) = (
+        await Known(CLUSTER).api.find_coordinator(FindCoordinatorRequest((key,), GROUP), call())
+    ).found
+    assert found.error == error
+    assert (found.host, found.port) == (("k1", 9094) if not error else ("", -1))

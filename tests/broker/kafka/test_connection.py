@@ -1,0 +1,245 @@
+"""One connection as a state machine: any split of the bytes, any order in which requests are completed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.broker.kafka.call import Api, Call
+from strandline.broker.kafka.connection import KafkaConnection
+from strandline.broker.kafka.router import Router
+from strandline.broker.kafka.wire.apis import INIT_PRODUCER_ID, PRODUCE
+from strandline.broker.kafka.wire.produce import ProduceAnswer, ProduceRequest
+from strandline.broker.kafka.wire.producer_id import InitProducerIdAnswer
+from strandline.config.limits import MIB
+from strandline.errors import StrandlineError
+from tests.broker.kafka.support import messages
+from tests.broker.kafka.support.memory_connection import MemoryShared, MemoryTransport, feed, turns
+from tests.broker.kafka.support.schemas import Schema
+
+SOLO, MANY, SLOW, UNANSWERED, HELLO = "solo", "many", "slow", "unanswered", "hello"
+"""Requests: InitProducerId; Produce with acks=all, with acks=1 and 0, which need a task; ApiVersions."""
+SIZES = st.lists(st.sampled_from([1_000, 40, 7, 1]), min_size=1, max_size=4)
+ACKS = {MANY: -1, SLOW: 1, UNANSWERED: 0}
+
+
+def request(kind: str, number: int) -> bytes:
+    schema: Schema
+    values: dict[str, Any]
+    if kind == HELLO:
+        schema, version, values = messages.API_VERSIONS, 0, {}
+    elif kind == SOLO:
+        schema, version = messages.INIT_PRODUCER_ID, 0
+        values = {"transactional_id": None, "timeout_ms": 0}
+    else:
+        schema, version = messages.PRODUCE, 3
+        values = {"transactional_id": None, "acks": ACKS[kind], "timeout_ms": 0, "topics": []}
+    data = schema.encode_request(version, values, correlation_id=number)
+    return len(data).to_bytes(4, "big") + data
+
+
+@dataclass
+class Held:
+    """The requests that have begun and are not completed."""
+
+    begun: list[int] = field(default_factory=list)
+    open: dict[int, tuple[str, Callable[[], None]]] = field(default_factory=dict)
+    fails: bool = False
+
+    def _hold(self, number: int, kind: str, complete: Callable[[], None]) -> None:
+        kinds = {held for held, _ in self.open.values()}
+        assert not kinds or (kinds == {MANY} and kind != SOLO), f"{kind} overtakes {kinds}"
+        self.begun.append(number)
+        self.open[number] = kind, complete
+
+    def begin(self, asked: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]) -> bool:
+        if asked.acks != -1:
+            return False
+        self._hold(call.header.correlation_id, MANY, lambda: done(ProduceAnswer(())))
+        return True
+
+    async def _wait(self, call: Call, kind: str) -> None:
+        completed = asyncio.Event()
+        number = call.header.correlation_id
+        self._hold(number, kind, completed.set)
+        try:
+            await completed.wait()
+        finally:
+            self.open.pop(number, None)
+        if self.fails:
+            raise StrandlineError("as the test wants it")
+
+    async def produce(self, asked: ProduceRequest, call: Call, reply: Any) -> None:
+        await self._wait(call, SLOW)
+        if asked.acks:
+            await reply(ProduceAnswer(()))
+
+    async def init(self, asked: object, call: Call, reply: Any) -> None:
+        await self._wait(call, SOLO)
+        await reply(InitProducerIdAnswer())
+
+    def complete(self, number: int) -> None:
+        _, complete = self.open.pop(number)
+        complete()
+
+    @property
+    def router(self) -> Router:
+        return Router([Api(PRODUCE, self.produce, self.begin), Api(INIT_PRODUCER_ID, self.init)])
+
+
+@asynccontextmanager
+async def connected(
+    held: Held, **options: int
+) -> AsyncIterator[tuple[MemoryShared, KafkaConnection, MemoryTransport]]:
+    async with asyncio.TaskGroup() as tasks:
+        shared = MemoryShared(held.router, tasks, **options)
+        connection, transport = shared.connect()
+        yield shared, connection, transport
+        for number in list(held.open):
+            held.complete(number)
+        transport.close()
+        connection.connection_lost(None)
+
+
+def numbers(transport: MemoryTransport) -> list[int]:
+    return [int.from_bytes(frame[:4], "big") for frame in transport.frames()]
+
+
+@given(
+    st.lists(st.sampled_from([SOLO, MANY, MANY, SLOW, UNANSWERED, HELLO]), min_size=1, max_size=12),
+    st.data(),
+)
+async def test_answers_leave_in_order_and_none_is_lost(kinds: list[str], data: st.DataObject) -> None:
+    """Requests begin in order, and only Produce is in progress more than once."""
+    held = Held()
+    left = b"".join(request(kind, number) for number, kind in enumerate(kinds))
+    async with connected(held) as (shared, connection, transport):
+        while left or held.open:
+            can_feed = bool(left) and transport.is_reading()
+            assert can_feed or held.open, "it reads no further, and nothing is in progress"
+            if can_feed and (not held.open or data.draw(st.booleans(), "feed")):
+                left = feed(connection, transport, left, data.draw(SIZES, "sizes"))
+            elif held.open:
+                held.complete(data.draw(st.sampled_from(sorted(held.open)), "complete"))
+            if data.draw(st.booleans(), "turn") or not held.open:
+                await turns()
+        await turns()
+        asked = [number for number, kind in enumerate(kinds) if kind != UNANSWERED]
+        assert numbers(transport) == asked
+        assert held.begun == [number for number, kind in enumerate(kinds) if kind != HELLO]
+        assert not connection.busy and not shared.refused and transport.is_reading()
+
+
+async def test_requests_behind_one_that_has_to_wait_stay_with_the_client() -> None:
+    """One frame is all that a client which does not wait for answers makes a broker hold."""
+    held = Held()
+    async with connected(held) as (_, connection, transport):
+        data = b"".join(request(SOLO, number) for number in range(10))
+        left = feed(connection, transport, data, repeat(1_000))
+        assert len(left) == 8 * len(request(SOLO, 0))
+        assert not transport.is_reading()
+
+
+async def test_a_producer_has_a_bound_of_requests_in_flight() -> None:
+    held = Held()
+    async with connected(held) as (shared, connection, transport):
+        data = b"".join(request(MANY, number) for number in range(10))
+        left = feed(connection, transport, data, repeat(1_000))
+        assert len(held.open) == shared.requests_in_flight_max
+        held.complete(3)
+        await turns()
+        assert not transport.is_reading(), "the answer of an earlier request is missing"
+        held.complete(0)
+        await turns()
+        feed(connection, transport, left, repeat(1_000))
+        assert numbers(transport) == [0]
+        assert sorted(held.open) == [1, 2, 4, 5]
+
+
+async def test_nothing_begins_while_the_client_does_not_read_its_answers() -> None:
+    held = Held()
+    async with connected(held) as (_, connection, transport):
+        connection.pause_writing()
+        feed(connection, transport, request(SOLO, 1), repeat(1_000))
+        await turns()
+        assert not held.open and not transport.is_reading()
+        connection.resume_writing()
+        await turns()
+        assert sorted(held.open) == [1] and transport.is_reading()
+
+
+async def test_a_read_ends_with_its_connection_and_a_batch_is_appended() -> None:
+    """A client may send with acks=0 and hang up: what has arrived counts."""
+    held = Held()
+    async with connected(held) as (_, connection, transport):
+        feed(connection, transport, request(UNANSWERED, 1), repeat(1_000))
+        transport.close()
+        connection.connection_lost(None)
+        await turns()
+        assert sorted(held.open) == [1]
+    other = Held()
+    async with connected(other) as (_, connection, transport):
+        feed(connection, transport, request(SOLO, 1), repeat(1_000))
+        await turns()
+        transport.close()
+        connection.connection_lost(None)
+        await turns()
+        assert other.begun == [1] and not other.open
+
+
+async def test_a_failure_without_an_answer_closes_the_connection() -> None:
+    held = Held(fails=True)
+    async with connected(held) as (_, connection, transport):
+        feed(connection, transport, request(UNANSWERED, 1), repeat(1_000))
+        await turns()
+        held.complete(1)
+        await turns()
+        assert transport.is_closing() and not transport.written
+
+
+async def test_a_malformed_request_closes_the_connection() -> None:
+    """CORRECTNESS X6: also a length that no frame may have, before any memory is taken for it."""
+    for data in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", bytes(4), b"\0\0\0\x02\0\x00", b"GET / HTTP/1.1"):
+        async with connected(Held()) as (shared, connection, transport):
+            feed(connection, transport, data, repeat(1_000))
+            assert transport.is_closing() and len(shared.refused) == 1, data
+            assert shared.memory.left == 64 * MIB
+
+
+async def test_a_frame_takes_memory_as_it_arrives() -> None:
+    """CORRECTNESS X6: a length that is a lie costs the first piece of memory, and no more."""
+    async with connected(Held()) as (shared, connection, transport):
+        feed(connection, transport, (16 * MIB).to_bytes(4, "big") + bytes(1_000), repeat(1_000))
+        assert 64 * MIB - shared.memory.left == 64 * 1024
+        feed(connection, transport, bytes(3 * MIB), repeat(MIB))
+        assert 64 * MIB - shared.memory.left == 4 * MIB
+        connection.connection_lost(None)
+        assert shared.memory.left == 64 * MIB
+
+
+async def test_frames_of_all_connections_share_one_bound() -> None:
+    """CORRECTNESS X6: a frame that finds no memory waits until another one has arrived, or was given up."""
+    held = Held()
+    async with connected(held, memory_bytes=64 * 1024 + 100) as (shared, first, first_transport):
+        second, second_transport = shared.connect()
+        feed(first, first_transport, (16 * MIB).to_bytes(4, "big"), repeat(4))
+        small = request(SOLO, 1) + bytes(0)
+        padded = (len(small) - 4 + 200).to_bytes(4, "big") + small[4:] + bytes(200)
+        left = feed(second, second_transport, padded, repeat(1_000))
+        assert not second_transport.is_reading() and len(left) == len(padded) - 4
+        first.connection_lost(None)
+        assert second_transport.is_reading()
+        assert not feed(second, second_transport, left, repeat(1_000))
+        await turns()
+        assert sorted(held.open) == [1]
+        held.complete(1)
+        await turns()
+        assert shared.memory.left == 64 * 1024 + 100
+        second.connection_lost(None)

@@ -1,0 +1,35 @@
+"""The numbers of errors that Kafka clients of each version get."""
+
+from __future__ import annotations
+
+from strandline.broker.kafka.errors import code_of, fetch_code, list_offsets_code, produce_code
+from strandline.errors import (
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+    OutcomeUnknown,
+    RequestTimedOut,
+    StorageFailed,
+    UnexpectedOffset,
+    UnknownLeaderEpoch,
+)
+
+
+def test_numbers_are_those_of_kafka() -> None:
+    assert code_of(None) == 0
+    assert code_of(NotLeaderOrFollower("")) == 6
+
+
+def test_numbers_of_strandline_alone_are_not_sent() -> None:
+    assert code_of(UnexpectedOffset("")) == -1
+
+
+def test_a_producer_looks_for_the_new_leader_when_a_leadership_ended() -> None:
+    assert produce_code(OutcomeUnknown(""), 9) == 6
+    assert produce_code(RequestTimedOut(""), 9) == 7
+
+
+def test_old_clients_get_the_nearest_number_that_they_know() -> None:
+    assert [produce_code(StorageFailed(""), version) for version in (3, 4)] == [6, 56]
+    assert [fetch_code(StorageFailed(""), version) for version in (5, 6)] == [6, 56]
+    assert [fetch_code(UnknownLeaderEpoch(""), version) for version in (8, 9)] == [5, 75]
+    assert [list_offsets_code(OffsetNotAvailable(""), version) for version in (4, 5)] == [5, 78]

@@ -1,0 +1,113 @@
+"""The Kafka ports of a broker: their addresses, their limits, and connections that do nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.broker.kafka.listener import KafkaListener
+from strandline.broker.kafka.router import Router
+from strandline.errors import SettingsError
+from strandline.vocabulary.metadata import Endpoint
+from tests.broker.kafka.support.kafka_wire import kafka_wire
+from tests.broker.kafka.support.messages import API_VERSIONS
+from tests.broker.support.replicas import CLOCK, HOST, settings
+from tests.waiting import eventually
+
+PLAIN = Endpoint(1, "10.0.0.1", 9092)
+HELLO = {"software_name": "t", "software_version": "1"}
+
+
+def listener(**given: Any) -> KafkaListener:
+    return KafkaListener(settings(**given), HOST, RequestTimes(CLOCK), RefusedRequests(CLOCK))
+
+
+@asynccontextmanager
+async def serving(**given: Any) -> AsyncIterator[tuple[KafkaListener, Endpoint]]:
+    """A listener without APIs, on a free port."""
+    served = listener(kafka_port=0, **given)
+    endpoint = served.bind(PLAIN)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(served.run(Router(())))
+            yield served, endpoint
+            running.cancel()
+    finally:
+        served.stop()
+
+
+def address(endpoint: Endpoint) -> str:
+    assert endpoint.kafka is not None
+    host, port = endpoint.kafka
+    return f"{host}:{port}"
+
+
+def test_without_a_port_there_is_no_address() -> None:
+    assert listener(kafka_external_port=0).bind(PLAIN) == PLAIN
+
+
+async def test_addresses_follow_the_settings() -> None:
+    async with serving() as (_, endpoint):
+        assert endpoint.kafka is not None and endpoint.kafka_external is None
+        assert endpoint.kafka[0] == "127.0.0.1" and endpoint.kafka[1] > 0
+    given = {"advertised_host": "broker-1", "kafka_external_port": 0, "kafka_external_host": "outside"}
+    async with serving(**given) as (_, endpoint):
+        assert endpoint.kafka is not None and endpoint.kafka_external is not None
+        assert (endpoint.kafka[0], endpoint.kafka_external[0]) == ("broker-1", "outside")
+    given = {"advertised_host": "broker-1", "kafka_advertised_host": "k1", "kafka_advertised_port": 9094}
+    async with serving(**given) as (_, endpoint):
+        assert endpoint.kafka == ("k1", 9094)
+
+
+async def test_a_port_that_is_taken_is_refused_at_the_start() -> None:
+    async with serving() as (_, endpoint):
+        assert endpoint.kafka is not None
+        with pytest.raises(SettingsError, match="STRANDLINE_KAFKA_PORT"):
+            listener(kafka_port=endpoint.kafka[1]).bind(PLAIN)
+
+
+async def test_connections_beyond_the_bound_are_closed() -> None:
+    """CORRECTNESS X6."""
+    async with serving(kafka_connections_max=2) as (served, endpoint):
+        async with kafka_wire(address(endpoint)) as first, kafka_wire(address(endpoint)):
+            await first.ask(API_VERSIONS, 3, HELLO)
+            await eventually(lambda: served.count == 2)
+            async with kafka_wire(address(endpoint)) as third:
+                assert await third.ended() == b""
+            await first.ask(API_VERSIONS, 3, HELLO)
+        await eventually(lambda: served.count == 0)
+        async with kafka_wire(address(endpoint)) as again:
+            await again.ask(API_VERSIONS, 3, HELLO)
+
+
+async def test_an_idle_connection_is_closed() -> None:
+    async with serving(kafka_idle_ms_max=200) as (_, endpoint), kafka_wire(address(endpoint)) as wire:
+        await wire.ask(API_VERSIONS, 3, HELLO)
+        assert await wire.ended() == b""
+
+
+async def test_half_a_frame_is_given_up_and_other_connections_stay() -> None:
+    """CORRECTNESS X6."""
+    async with (
+        serving(kafka_frame_ms_max=200) as (_, endpoint),
+        kafka_wire(address(endpoint)) as wire,
+        kafka_wire(address(endpoint)) as other,
+    ):
+        wire.send(b"\0\0\0\x50\0")
+        assert await wire.ended() == b""
+        await other.ask(API_VERSIONS, 3, HELLO)
+
+
+async def test_the_end_of_a_listener_closes_its_connections() -> None:
+    async with serving() as (served, endpoint), kafka_wire(address(endpoint)) as wire:
+        await wire.ask(API_VERSIONS, 3, HELLO)
+        served.stop()
+        assert await wire.ended() == b""
+        with pytest.raises(OSError):
+            await asyncio.open_connection(*address(endpoint).split(":"))

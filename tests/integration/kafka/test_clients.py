@@ -1,0 +1,161 @@
+"""aiokafka, as it is, writes to and reads from a cluster of three brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as KafkaPartition
+
+from strandline import Admin, Consumer, Producer, TopicPartition
+from strandline.local.cluster import LocalCluster
+from tests.conftest import ClusterFactory
+from tests.integration.support.harness import FAULT_SETTINGS
+from tests.waiting import eventually
+
+PARTITIONS = 3
+READ_S_MAX = 30.0
+CODECS = (None, "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    return await make_module_cluster(brokers=3, broker_settings=FAULT_SETTINGS, kafka=True)
+
+
+async def create(cluster: LocalCluster, name: str, partitions: int = PARTITIONS) -> None:
+    async with Admin(cluster.bootstrap) as admin:
+        await admin.create_topic(
+            name, partitions=partitions, replication_factor=3, config={"min.insync.replicas": "2"}
+        )
+
+
+async def read_all(cluster: LocalCluster, topic: str, partitions: int = PARTITIONS) -> list[Any]:
+    """Every record of the topic, by aiokafka, from the start to the end of each partition."""
+    wanted = [KafkaPartition(topic, number) for number in range(partitions)]
+    consumer = AIOKafkaConsumer(bootstrap_servers=cluster.kafka_bootstrap, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        consumer.assign(wanted)
+        await consumer.seek_to_beginning(*wanted)
+        ends = await consumer.end_offsets(wanted)
+        found: list[Any] = []
+        async with asyncio.timeout(READ_S_MAX):
+            while len(found) < sum(ends.values()):
+                for records in (await consumer.getmany(timeout_ms=500)).values():
+                    found += records
+        return found
+    finally:
+        await consumer.stop()
+
+
+async def test_batches_of_every_codec_are_stored_as_they_came(cluster: LocalCluster) -> None:
+    """What a Kafka client wrote, another one and strandline's consumer read, and the other way round."""
+    await create(cluster, "tides")
+    sent = []
+    for codec in CODECS:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=cluster.kafka_bootstrap, compression_type=codec, enable_idempotence=True
+        )
+        async with producer:
+            values = [f"{codec}-{number}".encode() * 20 for number in range(50)]
+            acknowledgements = [
+                await producer.send("tides", value, key=value, headers=[("h", value)]) for value in values
+            ]
+            await asyncio.wait(acknowledgements)
+            sent += values
+    async with Producer(cluster.bootstrap) as own:
+        await own.send_and_wait("tides", b"of strandline", key=b"k")
+        sent.append(b"of strandline")
+    read = await read_all(cluster, "tides")
+    assert Counter(record.value for record in read) == Counter(sent)
+    assert all(record.headers == (("h", record.value),) for record in read if record.headers)
+    async with Consumer(cluster.bootstrap, offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("tides", number) for number in range(PARTITIONS)])
+        own_read = Counter([(await consumer.getone()).value for _ in sent])
+    assert own_read == Counter(sent)
+
+
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+async def test_acknowledgements_of_each_kind(cluster: LocalCluster, acks: int | str) -> None:
+    topic = f"acks-{acks}"
+    await create(cluster, topic, 1)
+    async with AIOKafkaProducer(bootstrap_servers=cluster.kafka_bootstrap, acks=acks) as producer:
+        for number in range(20):
+            await producer.send_and_wait(topic, str(number).encode())
+        await producer.send_and_wait(topic, b"last")
+    if acks == 0:  # the last batch may be on its way
+        async with AIOKafkaProducer(bootstrap_servers=cluster.kafka_bootstrap) as producer:
+            await producer.send_and_wait(topic, b"acknowledged")
+    values = [record.value for record in await read_all(cluster, topic, 1) if record.value != b"acknowledged"]
+    assert values == [*(str(number).encode() for number in range(20)), b"last"]
+
+
+async def test_offsets_are_found_by_time(cluster: LocalCluster) -> None:
+    await create(cluster, "times", 1)
+    async with AIOKafkaProducer(bootstrap_servers=cluster.kafka_bootstrap) as producer:
+        for time_ms in (1_000, 2_000, 3_000):
+            await producer.send_and_wait("times", b"", timestamp_ms=time_ms)
+    consumer = AIOKafkaConsumer(bootstrap_servers=cluster.kafka_bootstrap)
+    await consumer.start()
+    try:
+        (name,) = [KafkaPartition("times", 0)]
+        for asked_ms, offset in ((0, 0), (1_500, 1), (3_000, 2)):
+            found = await consumer.offsets_for_times({name: asked_ms})
+            assert found[name].offset == offset
+        assert (await consumer.offsets_for_times({name: 3_001}))[name] is None
+        assert await consumer.beginning_offsets([name]) == {name: 0}
+        assert await consumer.end_offsets([name]) == {name: 3}
+    finally:
+        await consumer.stop()
+
+
+@pytest.mark.timeout(120)
+async def test_a_killed_leader_costs_an_idempotent_producer_nothing(cluster: LocalCluster) -> None:
+    """CORRECTNESS H6, T12: under acks=all no acknowledged record is lost and none is there twice, over the
+    death of each leader of the topic in turn."""
+    await create(cluster, "storm")
+    producer = AIOKafkaProducer(
+        bootstrap_servers=cluster.kafka_bootstrap,
+        enable_idempotence=True,
+        request_timeout_ms=20_000,
+        retry_backoff_ms=50,
+        metadata_max_age_ms=1_000,
+    )
+    acknowledged: list[int] = []
+    stop = asyncio.Event()
+
+    async def load(first: int, step: int) -> None:
+        number = first
+        while not stop.is_set():
+            await producer.send_and_wait("storm", str(number).encode(), partition=number % PARTITIONS)
+            acknowledged.append(number)
+            number += step
+
+    async def acknowledge(count: int) -> None:
+        wanted = len(acknowledged) + count
+        await eventually(lambda: len(acknowledged) >= wanted, deadline_s=READ_S_MAX)
+
+    async with producer, asyncio.TaskGroup() as tasks:
+        for first in range(4):
+            tasks.create_task(load(first, 4))
+        await acknowledge(50)
+        for broker in (await leaders(cluster, "storm"))[:2]:
+            await cluster.kill_broker(broker)
+            await acknowledge(50)
+            await cluster.start_broker(broker)
+        stop.set()
+    read = Counter(int(record.value) for record in await read_all(cluster, "storm"))
+    assert not set(acknowledged) - set(read), "an acknowledged record is lost"
+    assert not [number for number, count in read.items() if count > 1], "a record is there twice"
+
+
+async def leaders(cluster: LocalCluster, topic: str) -> Sequence[int]:
+    """The brokers that lead partitions of the topic."""
+    async with Admin(cluster.bootstrap) as admin:
+        (described,) = await admin.describe_topics([topic])
+    return list(dict.fromkeys(partition.leader for partition in described.partitions))
