@@ -73,6 +73,7 @@ class DataFolder:
         self.page_cache_survived: bool = self._medium_before == (self._boot_id, self._volume)
         """The kernel that took the last writes still runs, and had the disk all the time: a killed process
         loses none of them."""
+        self._power_loss_kept = False
         self._lives: list[BrokerEpoch] = [BrokerEpoch(epoch) for epoch in epochs]
         self.previous_sessions: frozenset[int] = frozenset(life.get("sessions", []))
         """Sessions of past lives: their registrations may be removed (CORRECTNESS E10)."""
@@ -102,6 +103,7 @@ class DataFolder:
         """A log could not be read, so it is not known what a loss of power took from it: the next life takes
         the power for lost again, if this one did."""
         self._boot_id, self._volume = self._medium_before
+        self._power_loss_kept = self.power_lost
 
     def check_cluster(self, cluster_id: str) -> None:
         """Bind the folder to this cluster. Raises SettingsError if it belongs to another one."""
@@ -137,7 +139,13 @@ class DataFolder:
         self._write("life.json", life)
 
     def mark_clean(self) -> None:
-        """The last step of a clean shutdown: every log is flushed and closed."""
+        """The last step of a clean shutdown: every log is flushed and closed.
+
+        A log that could not be read since a loss of power is not among them: then nothing is written, so that
+        the next life takes the power for lost.
+        """
+        if self._power_loss_kept:
+            return
         self._write("clean_shutdown", {"broker_epoch": self._lives[-1] if self._lives else None})
 
     def partition_folders(self) -> Iterable[Path]:

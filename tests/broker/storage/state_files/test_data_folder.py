@@ -87,6 +87,22 @@ def test_a_clean_shutdown_keeps_its_lives_over_another_boot(tmp_path: Path, boot
     folder.close()
 
 
+def test_a_clean_shutdown_does_not_hide_a_loss_of_power_that_a_log_was_not_judged_by(
+    tmp_path: Path, boot: Path
+) -> None:
+    """CORRECTNESS E2: a log that was unreadable since then may be readable in the next life."""
+    lived(tmp_path, boot, 10, clean=False)
+    boot.write_text("boot-2\n")
+    folder = opened(tmp_path, boot)
+    folder.keep_power_loss()
+    folder.begin_life(BrokerEpoch(20))
+    folder.mark_clean()
+    folder.close()
+    folder = opened(tmp_path, boot)
+    assert (folder.clean, folder.power_lost) == (False, True)
+    folder.close()
+
+
 def test_the_clean_marker_is_gone_before_anything_else_happens(tmp_path: Path, boot: Path) -> None:
     """CORRECTNESS E2: a crash right after the start must not look like a clean shutdown."""
     lived(tmp_path, boot, 10, clean=True)
