@@ -47,8 +47,12 @@ def _choice(random: Random, found: list[Led]) -> Led | None:
 
 def _led(scene: Scene) -> list[Led]:
     tree, first = _tree(scene), scene.cluster.first_id
-    found = []
-    for topic in sorted(tree.children(znodes.TOPICS)):
+    found: list[Led] = []
+    try:
+        topics = sorted(tree.children(znodes.TOPICS))
+    except NoNode:
+        return found  # no process of the cluster has reached ZooKeeper yet
+    for topic in topics:
         try:
             count = znodes.load_topic(topic, tree.get(znodes.topic(topic)).data).partitions
             for number in range(count):
