@@ -35,15 +35,9 @@ NO_UTILS = {"utils.py", "common.py", "helpers.py", "misc.py"}
 
 EXCEPTIONS = {
     ("tests/waiting.py", SLEEP): "it is the one that waits with a deadline",
-    ("tests/simulation/state_changes/loop.py", SLEEP): "time is virtual there",
-    (
-        "tests/simulation/state_changes/breaking.py",
-        PATCHES,
-    ): "it removes rules from the real code, on purpose",
-    ("tests/simulation/state_changes/world.py", PATCHES): "it runs real processes on a model of the outside",
 }
 
-VIRTUAL_TIME = "tests/simulation/outside/"
+VIRTUAL_TIME = "tests/simulation/"
 """Nothing waits there: a sleep only moves the clock of a simulation."""
 
 

@@ -35,8 +35,8 @@ from tests.broker.support.replicas import (
     write,
 )
 from tests.broker.support.seat import ISR, ME, Seat, led_by, seated
-from tests.simulation.znode_tree import ZnodeTree
 from tests.waiting import eventually
+from tests.znode_tree import ZnodeTree
 
 FIRST, SECOND, THIRD = ASSIGNED
 LONG_MS = 600_000

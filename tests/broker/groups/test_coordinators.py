@@ -35,8 +35,8 @@ from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.groups.live import refusal
 from tests.broker.support.replicas import CLOCK, HOST, Recorded, settings
-from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually
+from tests.znode_tree import MemorySession, ZnodeTree
 
 ME = BrokerId(1)
 CONFIG = TopicConfig(min_insync_replicas=1)

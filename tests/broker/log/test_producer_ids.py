@@ -11,7 +11,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.log.producer_ids import BLOCK_IDS, DRAWN_IDS, ProducerIds
 from strandline.errors import LeaderNotAvailable
 from strandline.ports import SetData
-from tests.simulation.znode_tree import MemorySession, ZnodeTree
+from tests.znode_tree import MemorySession, ZnodeTree
 
 
 async def session() -> MemorySession:

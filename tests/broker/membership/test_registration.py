@@ -16,8 +16,8 @@ from strandline.ports import LinkState
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.support.replicas import CLOCK, settings
 from tests.broker.support.seat import ME
-from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually
+from tests.znode_tree import MemorySession, ZnodeTree
 
 PATH = znodes.broker(ME)
 

@@ -16,7 +16,7 @@ from strandline.ports import LinkState
 from strandline.vocabulary.log import LeaderWait
 from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings
 from tests.broker.support.seat import ME, seated
-from tests.simulation.znode_tree import MemorySession
+from tests.znode_tree import MemorySession
 
 
 @pytest.mark.parametrize("name", [f"{NAME.topic}/0/isr", "../ids", "", ".", "\x00", "a" * 250])

@@ -14,8 +14,8 @@ from strandline.ids import NO_EPOCH, LeaderEpoch
 from strandline.ports import Coordination
 from tests.broker.support.replicas import LIVE, write
 from tests.broker.support.seat import Seat, led_by, seated
-from tests.simulation.znode_tree import ZnodeTree
 from tests.waiting import eventually
+from tests.znode_tree import ZnodeTree
 
 
 async def ensemble(version: int) -> tuple[ZnodeTree, Coordination]:

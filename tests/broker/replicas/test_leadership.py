@@ -26,8 +26,8 @@ from strandline.ports import Delete, SetData
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import KEY, LIVE, NAME, Led, batch, leading, open_replica, values
-from tests.simulation.znode_tree import ZnodeTree
 from tests.waiting import eventually
+from tests.znode_tree import ZnodeTree
 
 ISR = znodes.isr(NAME.topic, NAME.partition)
 SECOND, THIRD = BrokerId(2), BrokerId(3)

@@ -22,8 +22,8 @@ from strandline.ports import Create, Delete, SetData
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Reassignment
 from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChange
 from tests.broker.support.replicas import ASSIGNED, KEY, LIVE, NAME, Led, leading, open_replica, subscribe
-from tests.simulation.znode_tree import ZnodeTree
 from tests.waiting import eventually
+from tests.znode_tree import ZnodeTree
 
 AR, MOVING = znodes.replicas(*NAME), znodes.reassigned(*NAME)
 

@@ -19,7 +19,7 @@ from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.records import decode
 from strandline.vocabulary.metadata import Endpoint, IsrMember
 from tests.broker.support.replicas import ASSIGNED, CLOCK, LIVE, open_replica, settings, write
-from tests.simulation.znode_tree import ZnodeTree
+from tests.znode_tree import ZnodeTree
 
 
 def test_a_read_takes_the_watermark_once() -> None:

@@ -14,8 +14,8 @@ from strandline.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeader
 from strandline.ids import BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.replication import Push
 from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.support.memory_stream import Said
 from tests.broker.support.replicas import Followed, batch, following, open_replica, values, write
-from tests.simulation.memory_stream import Said
 from tests.waiting import eventually
 
 

@@ -39,8 +39,8 @@ from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, 
 from strandline.vocabulary.replication import Hello, Subscribe
 from strandline.vocabulary.state_changes import StateChangeEvent
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.simulation.memory_stream import MemoryStream
-from tests.simulation.znode_tree import MemorySession, ZnodeTree
+from tests.broker.support.memory_stream import MemoryStream
+from tests.znode_tree import MemorySession, ZnodeTree
 
 
 @dataclass

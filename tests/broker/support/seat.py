@@ -26,8 +26,8 @@ from strandline.ports import Clock, SetData
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import ASSIGNED, CLOCK, HOST, KEY, LIVE, NAME, Recorded, settings
-from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually
+from tests.znode_tree import MemorySession, ZnodeTree
 
 ME = BrokerId(2)
 ISR = znodes.isr(NAME.topic, NAME.partition)

@@ -20,7 +20,7 @@ from strandline.ports import (
     Znode,
 )
 from tests.conftest import SessionFactory
-from tests.simulation.znode_tree import ZnodeTree
+from tests.znode_tree import ZnodeTree
 
 
 class Unreliable:

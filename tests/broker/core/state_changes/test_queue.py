@@ -215,7 +215,8 @@ PARTITIONS, ENTRIES, EXECUTIONS, RECORDINGS = 3, 3, 2, 3
 
 
 class Walk(RuleBasedStateMachine):
-    """A queue in ZooKeeper, the broker that works it off and dies, and a controller that settles, too."""
+    """A queue in ZooKeeper, a broker that executes it and dies, and a controller that ends requests
+    (CORRECTNESS Q2, Q3)."""
 
     @initialize()
     def begin(self) -> None:
