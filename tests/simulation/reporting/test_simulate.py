@@ -33,7 +33,7 @@ async def test_a_failing_plan_is_kept_made_smaller_and_can_be_run_again(tmp_path
     assert said.status == 2
     [line] = said.objects
     [problem] = line["problems"]
-    assert (line["seed"], line["ok"], problem["check"]) == (1, False, "client")
+    assert (line["seed"], line["ok"], problem["check"]) == (1, False, "healing")
     kept, smallest = tmp_path / "plan-one" / "plan.json", tmp_path / "plan-one" / "shrunk" / "plan.json"
     assert Plan.model_validate_json(kept.read_bytes()) == plan
     shrunk = Plan.model_validate_json(smallest.read_bytes())
@@ -42,7 +42,7 @@ async def test_a_failing_plan_is_kept_made_smaller_and_can_be_run_again(tmp_path
     assert f"(0 of {len(plan.faults)} faults, 1 s): strandline simulate --plan {smallest}\n" in said.err
     again = await strandline("simulate", "--plan", str(smallest), "--shrink-for", "0", "--out", str(tmp_path))
     assert again.status == 2
-    assert f"client: {problem['sentence']}" in again.out.decode()
+    assert f"healing: {problem['sentence']}" in again.out.decode()
 
 
 async def test_a_plan_goes_with_no_seed(tmp_path: Path) -> None:
