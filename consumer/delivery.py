@@ -54,7 +54,8 @@ class RecordDelivery:
         self._handed: dict[Position[FetchedBatch], None] = {}
         """Partitions with records in hand."""
         self._processed = asyncio.Event()
-        self._abandoned = False
+        self.abandoned = False
+        """The application makes no further get call."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop of the get calls, after the first one: `current_task` is faster with a loop."""
         self._caller: asyncio.Task[Any] | None = None
@@ -300,7 +301,7 @@ class RecordDelivery:
         """Wait until nothing of these is in hand; False if it is abandoned, or after the timeout."""
         deadline = self._clock.monotonic() + timeout_s
         while self.in_hand(names):
-            if self._abandoned:
+            if self.abandoned:
                 return False
             self._processed.clear()
             try:
@@ -312,7 +313,7 @@ class RecordDelivery:
 
     def abandon(self) -> None:
         """The application makes no further get call: what is in hand stays unprocessed."""
-        self._abandoned = True
+        self.abandoned = True
         self._processed.set()
 
     def forget(self, names: Collection[TopicPartition]) -> None:

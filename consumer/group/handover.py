@@ -95,14 +95,18 @@ class Handover:
             self._reader.let_go(name for name in added if not self._to_release[name])
 
     async def revoke(self, effect: Revoke) -> bool:
-        """Drain, commit, call the listener, release. False if the partitions were lost meanwhile."""
+        """Drain, commit, call the listener, release. False if the partitions were lost meanwhile.
+
+        If the application keeps records in hand for longer than the group waits for it, the partitions are
+        lost: the listener hears `on_lost`, since another member may have them already.
+        """
         names = effect.partitions
         self._to_release.subtract(names)
         if not self._assigned(names):
             return False
         try:
             async with asyncio.timeout(None) as self._cut:
-                await self._drain(names)
+                in_order = await self._drain(names)
                 await self._commit(names)
         except TimeoutError:
             return False
@@ -111,7 +115,7 @@ class Handover:
         if not self._assigned(names):
             return False
         self._forget(names)
-        await self._listening.revoked(names)
+        await (self._listening.revoked(names) if in_order else self._listening.lost(names))
         self._commits.note_lost(self._delivery.in_hand(names), "they were given up with records in hand")
         self._drop(names)
         return True
@@ -124,12 +128,15 @@ class Handover:
         if lost:
             await self._listening.lost(lost)
 
-    async def _drain(self, names: Iterable[TopicPartition]) -> None:
-        if not await self._delivery.drained(set(names), self._drain_s):
-            logger.warning(
-                "%d partitions are given up with records in hand: others will read those again",
-                len(self._delivery.in_hand(set(names))),
-            )
+    async def _drain(self, names: Iterable[TopicPartition]) -> bool:
+        """False if records are still in hand at the end of the time, and the application may work on them."""
+        if await self._delivery.drained(set(names), self._drain_s):
+            return True
+        logger.warning(
+            "%d partitions are given up with records in hand: others will read those again",
+            len(self._delivery.in_hand(set(names))),
+        )
+        return self._delivery.abandoned
 
     async def _commit(self, names: Iterable[TopicPartition]) -> None:
         """Commit what is processed. If that fails, other members read the records again; the release must not

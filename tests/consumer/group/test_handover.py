@@ -24,8 +24,8 @@ Within = Callable[[], Awaitable[None]]
 class Group(Parts):
     """A handover with a listener that records its calls, and the partitions that are readable then."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         self.owned: set[TopicPartition] = set()
         self.called: list[tuple[str, set[TopicPartition]]] = []
         self.within: dict[str, Within] = {}
@@ -130,6 +130,25 @@ async def test_partitions_lost_while_they_are_drained_are_lost_and_not_revoked()
         await group.handover.lose(lose)
         assert group.committed == []
         assert group.called == [("assigned", {A}), ("lost", {A})]
+
+
+async def test_partitions_whose_records_stay_in_hand_too_long_are_lost_and_not_revoked() -> None:
+    """(G6) A member that was paused wakes up after the group has removed it. The processed records are
+    committed if the group still takes that. An application that closes gives its partitions up in order."""
+    for closing, heard in ((False, "lost"), (True, "revoked")):
+        async with Group(max_poll_interval_ms=20) as group:
+            await group.take(A)
+            group.arrive(A, 3)
+            _ = await group.delivery.getmany((), 0, 1)
+            _ = await group.delivery.getmany((), 0, 1)
+            revoke = Revoke(1, (A,), "moves")
+            group.decide(revoke)
+            if closing:
+                group.delivery.abandon()
+            assert await group.handover.revoke(revoke)
+            assert group.committed == [{A: 1}]
+            assert group.called == [("assigned", {A}), (heard, {A})]
+            assert not list(group.reader.positions)
 
 
 async def test_partitions_lost_within_on_revoked_are_not_reported_twice() -> None:
