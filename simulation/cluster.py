@@ -11,8 +11,8 @@ from strandline.config.load import load
 from strandline.config.services import BrokerSettings, ControllerSettings
 from strandline.controller.process import serve
 from strandline.host import ServiceHost
-from strandline.simulation.hosts import Machine, SimulatedProcess
-from strandline.simulation.world import World
+from strandline.simulation.engine.hosts import Machine, SimulatedProcess
+from strandline.simulation.engine.world import World
 
 BROKER_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9090

@@ -13,6 +13,7 @@ import structlog
 
 from strandline.errors import StrandlineError
 from strandline.simulation.cluster import Cluster
+from strandline.simulation.engine.world import World
 from strandline.simulation.faults.fault import Done
 from strandline.simulation.faults.nemesis import Nemesis
 from strandline.simulation.judging.every import new_judges
@@ -21,7 +22,6 @@ from strandline.simulation.plan import Plan
 from strandline.simulation.settling import until_settled
 from strandline.simulation.stage import Stage
 from strandline.simulation.workloads.workload import Workload
-from strandline.simulation.world import World
 
 PREPARED_S_MAX: Final = 60.0
 """Until every topic exists."""

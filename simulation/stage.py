@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from strandline.ids import TopicPartition
 from strandline.simulation.cluster import Cluster
-from strandline.simulation.hosts import SimulatedProcess
-from strandline.simulation.world import World
-from strandline.simulation.zookeeper.isr_history import IsrHistory
+from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.engine.world import World
+from strandline.simulation.engine.zookeeper.isr_history import IsrHistory
 
 SYNCED: Final = {"flush.messages": "1"}
 """The config of a topic whose records are synced before they count."""

@@ -23,8 +23,8 @@ from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
 from strandline.simulation.cluster import Cluster
-from strandline.simulation.hosts import SimulatedProcess
-from strandline.simulation.world import World
+from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.engine.world import World
 
 TOPIC: Final = "load"
 PARTITIONS: Final = 4

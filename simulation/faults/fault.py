@@ -11,10 +11,10 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, Field
 
 from strandline.simulation.cluster import Cluster
-from strandline.simulation.hosts import Machine, SimulatedProcess
-from strandline.simulation.network import Network
+from strandline.simulation.engine.hosts import Machine, SimulatedProcess
+from strandline.simulation.engine.network import Network
+from strandline.simulation.engine.world import World
 from strandline.simulation.stage import Stage
-from strandline.simulation.world import World
 
 
 class Fault(BaseModel, frozen=True, extra="forbid"):

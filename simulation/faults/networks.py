@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from strandline.simulation.engine.network import Latency
 from strandline.simulation.faults.fault import Scene, last
-from strandline.simulation.network import Latency
 
 SLOW_S_MAX: Final = 0.3
 """On average, in each direction."""

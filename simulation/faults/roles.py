@@ -8,8 +8,8 @@ from typing import NamedTuple
 from strandline.adapters.zookeeper import znodes
 from strandline.ids import INTERNAL_PREFIX, OFFSETS_TOPIC, TopicPartition
 from strandline.ports import NoNode
+from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 from strandline.simulation.faults.fault import Scene
-from strandline.simulation.zookeeper.znode_tree import ZnodeTree
 
 
 class Led(NamedTuple):

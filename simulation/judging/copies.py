@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Final
 
 from strandline.ids import TopicPartition
+from strandline.simulation.engine.zookeeper.isr_history import IsrWrite
 from strandline.simulation.judging.judge import Judge, Problem
 from strandline.simulation.judging.log_ends import LogEnds
 from strandline.simulation.stage import Acknowledged, Stage
-from strandline.simulation.zookeeper.isr_history import IsrWrite
 
 CHECK: Final = "copies"
 

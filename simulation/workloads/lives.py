@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
 from strandline.errors import StrandlineError
-from strandline.simulation.hosts import SimulatedProcess
+from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.stage import Stage
 
 AWAY_S: Final = 3.0

@@ -17,7 +17,7 @@ from strandline.consumer.records import ConsumerRecord
 from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import TopicPartition
-from strandline.simulation.hosts import SimulatedProcess
+from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.stage import Stage
 
 SESSION_TIMEOUT_MS: Final = 4_000

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from strandline.client.admin.admin import Admin
 from strandline.consumer.consumer import Consumer
 from strandline.host import Host
-from strandline.simulation.hosts import SimulatedProcess
+from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import Stage
 from strandline.simulation.workloads.counting.reading import Names, Reading

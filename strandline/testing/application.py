@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from strandline.host import Host, ServiceHost
-from strandline.simulation.hosts import Machine, SimulatedProcess
-from strandline.simulation.world import World
+from strandline.simulation.engine.hosts import Machine, SimulatedProcess
+from strandline.simulation.engine.world import World
 from strandline.streams.storage.memory_stores import MemoryDisk
 from strandline.testing.errors import NotPossible
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline.simulation.hosts import SimulatedProcess
+from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.testing.application import Application
 from strandline.testing.errors import NotPossible
 from strandline.testing.members import FIRST_ID, Members, Party

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import structlog
 
-from strandline.simulation.clocks import NS_PER_S
-from strandline.simulation.loop import SimulatedLoop, current_process
+from strandline.simulation.engine.clocks import NS_PER_S
+from strandline.simulation.engine.loop import SimulatedLoop, current_process
 
 LOGGER: Final = "strandline.testing.cluster"
 

@@ -11,8 +11,8 @@ from strandline.errors import SettingsError
 from strandline.host import Host
 from strandline.ids import NO_BROKER
 from strandline.simulation.cluster import Cluster
-from strandline.simulation.hosts import SimulatedProcess
-from strandline.simulation.world import World
+from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.engine.world import World
 from strandline.testing.application import Application
 from strandline.testing.errors import NotPossible, UnknownMember, Vacant
 from strandline.testing.znodes_seen import ZnodesSeen

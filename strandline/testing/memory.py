@@ -12,10 +12,10 @@ from typing import Any, Final, Self
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system_host import SystemThreads
 from strandline.host import Host
-from strandline.simulation.clocks import MachineClock
-from strandline.simulation.hosted_loop import HostedLoop
-from strandline.simulation.network import Latency
-from strandline.simulation.world import World
+from strandline.simulation.engine.clocks import MachineClock
+from strandline.simulation.engine.hosted_loop import HostedLoop
+from strandline.simulation.engine.network import Latency
+from strandline.simulation.engine.world import World
 from strandline.testing.errors import NotPossible
 from strandline.testing.members import Shape
 from strandline.testing.played import PlayedCluster

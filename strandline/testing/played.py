@@ -14,7 +14,7 @@ from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.host import Host
 from strandline.producer.producer import Producer
 from strandline.simulation.cluster import Cluster
-from strandline.simulation.world import World
+from strandline.simulation.engine.world import World
 from strandline.streams.storage.memory_stores import MemoryDisk
 from strandline.testing.application import Application, Main
 from strandline.testing.conditions import reached

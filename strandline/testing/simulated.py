@@ -8,8 +8,8 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from strandline.simulation.clocks import NS_PER_S
-from strandline.simulation.world import World
+from strandline.simulation.engine.clocks import NS_PER_S
+from strandline.simulation.engine.world import World
 from strandline.testing.errors import NotPossible
 from strandline.testing.members import Shape
 from strandline.testing.played import PlayedCluster

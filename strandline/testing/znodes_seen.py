@@ -6,8 +6,8 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.groups.placement import partition_of
 from strandline.ids import NO_BROKER, OFFSETS_TOPIC
 from strandline.ports import NoNode
-from strandline.simulation.zookeeper.ensemble import Ensemble
-from strandline.simulation.zookeeper.znode_tree import ZnodeTree
+from strandline.simulation.engine.zookeeper.ensemble import Ensemble
+from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 from strandline.testing.errors import UnknownMember
 from strandline.vocabulary.metadata import NEVER_LED, PartitionState
 

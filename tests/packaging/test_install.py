@@ -147,7 +147,7 @@ def test_pytest_finds_the_fixtures(environment: Path, folder: Path) -> None:
         "strandline.testing",
         "strandline.pipeline",
         "strandline.chaos.rounds",
-        "strandline.simulation.loop",
+        "strandline.simulation.engine.loop",
     ],
 )
 def test_each_package_is_found_beside_a_users_modules(environment: Path, folder: Path, module: str) -> None:

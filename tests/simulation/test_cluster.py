@@ -12,7 +12,7 @@ from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
 from strandline.simulation.cluster import Cluster
-from strandline.simulation.world import World
+from strandline.simulation.engine.world import World
 
 RECORDS = 120
 PARTITIONS = [TopicPartition("topic", 0), TopicPartition("topic", 1)]

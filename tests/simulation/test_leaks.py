@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.simulation.hosts import SimulatedProcess
-from strandline.simulation.loop import Process, SimulatedLoop
+from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.engine.loop import Process, SimulatedLoop
+from strandline.simulation.engine.world import World
 from strandline.simulation.plan import Plan
 from strandline.simulation.run import run
-from strandline.simulation.world import World
 
 SECONDS = 1.0
 SEEDS = range(3, 5)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from strandline.simulation.loop import Deadlock
+from strandline.simulation.engine.loop import Deadlock
 from strandline.testing import MemberFailed, NotPossible, SimulatedCluster
 
 

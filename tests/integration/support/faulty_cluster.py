@@ -9,10 +9,10 @@ from typing import Any, Self, TypeVar
 from strandline.config.services import ZooKeeperSettings
 from strandline.host import Host
 from strandline.ports import Coordination, Files
-from strandline.simulation.clocks import MachineClock
 from strandline.simulation.cluster import DATA, Cluster
-from strandline.simulation.hosts import SimulatedProcess
-from strandline.simulation.world import WALL_MS, World
+from strandline.simulation.engine.clocks import MachineClock
+from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.engine.world import WALL_MS, World
 from strandline.testing.znodes_seen import ZnodesSeen
 from tests.waiting import eventually
 

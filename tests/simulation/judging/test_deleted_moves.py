@@ -6,9 +6,9 @@ from strandline import Admin, TopicPartition
 from strandline.host import Host
 from strandline.ids import STATE_CHANGES_TOPIC
 from strandline.simulation.cluster import Cluster
+from strandline.simulation.engine.world import World
 from strandline.simulation.internal_topics import records
 from strandline.simulation.stage import Stage
-from strandline.simulation.world import World
 from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, parse_event
 

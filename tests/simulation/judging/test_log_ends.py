@@ -11,9 +11,9 @@ from strandline import TopicPartition
 from strandline.broker.storage.log import PartitionLog
 from strandline.records import encode_values
 from strandline.simulation.cluster import Cluster
-from strandline.simulation.disks import Disk
+from strandline.simulation.engine.disks import Disk
+from strandline.simulation.engine.world import World
 from strandline.simulation.judging.log_ends import LogEnds
-from strandline.simulation.world import World
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.storage.support.disk import ManualClock
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from strandline.simulation.cluster import Cluster
+from strandline.simulation.engine.world import World
 from strandline.simulation.judging.replicas import Replicas, compared, read_log
 from strandline.simulation.stage import Stage
-from strandline.simulation.world import World
 from tests.broker.storage.support.disk import FOLDER, append, fill, new_log
 
 

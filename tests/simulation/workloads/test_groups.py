@@ -7,8 +7,8 @@ from strandline.consumer.consumer import Consumer
 from strandline.host import Host
 from strandline.producer.producer import Producer
 from strandline.simulation.cluster import Cluster
-from strandline.simulation.hosts import SimulatedProcess
-from strandline.simulation.world import World
+from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.engine.world import World
 
 RECORDS = 120
 

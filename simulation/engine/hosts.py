@@ -15,13 +15,13 @@ from strandline.adapters.system.fail_fast import defect_in
 from strandline.config.services import ListenerSettings, ZooKeeperSettings
 from strandline.errors import StrandlineError
 from strandline.host import ProbeResult, ServiceHost, ShownKey
-from strandline.simulation.clocks import MachineClock, SimulatedClock
-from strandline.simulation.disks import Disk
-from strandline.simulation.loop import WORLD, Killed, Process, SimulatedLoop
-from strandline.simulation.network import End, Network
-from strandline.simulation.rpc.listener import SimulatedListener
-from strandline.simulation.rpc.transport import SimulatedTransport
-from strandline.simulation.zookeeper.session import SimulatedSession, connect_session
+from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
+from strandline.simulation.engine.disks import Disk
+from strandline.simulation.engine.loop import WORLD, Killed, Process, SimulatedLoop
+from strandline.simulation.engine.network import End, Network
+from strandline.simulation.engine.rpc.listener import SimulatedListener
+from strandline.simulation.engine.rpc.transport import SimulatedTransport
+from strandline.simulation.engine.zookeeper.session import SimulatedSession, connect_session
 from strandline.vocabulary.metadata import Endpoint
 
 P = ParamSpec("P")

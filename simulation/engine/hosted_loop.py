@@ -17,8 +17,8 @@ from random import Random
 from typing import Final, Self
 
 from strandline.ports import Clock
-from strandline.simulation.clocks import NS_PER_S
-from strandline.simulation.loop import Process, SimulatedLoop, _Handle
+from strandline.simulation.engine.clocks import NS_PER_S
+from strandline.simulation.engine.loop import Process, SimulatedLoop, _Handle
 
 CALLBACKS_IN_A_TURN_MAX: Final = 1_000
 """After this number of callbacks in one turn the loop that hosts this one gets its turn."""

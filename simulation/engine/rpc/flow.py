@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from strandline.simulation.network import End
+from strandline.simulation.engine.network import End
 
 WINDOW_BYTES: Final = 64 * 1024
 """A writer waits while this much or more is unread."""

@@ -14,9 +14,9 @@ from strandline.adapters.rpc.wire_errors import error_to_bytes
 from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.ports import Caller, Listener, Served, ServedCall
-from strandline.simulation.loop import Process
-from strandline.simulation.network import End, Network
-from strandline.simulation.rpc.transport import Opened
+from strandline.simulation.engine.loop import Process
+from strandline.simulation.engine.network import End, Network
+from strandline.simulation.engine.rpc.transport import Opened
 from strandline.vocabulary.metadata import Endpoint
 
 NOT_SERVED: Final = "UNIMPLEMENTED"

@@ -12,7 +12,7 @@ from strandline.config.services import ZooKeeperSettings
 from strandline.errors import CoordinationError
 from strandline.host import CoordinationSession
 from strandline.ports import Check, Create, Delete, MultiFailed, SessionEnded, SetData
-from strandline.simulation.world import World
+from strandline.simulation.engine.world import World
 from tests.conftest import SessionFactory
 from tests.waiting import eventually
 

@@ -15,9 +15,9 @@ from math import log
 from random import Random
 from typing import Any, Final, Protocol
 
-from strandline.simulation.clocks import NS_PER_S
-from strandline.simulation.loop import WORLD, Process, SimulatedLoop
-from strandline.simulation.trace import Trace
+from strandline.simulation.engine.clocks import NS_PER_S
+from strandline.simulation.engine.loop import WORLD, Process, SimulatedLoop
+from strandline.simulation.engine.trace import Trace
 
 CLIENT_SILENCE_S: Final = (0.5, 1.5)
 """After this time without an answer to its pings a client breaks a connection: between least and most."""

@@ -31,10 +31,10 @@ from strandline.ports import (
     SetData,
     Znode,
 )
-from strandline.simulation.loop import Process
-from strandline.simulation.network import End, Network
-from strandline.simulation.zookeeper.ensemble import Link, Request
-from strandline.simulation.zookeeper.znode_tree import ZnodeTree
+from strandline.simulation.engine.loop import Process
+from strandline.simulation.engine.network import End, Network
+from strandline.simulation.engine.zookeeper.ensemble import Link, Request
+from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 
 WAITING_S: Final = 1.0
 CONNECT_S_MAX: Final = 1.0

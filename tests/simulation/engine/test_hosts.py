@@ -12,7 +12,7 @@ import pytest
 from strandline.errors import StrandlineError
 from strandline.host import ServiceHost
 from strandline.ports import Files
-from strandline.simulation.world import World
+from strandline.simulation.engine.world import World
 
 FILE = Path("/data/file")
 

@@ -15,10 +15,10 @@ from typing import Final, Protocol
 
 from strandline.errors import CoordinationError
 from strandline.ports import Operation
-from strandline.simulation.clocks import NS_PER_S, MachineClock
-from strandline.simulation.loop import WORLD, Process
-from strandline.simulation.network import End, Latency, Network
-from strandline.simulation.zookeeper.znode_tree import ZnodeTree
+from strandline.simulation.engine.clocks import NS_PER_S, MachineClock
+from strandline.simulation.engine.loop import WORLD, Process
+from strandline.simulation.engine.network import End, Latency, Network
+from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 
 PORT: Final = 2181
 TICK_S: Final = 0.5

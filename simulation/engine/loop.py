@@ -23,7 +23,7 @@ from random import Random
 from types import CoroutineType
 from typing import Any, Final, Self, TypeVar, TypeVarTuple
 
-from strandline.simulation.clocks import NS_PER_S, MachineClock
+from strandline.simulation.engine.clocks import NS_PER_S, MachineClock
 
 logger = logging.getLogger(__name__)
 

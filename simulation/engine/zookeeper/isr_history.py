@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from strandline.adapters.zookeeper import znodes
 from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.ports import Create, MultiFailed, NoNode, SetData
-from strandline.simulation.zookeeper.ensemble import Ensemble
-from strandline.simulation.zookeeper.znode_tree import ZnodeTree
+from strandline.simulation.engine.zookeeper.ensemble import Ensemble
+from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.state_changes import StateChangeEvent
 

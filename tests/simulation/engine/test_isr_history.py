@@ -7,7 +7,7 @@ import pytest
 from strandline import TopicPartition
 from strandline.broker.core.state_changes.events import isr_changed
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.simulation.zookeeper.isr_history import IsrWrite, crowded_out
+from strandline.simulation.engine.zookeeper.isr_history import IsrWrite, crowded_out
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.state_changes import StateChangeEvent
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Final, Self, TypeVar
 
-from strandline.simulation.clocks import NS_PER_S, MachineClock
-from strandline.simulation.disks import Disk
-from strandline.simulation.hosts import Machine, SimulatedProcess
-from strandline.simulation.loop import SimulatedLoop
-from strandline.simulation.network import Network
-from strandline.simulation.trace import Trace
-from strandline.simulation.zookeeper.ensemble import Ensemble
+from strandline.simulation.engine.clocks import NS_PER_S, MachineClock
+from strandline.simulation.engine.disks import Disk
+from strandline.simulation.engine.hosts import Machine, SimulatedProcess
+from strandline.simulation.engine.loop import SimulatedLoop
+from strandline.simulation.engine.network import Network
+from strandline.simulation.engine.trace import Trace
+from strandline.simulation.engine.zookeeper.ensemble import Ensemble
 
 T = TypeVar("T")
 

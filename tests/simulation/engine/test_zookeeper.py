@@ -23,9 +23,9 @@ from strandline.ports import (
     SessionEnded,
     SetData,
 )
-from strandline.simulation.hosts import SimulatedProcess
-from strandline.simulation.world import World
-from strandline.simulation.zookeeper.session import SimulatedSession
+from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.engine.world import World
+from strandline.simulation.engine.zookeeper.session import SimulatedSession
 
 T = TypeVar("T")
 

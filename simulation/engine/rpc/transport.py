@@ -16,9 +16,9 @@ from strandline.adapters.rpc.wire_errors import error_from_bytes
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.host import ShownKey
 from strandline.ports import Method, Request, Response, Stream, StreamEnded
-from strandline.simulation.loop import Process
-from strandline.simulation.network import End, Network
-from strandline.simulation.rpc.flow import Flow, FlowBroken
+from strandline.simulation.engine.loop import Process
+from strandline.simulation.engine.network import End, Network
+from strandline.simulation.engine.rpc.flow import Flow, FlowBroken
 
 CONNECT_S_MAX: Final = 0.05
 """Of one attempt to connect."""

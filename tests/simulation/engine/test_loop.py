@@ -9,8 +9,14 @@ from random import Random
 
 import pytest
 
-from strandline.simulation.clocks import MachineClock, SimulatedClock
-from strandline.simulation.loop import Deadlock, Process, SimulatedLoop, TimeStandsStill, current_process
+from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
+from strandline.simulation.engine.loop import (
+    Deadlock,
+    Process,
+    SimulatedLoop,
+    TimeStandsStill,
+    current_process,
+)
 
 
 @pytest.fixture

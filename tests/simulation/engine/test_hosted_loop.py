@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.simulation.clocks import NS_PER_S, MachineClock
-from strandline.simulation.hosted_loop import CALLBACKS_IN_A_TURN_MAX, LATENESS_NS_MAX, HostedLoop
-from strandline.simulation.loop import Process, current_process
+from strandline.simulation.engine.clocks import NS_PER_S, MachineClock
+from strandline.simulation.engine.hosted_loop import CALLBACKS_IN_A_TURN_MAX, LATENESS_NS_MAX, HostedLoop
+from strandline.simulation.engine.loop import Process, current_process
 from tests.waiting import eventually
 
 

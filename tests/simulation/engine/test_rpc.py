@@ -18,8 +18,8 @@ from strandline.errors import (
 )
 from strandline.host import ProbeResult, ServiceHost
 from strandline.ports import Caller, Method, Reply, Rpc, ServedCall, ServedStream, StreamEnded
-from strandline.simulation.hosts import SimulatedProcess
-from strandline.simulation.world import World
+from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.engine.world import World
 from strandline.vocabulary.metadata import Endpoint
 
 T = TypeVar("T")
