@@ -30,12 +30,14 @@ class Divergence:
 
     @property
     def common_end(self) -> Offset | None:
-        """The end of the last epoch that both logs may share; None if they share none."""
+        """The end of the last epoch that both logs may share; None if they share none, or only what is
+        deleted here: then the logs parted below this log's start."""
         log = self.replica.log
         own_epoch, own_end = log.end_offset_for(self.epoch)
-        if self.epoch < 0 or own_epoch < 0:
+        end = min(self.end, own_end)
+        if self.epoch < 0 or own_epoch < 0 or end < log.log_start_offset:
             return None
-        return Offset(max(log.log_start_offset, min(self.end, own_end)))
+        return Offset(end)
 
     @property
     def leaders_start(self) -> Offset:

@@ -146,9 +146,8 @@ class PartitionLog:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record; -1 if there is none."""
-        end = self.log_end_offset
-        return self.epochs.epoch_at(end - 1) if end > self.log_start_offset else -1
+        """The epoch of the last record, also if that is deleted; -1 if there was none, or it is not known."""
+        return self.epochs.epoch_at(self.log_end_offset - 1)
 
     @property
     def size_bytes(self) -> int:
@@ -393,7 +392,9 @@ class PartitionLog:
         with self._fence.repeatable, self._lock:
             # Stored before anything is removed: files that a crash leaves are deleted by the next open.
             self._state.change(log_start_offset=offset)
-            self._save_epochs(changed=self.epochs.truncate_from_start(offset))
+            # The last record's epoch stays known: a replica that deleted all follows by it.
+            last = self.log_end_offset - 1
+            self._save_epochs(changed=self.epochs.truncate_from_start(min(offset, last)))
             while len(self._segments) > 1 and self._segments.first.next_offset <= offset:
                 self._segments.remove_first()
 

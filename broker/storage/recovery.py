@@ -352,7 +352,11 @@ class _Recovery:
             # Missing, damaged, or not of this log: each batch has its epoch, so the cache can be rebuilt.
             epochs = self._rebuild_epochs()
         epochs.truncate_from_end(end)
-        epochs.truncate_from_start(self._state.log_start_offset)
+        start = self._state.log_start_offset
+        if start == end and loaded is not None and any(segment.size for segment in self.segments):
+            # All is deleted. The last record's epoch is known if `advance_log_start` kept it.
+            start -= loaded.epoch_at(end - 1) >= 0
+        epochs.truncate_from_start(start)
         return epochs, epochs.entries != (loaded.entries if loaded is not None else ())
 
     def _rebuild_epochs(self) -> EpochCache:

@@ -153,3 +153,31 @@ async def test_a_log_that_lost_the_batch_in_which_it_starts_follows_again() -> N
     other.log.reset_to(5)
     async with leading(ours, 10) as leader, following(other, 10, leader=leader):
         await eventually(lambda: shape(other) == (4, 9, ["4", "5", "6", "7", "8"]))
+
+
+async def test_a_replica_that_deleted_all_stays_where_it_is_under_a_leader_that_did_not() -> None:
+    """CORRECTNESS H9, I1: the leader fell before the others heard of the deletion. The replica is in sync,
+    so it may lead next: if it began anew, the offsets after its start would be given again."""
+    ours, theirs = three_batches(), three_batches()
+    theirs.raise_watermark(Offset(9))
+    theirs.log.advance_log_start(9)
+    ends: list[int] = []
+    theirs.listen(lambda: ends.append(theirs.log.log_end_offset))
+    async with leading(ours, 9) as leader, following(theirs, 9, leader=leader):
+        await eventually(lambda: leader.follows(2, 9))
+        ours.log.begin_epoch(9)
+        ours.log.append_as_leader(batch("next"), 9, now_ms=CLOCK.wall_ms())
+        ours.announce()
+        await eventually(lambda: shape(theirs) == (9, 10, ["next"]))
+    assert min(ends, default=9) >= 9
+    assert theirs.counts.truncated_records == 0
+
+
+async def test_a_replica_that_deleted_all_begins_anew_where_its_records_went_another_way() -> None:
+    """CORRECTNESS T3, T11: after an unclean election the leader ends before the replica starts."""
+    ours, theirs = three_batches(), three_batches()
+    ours.truncate(Offset(6))
+    theirs.log.advance_log_start(9)
+    async with leading(ours, 9) as leader, following(theirs, 9, leader=leader):
+        await eventually(lambda: leader.follows(2, 6))
+        await eventually(lambda: shape(theirs) == shape(ours))

@@ -408,6 +408,20 @@ def test_the_start_is_exact_and_a_copy_of_the_log_begins_with_its_batch() -> Non
         assert names(files, ".log") == [12, 18], "older files are gone"
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_deleted_all_knows_the_epoch_of_its_last_record(clean: bool) -> None:
+    """T9: it has no record, but follows by that epoch, and counts with it in an election."""
+    log, files = retained(SMALL)
+    log.advance_log_start(log.log_end_offset)
+    assert (log.last_epoch, log.end_offset_for(1)) == (1, (1, 24))
+    if clean:
+        log.close(clean=True)
+    found = open_log(files.after_crash(), clean=clean)
+    assert (found.log_start_offset, found.log_end_offset, found.last_epoch) == (24, 24, 1)
+    found.reset_to(24)
+    assert found.last_epoch == -1, "a log that begins anew has none"
+
+
 def test_a_cut_of_the_batch_that_the_log_starts_in_leaves_no_record() -> None:
     """T8: an unclean election may take even that batch; the log is empty where the batch began."""
     log, files = retained(SMALL)

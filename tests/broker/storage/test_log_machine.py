@@ -39,6 +39,8 @@ class LogAndModel(RuleBasedStateMachine):
         self.log.provenance.anchor()
         self.entries: list[Entry] = []
         self.begin = 0
+        self.deleted: dict[int, int] = {}
+        """The epoch of each deleted record."""
         self.epoch = 0
         self.flushed = 0
         self.sequences: dict[int, int] = {}
@@ -100,6 +102,7 @@ class LogAndModel(RuleBasedStateMachine):
         cut = [e for e in self.entries if e.offset >= at]
         base = cut[0].batch if cut else self.end
         self.entries = [e for e in self.entries if e.offset < base]
+        self.deleted = {offset: epoch for offset, epoch in self.deleted.items() if offset < base}
         self.begin = min(self.begin, base)
         self.flushed = min(self.flushed, self.end)
         self.sequences = {key: p.batches[-1].last_sequence + 1 for key, p in self.log.producers}
@@ -119,6 +122,7 @@ class LogAndModel(RuleBasedStateMachine):
 
     def forget(self, start: int) -> None:
         end = self.end
+        self.deleted |= {e.offset: e.epoch for e in self.entries if e.offset < start}
         self.entries = [e for e in self.entries if e.offset >= start]
         self.begin = start if self.entries else end
         assert start == self.begin
@@ -128,6 +132,7 @@ class LogAndModel(RuleBasedStateMachine):
         self.begin = self.flushed = self.end + ahead
         self.log.reset_to(self.begin)
         self.entries.clear()
+        self.deleted.clear()
         self.sequences.clear()
         self.lead()
 
@@ -206,7 +211,10 @@ class LogAndModel(RuleBasedStateMachine):
     def epochs_are_those_of_the_records(self) -> None:
         for entry in self.entries:
             assert self.log.epochs.epoch_at(entry.offset) == entry.epoch
-        assert self.log.last_epoch == (self.entries[-1].epoch if self.entries else -1)
+        if self.entries:
+            assert self.log.last_epoch == self.entries[-1].epoch
+        else:  # a replica may forget it: then it begins anew
+            assert self.log.last_epoch in (-1, self.deleted.get(self.end - 1, -1))
         assert self.log.epochs.latest == self.epoch
 
 
