@@ -60,8 +60,9 @@ def judge_made(log: PartitionLog, folder: DataFolder) -> None:
         log.provenance.mark_unsure(before)
 
 
-def judge_found(found: Description, log: PartitionLog, folder: DataFolder, watermark: int) -> None:
-    """Judges a log that an earlier life left, before this life begins in it.
+def judge_found(found: Description, log: PartitionLog, folder: DataFolder, watermark: int) -> bool:
+    """Judges a log that an earlier life left, before this life begins in it. False if that is impossible,
+    since the log has failed: if it is opened again, it counts for no earlier life.
 
     After a power loss, unsynced data of the earlier life may be gone: such a log counts for no earlier life.
     A log whose data counted only after a sync is whole if it reaches the last known HW.
@@ -70,12 +71,12 @@ def judge_found(found: Description, log: PartitionLog, folder: DataFolder, water
     if not log.provenance.anchored and found.version == VERSION:
         log.provenance.begin_after(folder.last_life)  # all of the log is gone, or it never began
     if not folder.power_lost or folder.last_life is None:
-        return
+        return True
     if log.failed is not None:
         folder.keep_power_loss()
-        return
+        return False
     if log.provenance.survives_power_loss and log.log_end_offset >= watermark:
-        return
+        return True
     logger.warning(
         "power was lost: the end of this log may be missing",
         partition=str(name),
@@ -87,6 +88,8 @@ def judge_found(found: Description, log: PartitionLog, folder: DataFolder, water
     except StorageFailed as error:
         logger.error("a replica failed", partition=str(name), reason=error.message)
         folder.keep_power_loss()
+        return False
+    return True
 
 
 def lives_present(folder: DataFolder, log: PartitionLog) -> frozenset[BrokerEpoch]:

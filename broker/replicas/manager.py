@@ -69,6 +69,8 @@ class ReplicaManager:
         """Closed replicas. No task uses them, so they are in neither of the two above."""
         self._unclean: set[PartitionKey] = set()
         """Closed replicas whose logs the next start must scan."""
+        self._unjudged: set[PartitionKey] = set()
+        """Replicas whose logs could not be read when this life began after a loss of power."""
         self._loaded = False
         self._watermarks = Checkpoint(folder.path / "watermarks", files=folder.files)
         self.retention = RetentionClock(folder.path / "retention_time", host.clock, folder.files)
@@ -147,7 +149,8 @@ class ReplicaManager:
                     self.folder.keep_power_loss()
                 continue
             replica = self._open(found.name, found.key, path, config, clean=self.folder.clean)
-            judge_found(found, replica.log, self.folder, replica.watermark_known)
+            if not judge_found(found, replica.log, self.folder, replica.watermark_known):
+                self._unjudged.add(found.key)
 
     def create(self, name: TopicPartition, key: PartitionKey, config: TopicConfig) -> Replica:
         """Returns the replica, or creates a new, empty one. Requests by name use it from now on.
@@ -232,9 +235,13 @@ class ReplicaManager:
     def reopen(self, replica: Replica) -> None:
         """Opens a closed replica again, as a follower. Raises OSError, StorageFailed; then it stays
         closed."""
+        unjudged = replica.key in self._unjudged
         log = self._open_log(
-            replica.name, replica.log.directory, replica.config, clean=False, power_lost=False
+            replica.name, replica.log.directory, replica.config, clean=False, power_lost=unjudged
         )
+        if unjudged and log.failed is None and self.folder.life_before is not None:
+            log.provenance.mark_unsure(self.folder.life_before)
+            self._unjudged.discard(replica.key)
         replica.become(ReplicaState.STARTING)
         replica.reopened(log)
         log.on_failed = partial(self._log_failed, replica, log)
@@ -260,6 +267,7 @@ class ReplicaManager:
         replica.become(ReplicaState.DELETED)
         del self._closed[replica.key]
         self._unclean.discard(replica.key)
+        self._unjudged.discard(replica.key)
         self._watermarks.forget(self._checkpoint_key(replica.key))
         return aside
 

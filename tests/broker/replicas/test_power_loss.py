@@ -89,3 +89,23 @@ async def test_a_log_that_could_not_be_read_after_a_loss_of_power_stays_unsure(s
         assert 1 not in counted(manager)
     with life(files.after_crash(), 4) as manager:
         assert counted(manager) == {3, 4}
+
+
+async def test_a_log_that_is_opened_again_after_a_loss_of_power_is_unsure() -> None:
+    """CORRECTNESS E2: the disk returns an error at the start. The replica is closed, and started again in the
+    same life, when the disk has recovered."""
+    files = MemoryFiles()
+    with life(files, 1) as manager:
+        await created(manager)
+    files = files.after_power_loss(lambda n: n, lambda n: [1] if n > 2 else [])
+    files.fault = Unreadable(".log")
+    with life(files, 2) as manager:
+        (replica,) = manager.all()
+        assert replica.log.failed is not None
+        manager.close_replica(replica)
+        files.fault = None
+        manager.reopen(replica)
+        assert (replica.log.failed, replica.log.corrupt) == (None, None)
+        assert counted(manager) == {2}
+    with life(files.after_crash(), 3) as manager:
+        assert counted(manager) == {3}
