@@ -57,8 +57,9 @@ class FetchApi:
                 bytes_max=request.bytes_max,
                 bound=self._bound,
             )
-            async with self._answers.taken(owner, answer_bytes(request.bytes_max, self._bound)):
+            async with self._answers.taken(owner, answer_bytes(request.bytes_max, self._bound)) as has:
                 found = await self._handlers.read(wanted, request.bytes_max, bound=self._bound)
+                has(sum(len(each.records) for each in found))  # the first batch may be larger
                 pairs = ((each.name.topic, _partition(each, call.version)) for each in found)
                 await reply(FetchAnswer(by_topic(pairs), aborted=request.isolation_level == READ_COMMITTED))
 

@@ -1,0 +1,66 @@
+"""The memory of Fetch answers to Kafka clients."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.handlers.fetch import FetchApi
+from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
+from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.config.limits import KIB, RECORDS_BYTES_MAX
+from strandline.ids import BrokerId
+from strandline.ports import Caller, Listener
+from tests.broker.kafka.support.memory_connection import turns
+from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings, write
+from tests.broker.support.seat import seated
+
+EPOCH = 5
+BATCH_BYTES = 300 * KIB
+BOUNDS = {"fetch_connection_bytes_max": RECORDS_BYTES_MAX, "fetch_bytes_max": RECORDS_BYTES_MAX}
+TINY = FetchRequest(
+    wait_ms=0,
+    bytes_min=0,
+    bytes_max=1,
+    isolation_level=0,
+    topics=(OfTopic(NAME.topic, (PartitionPosition(NAME.partition, -1, 0, 1),)),),
+)
+
+
+async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_path: Path) -> None:
+    """CORRECTNESS X6: clients that ask for one byte, get a batch, and do not read it, share the bound. With
+    the allowance for connections that have nothing, four batches pass it."""
+    answered: list[int] = []
+
+    async def unread(answer: FetchAnswer) -> None:
+        answered.append(len(answer.topics[0].partitions[0].records))
+        await asyncio.Event().wait()
+
+    async with seated(tmp_path) as seat:
+        write(seat.replica, 4, "a" * BATCH_BYTES)
+        seat.lead(EPOCH)
+        leadership = seat.replica.leadership
+        assert leadership is not None
+        for follower in (BrokerId(1), BrokerId(3)):
+            leadership.fetched(follower, LIVE[follower].epoch, 1, subscription=1)
+        leadership.turn()
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        ids = ProducerIds(lambda: None, Random(0))
+        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
+        api = FetchApi(handlers, settings(**BOUNDS))
+        async with asyncio.TaskGroup() as tasks:
+            waiting = []
+            for number in range(6):
+                caller = Caller(f"kafka:192.0.2.{number}:1", f"192.0.2.{number}", Listener.INTERNAL)
+                call = Call(RequestHeader(1, 12, number, "t"), caller)
+                waiting.append(tasks.create_task(api.handle(TINY, call, unread)))
+                await turns()
+            for task in waiting:
+                task.cancel()
+    assert len(answered) == 4 and min(answered) > BATCH_BYTES
