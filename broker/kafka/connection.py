@@ -58,7 +58,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._listener = listener
         self._frames = Frames(shared.request_bytes_max)
         self._memory = 0
-        """Bytes of `shared.memory` that the arriving frame has."""
+        """Bytes of `shared.memory` for the frame that is arriving, or the request that may not begin yet."""
         self._order = AnswerOrder()
         self._waiting: Arrived | Introduction | None = None
         """The request that may not begin yet."""
@@ -75,6 +75,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """When the last whole frame arrived, or the last answer left."""
         self.frame_since: float | None = None
         """When the frame that is arriving began."""
+        self.unread_since: float | None = None
+        """Since when the client has left too many bytes of its answers unread."""
 
     # --- the transport -----------------------------------------------------------------------
 
@@ -100,9 +102,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._shared.closed(self)
 
     def pause_writing(self) -> None:
+        self.unread_since = self._shared.now()
         self._writable.clear()
 
     def resume_writing(self) -> None:
+        self.unread_since = None
         self._writable.set()
         self._advance()
 
@@ -117,7 +121,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
         try:
             frame = self._frames.filled(nbytes)
             if frame is not None:
-                self._release_memory()
                 self.frame_since, self.active_at = None, self._shared.now()
                 self._take(frame)
             elif growth := self._frames.growth:
@@ -167,6 +170,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _begin(self, arrived: Arrived | Introduction) -> None:
         if isinstance(arrived, Introduction):
+            self._release_memory()
             self._introduce(arrived)
             return
         asked, api = arrived.asked, arrived.asked.api
@@ -176,11 +180,14 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if api.begin is not None:
             slot = self._order.begin(parallel=True)
             if api.begin(arrived.value, call, partial(self._answer, slot, asked, began)):
+                self._release_memory()
                 return
             slot.parallel = False  # those behind it have to wait
         else:
             slot = self._order.begin(parallel=False)
         task = self._shared.spawn(self._handle(slot, arrived, call, began))
+        held, self._memory = self._memory, 0
+        task.add_done_callback(lambda _: self._shared.memory.give_back(held))
         if api.begin is None:
             self._reads.add(task)
             task.add_done_callback(self._reads.discard)
@@ -261,16 +268,32 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
+    def overdue(self, now: float, *, idle_s: float, frame_s: float) -> bool:
+        """True if the client has taken too long: to send the rest of a frame, to read its answers, or to ask
+        for more. A client that sends more, and does not read, has only as long as for a frame."""
+        if self.frame_since is not None and now - self.frame_since > frame_s:
+            return True
+        if self.unread_since is not None:
+            return now - self.unread_since > (idle_s if self._waiting is None else frame_s)
+        ended = self._transport is not None and self._transport.is_closing()
+        return (ended or not self.busy) and now - self.active_at > idle_s
+
     @property
     def busy(self) -> bool:
         """True while a request is unanswered."""
         return len(self._order) > 0 or self._waiting is not None
 
     def _refuse(self, error: MalformedRequest) -> None:
+        self._release_memory()
         self._shared.malformed(error, f"{self._caller.connection} {self._client_id}".strip())
         self.close()
 
     def close(self) -> None:
-        """Ends the connection at once. Answers that the transport has taken still leave."""
+        """Ends the connection. Answers that the transport has taken still leave, if the client reads them."""
         if self._transport is not None:
             self._transport.close()
+
+    def abort(self) -> None:
+        """Ends the connection at once, with answers that the client has not read."""
+        if self._transport is not None:
+            self._transport.abort()

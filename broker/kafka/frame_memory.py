@@ -1,7 +1,7 @@
-"""Bounds the memory of frames that are arriving, over all connections.
+"""Bounds the memory of frames, over all connections: of those that arrive, and of requests in progress.
 
-A connection whose frame needs more memory than there is reads no further until others have completed theirs,
-or were closed because theirs took too long.
+A connection whose frame needs more memory than there is reads no further until other requests are done, or
+their connections are closed because they took too long. A batch counts until it is appended.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FrameMemory:
 
     def withdraw(self, granted: Callable[[], None]) -> None:
         """The connection waits no longer."""
-        self._waiting = deque(each for each in self._waiting if each[1] is not granted)
+        self._waiting = deque(each for each in self._waiting if each[1] != granted)
         self._serve()
 
     def give_back(self, count: int) -> None:

@@ -82,16 +82,18 @@ class KafkaListener:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                for listener, server in self._servers.items():
-                    await server.serve(partial(KafkaConnection, self, listener))
+                for listener in tuple(self._servers):
+                    if (server := self._servers.get(listener)) is not None:
+                        await server.serve(partial(KafkaConnection, self, listener))
                 await self._sweep_forever()
         finally:
             self.stop()
 
     def stop(self) -> None:
-        """Takes no more connections, and closes those that there are."""
+        """Takes no more connections, and closes those that there are. It may come before `run`."""
         for server in self._servers.values():
             server.close()
+        self._servers.clear()
         for connection in tuple(self._connections):
             connection.close()
         self._tasks = None
@@ -103,14 +105,12 @@ class KafkaListener:
             self.sweep()
 
     def sweep(self) -> None:
-        """Closes connections that were idle, or sent half a frame, for too long."""
+        """Closes connections that for too long were idle, left answers unread, or sent half a frame."""
         now = self.now()
         idle_s, frame_s = self._settings.kafka_idle_ms_max / 1000, self._settings.kafka_frame_ms_max / 1000
         for connection in tuple(self._connections):
-            since = connection.frame_since
-            stuck = since is not None and now - since > frame_s
-            if stuck or (not connection.busy and now - connection.active_at > idle_s):
-                connection.close()
+            if connection.overdue(now, idle_s=idle_s, frame_s=frame_s):
+                connection.abort()
 
     # --- for connections ---------------------------------------------------------------------
 

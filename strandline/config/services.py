@@ -195,7 +195,8 @@ class BrokerSettings(ListenerSettings):
     kafka_request_bytes_max: int = Field(default=16 * MIB, ge=1 * MIB, le=64 * MIB)
     """A connection that announces a larger request is closed."""
     kafka_receiving_bytes_max: int = Field(default=256 * MIB, ge=64 * MIB)
-    """Memory for requests that are arriving, over all connections; at this limit they are read no further."""
+    """Memory for requests that arrive, wait or are in progress, over all connections; at this limit none is
+    read."""
     kafka_requests_in_flight_max: int = Field(default=64, ge=1)
     """Unanswered requests of one connection; at this limit it is not read. Only Produce has several."""
     kafka_fetch_bytes_max: int = Field(default=8 * MIB, ge=RECORDS_BYTES_MAX)
@@ -203,9 +204,10 @@ class BrokerSettings(ListenerSettings):
     kafka_connections_max: int = Field(default=5_000, ge=1)
     """Further connections are closed at once. With few descriptors, the limit is a quarter of them."""
     kafka_idle_ms_max: int = Field(default=600_000, ge=100)
-    """A connection without a request for this long is closed."""
+    """A connection that sends no request for this long, or leaves answers unread for it, is closed."""
     kafka_frame_ms_max: int = Field(default=30_000, ge=100)
-    """How long one request may take to arrive; then the connection is closed."""
+    """How long one request may take to arrive, or wait behind answers that the client does not read; then the
+    connection is closed."""
 
     # metrics
     metrics_port: int | None = Field(default=None, ge=0, le=65535)

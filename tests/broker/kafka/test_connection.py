@@ -243,3 +243,52 @@ async def test_frames_of_all_connections_share_one_bound() -> None:
         await turns()
         assert shared.memory.left == 64 * 1024 + 100
         second.connection_lost(None)
+
+
+async def test_a_connection_that_ends_while_it_waits_for_memory_gets_none() -> None:
+    """CORRECTNESS X6: nothing would give it back."""
+    async with connected(Held(), memory_bytes=64 * 1024 + 100) as (shared, first, first_transport):
+        second, second_transport = shared.connect()
+        feed(first, first_transport, (16 * MIB).to_bytes(4, "big"), repeat(4))
+        feed(second, second_transport, (200).to_bytes(4, "big"), repeat(4))
+        assert not second_transport.is_reading()
+        second.connection_lost(None)
+        first.connection_lost(None)
+        assert shared.memory.left == 64 * 1024 + 100
+
+
+async def test_a_request_has_its_memory_until_it_is_done() -> None:
+    """CORRECTNESS X6: also one that may not begin yet."""
+    held, size = Held(), len(request(SOLO, 0)) - 4
+    async with connected(held) as (shared, connection, transport):
+        feed(connection, transport, request(SOLO, 0) + request(SOLO, 1), repeat(1_000))
+        assert 64 * MIB - shared.memory.left == 2 * size
+        await turns()
+        held.complete(0)
+        await turns()
+        assert 64 * MIB - shared.memory.left == size
+        held.complete(1)
+        await turns()
+        assert shared.memory.left == 64 * MIB
+        feed(connection, transport, request(SOLO, 2) + request(SOLO, 3), repeat(1_000))
+        connection.connection_lost(None)
+        await turns()
+        assert shared.memory.left == 64 * MIB
+
+
+async def test_a_client_that_reads_no_answers_is_overdue_at_last() -> None:
+    """CORRECTNESS X6: a request in progress is no excuse."""
+    held = Held()
+    async with connected(held) as (shared, connection, transport):
+        feed(connection, transport, request(SOLO, 1), repeat(1_000))
+        now = shared.now()
+        assert not connection.overdue(now + 1_000, idle_s=100, frame_s=10)
+        connection.pause_writing()
+        assert not connection.overdue(now + 50, idle_s=100, frame_s=10)
+        assert connection.overdue(now + 101, idle_s=100, frame_s=10)
+        feed(connection, transport, request(SOLO, 2), repeat(1_000))
+        assert connection.overdue(now + 11, idle_s=100, frame_s=10)
+        connection.resume_writing()
+        assert not connection.overdue(now + 1_000, idle_s=100, frame_s=10)
+        connection.close()
+        assert connection.overdue(now + 1_000, idle_s=100, frame_s=10)

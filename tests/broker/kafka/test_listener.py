@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,16 +12,20 @@ import pytest
 
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.broker.kafka.call import Api, Call, answered
 from strandline.broker.kafka.listener import KafkaListener
 from strandline.broker.kafka.router import Router
+from strandline.broker.kafka.wire import apis
+from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataAnswer, MetadataRequest
 from strandline.errors import SettingsError
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.kafka.support.kafka_wire import kafka_wire
-from tests.broker.kafka.support.messages import API_VERSIONS
+from tests.broker.kafka.support.messages import API_VERSIONS, METADATA
 from tests.broker.support.replicas import CLOCK, HOST, settings
 from tests.waiting import eventually
 
 PLAIN = Endpoint(1, "10.0.0.1", 9092)
+NO_APIS = Router(())
 HELLO = {"software_name": "t", "software_version": "1"}
 
 
@@ -29,13 +34,13 @@ def listener(**given: Any) -> KafkaListener:
 
 
 @asynccontextmanager
-async def serving(**given: Any) -> AsyncIterator[tuple[KafkaListener, Endpoint]]:
-    """A listener without APIs, on a free port."""
+async def serving(*, router: Router = NO_APIS, **given: Any) -> AsyncIterator[tuple[KafkaListener, Endpoint]]:
+    """A listener on a free port."""
     served = listener(kafka_port=0, **given)
     endpoint = served.bind(PLAIN)
     try:
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(served.run(Router(())))
+            running = tasks.create_task(served.run(router))
             yield served, endpoint
             running.cancel()
     finally:
@@ -56,7 +61,11 @@ async def test_addresses_follow_the_settings() -> None:
     async with serving() as (_, endpoint):
         assert endpoint.kafka is not None and endpoint.kafka_external is None
         assert endpoint.kafka[0] == "127.0.0.1" and endpoint.kafka[1] > 0
-    given = {"advertised_host": "broker-1", "kafka_external_port": 0, "kafka_external_host": "outside"}
+    given: dict[str, Any] = {
+        "advertised_host": "broker-1",
+        "kafka_external_port": 0,
+        "kafka_external_host": "outside",
+    }
     async with serving(**given) as (_, endpoint):
         assert endpoint.kafka is not None and endpoint.kafka_external is not None
         assert (endpoint.kafka[0], endpoint.kafka_external[0]) == ("broker-1", "outside")
@@ -111,3 +120,30 @@ async def test_the_end_of_a_listener_closes_its_connections() -> None:
         assert await wire.ended() == b""
         with pytest.raises(OSError):
             await asyncio.open_connection(*address(endpoint).split(":"))
+
+
+async def test_a_stop_may_come_before_the_start() -> None:
+    """A broker may be asked to stop while it opens its data folder."""
+    served = listener(kafka_port=0)
+    served.bind(PLAIN)
+    served.stop()
+    async with asyncio.timeout(10):
+        await served.run(NO_APIS)
+
+
+async def test_a_connection_whose_answers_are_not_read_is_closed() -> None:
+    """CORRECTNESS X6: also with a request behind them that may not begin."""
+    host = "h" * 30_000
+    answer = MetadataAnswer(tuple(BrokerAddress(number, host, 1) for number in range(300)), None, 1, ())
+
+    async def metadata(request: MetadataRequest, call: Call) -> MetadataAnswer:
+        return answer
+
+    router = Router([Api(apis.METADATA, answered(metadata))])
+    async with serving(router=router, kafka_frame_ms_max=200) as (served, endpoint):
+        assert endpoint.kafka is not None
+        with socket.create_connection(endpoint.kafka) as client:
+            data = METADATA.encode_request(0, {"topics": []})
+            client.sendall((len(data).to_bytes(4, "big") + data) * 10)
+            await eventually(lambda: served.count == 1)
+            await eventually(lambda: served.count == 0)
