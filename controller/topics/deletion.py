@@ -8,7 +8,7 @@ the topic by its id, so a new topic of the same name is safe (CORRECTNESS Q1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -90,34 +90,44 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
     steps = await removal_steps(term, name, topic_id, numbers, reason=REASON)
     # After the partitions: once AR was read, no request can start a reassignment.
     moving = await read_moving_of(session, name)
-    dropped: list[StateChangeEvent] = []
+    ends: dict[str, list[StateChangeEvent]] = {}
     if moving is not None:
-        dropped = await _dropped(term, name, topic_id, moving)
+        ends = await _ends(term, name, moving)
         folder = znodes.reassigned_topic(name)
         paths = [*(znodes.reassigned(name, number) for number in sorted(moving)), folder]
         steps += [Step((Delete(each),), {}) for each in paths]
     *parts, last = term.pack(steps)
     for part in parts:
         await write_removal(term, part)
+        _record(term, part, ends)
         crash_point("controller.delete.part")
     rest = [Delete(path), Delete(marker)]
     if await session.exists(znodes.topic_id(topic_id)) is not None:  # unless an operator removed it
         rest.append(Delete(znodes.topic_id(topic_id)))
     await term.write(last, gone, after=rest)
-    term.recorder.record(dropped)
+    _record(term, last, ends)
     crash_point("controller.delete.removed")
 
 
-async def _dropped(term: Term, name: str, topic_id: TopicId, moving: Iterable[int]) -> list[StateChangeEvent]:
-    """The ends of the reassignments of these partitions: their leaders, which would record them, stop."""
-    events: list[StateChangeEvent] = []
-    for number in sorted(moving):
+async def _ends(term: Term, name: str, moving: Iterable[int]) -> dict[str, list[StateChangeEvent]]:
+    """The ends of the reassignments of these partitions by the paths of their znodes: their leaders, which
+    would record them, stop."""
+
+    async def read(number: int) -> tuple[str, list[StateChangeEvent]] | None:
         found = await read_reassignment(term.session, name, number)
-        if found is not None:
-            key = PartitionKey(topic_id, PartitionId(number))
-            at_ms = term.stamp().at_ms
-            events += reassignment_dropped(name, key, found.value, at_ms=at_ms, reason=REASON)
-    return events
+        if found is None:
+            return None
+        key = PartitionKey(found.value.topic_id, PartitionId(number))
+        events = reassignment_dropped(name, key, found.value, at_ms=term.stamp().at_ms, reason=REASON)
+        return znodes.reassigned(name, number), events
+
+    found = await pipelined(read, sorted(moving), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+    return dict(each for each in found if each is not None)
+
+
+def _record(term: Term, part: Multi, ends: Mapping[str, list[StateChangeEvent]]) -> None:
+    """Records the ends of the reassignments that this write removed. A later attempt no longer finds them."""
+    term.recorder.record([event for each in part.operations for event in ends.get(each.path, ())])
 
 
 async def removal_steps(
