@@ -29,8 +29,9 @@ LOOK_S: Final = 0.5
 ANSWER_S_MAX: Final = 2.0
 CONVERGED_S_MAX: Final = 60.0
 """After all clients have finished: until the whole cluster is healthy."""
-RECORDED_S: Final = 5.0
-"""After that: until each request that is in `__state_changes` by then has its end there."""
+RECORDED_S_MAX: Final = 60.0
+"""Until the end of each request is recorded: a broker may wait for an answer that never comes first."""
+RECORDED_LOOK_S: Final = 5.0
 
 
 class Observer(Judge):
@@ -94,9 +95,13 @@ class Observer(Judge):
                 await asyncio.sleep(LOOK_S)
             await self._look(admin)
         due = {event.id for event in await self._recorded(host)}
-        await asyncio.sleep(RECORDED_S)
-        self._changes = await self._recorded(host)
-        self._due = [event for event in self._changes if event.id in due]
+        ends_s = self._stage.now_s + RECORDED_S_MAX
+        while self._stage.now_s < ends_s:
+            await asyncio.sleep(RECORDED_LOOK_S)
+            self._changes = await self._recorded(host)
+            self._due = [event for event in self._changes if event.id in due]
+            if not requests.findings(self._due, settled_ms=sys.maxsize):
+                return
 
     async def _recorded(self, host: Host) -> list[StateChangeEvent]:
         found = await records(self._stage, host, STATE_CHANGES_TOPIC)

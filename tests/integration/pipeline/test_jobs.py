@@ -331,6 +331,17 @@ async def shared(members: Processes, *indices: int) -> None:
     await eventually(whole, deadline_s=60, what=f"members {indices} share everything")
 
 
+async def reported(cluster: LocalCluster, group: str, owned: set[int]) -> None:
+    """Return once the coordinator knows that a member owns these: it reports them after its listener ran."""
+    async with Admin(cluster.bootstrap) as admin:
+
+        async def known() -> bool:
+            members = (await admin.describe_group(group)).group.members
+            return any({name.partition for name in member.owned} == owned for member in members)
+
+        await eventually(known, deadline_s=60, what="a member reports what it owns")
+
+
 async def tell(cluster: LocalCluster, group: str, event: dict[str, Any]) -> None:
     """One more event, as a coordinator would write it."""
 
@@ -360,6 +371,7 @@ async def test_ownership_follows_a_group_whose_member_is_killed_and_finds_a_seco
         _ = await members.start()
         await shared(members, 0, 1)
         taken = members.all[1].owned
+        await reported(cluster, group, taken)
         members.all[1].signal(signal.SIGKILL)
         await shared(members, 0)
 
@@ -375,7 +387,6 @@ async def test_ownership_follows_a_group_whose_member_is_killed_and_finds_a_seco
         await asyncio.to_thread(ownership.run, spark, cluster.bootstrap, "nobody")
     assert found is not None
     assert found.overlaps == []
-    # A coordinator knows what a member owns once the member has reported it: after its listener ran.
     lost = [row for row in found.timeline if row.ended in ("lost", "member_left")]
     assert {row.partition for row in lost} == taken
     assert {row.partition for row in found.gaps if row.to_ms is not None} >= taken

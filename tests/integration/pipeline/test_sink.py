@@ -133,13 +133,13 @@ async def test_unwritable_rows_are_refused_with_a_remedy_before_anything_is_writ
     def frame(*columns: str) -> DataFrame:
         return spark.range(50, numPartitions=1).selectExpr(*columns)
 
-    big = frame("repeat('x', IF(id = 40, 600000, 3)) AS value")
+    big = frame("repeat('x', IF(id = 40, 1100000, 3)) AS value")
     cases: list[tuple[DataFrame, dict[str, str], str]] = [
         (frame("id AS key"), {"topic": topic}, "cast it to binary or string"),
         (frame(row), {}, "no topic: give the option topic"),
         (frame(row), {"topic": "nowhere"}, "no such topic"),
         (frame(row, f"IF(id = 7, NULL, '{topic}') AS topic"), {}, "row 7 of Spark partition 0.*has no topic"),
-        (big, {"topic": topic}, "row 40 of.*600.*max.message.bytes"),
+        (big, {"topic": topic}, "row 40 of.*1100.*max.message.bytes"),
         (frame(row, "IF(id = 3, NULL, 'k') AS key"), {"topic": compacted}, "row 3 of.*no key"),
     ]
     for given, options, said in cases:

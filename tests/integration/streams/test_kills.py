@@ -42,7 +42,7 @@ async def test_the_leader_dies_while_a_learner_restores(cluster: LocalCluster, t
 async def test_outputs_of_a_killed_member_are_counted_once(cluster: LocalCluster, tmp_path: Path) -> None:
     """(CORRECTNESS S3, S9) it dies between its outputs and its commit, so its successor sends them again.
     Then it comes back with its old store."""
-    async with streaming(cluster, tmp_path, commit_interval_ms=400) as app, feeding(app) as feed:
+    async with streaming(cluster, tmp_path, commit_interval_ms=1_500) as app, feeding(app) as feed:
         victim = await app.start()
         await app.running(victim)
         other = await app.start()
