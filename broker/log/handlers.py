@@ -152,6 +152,13 @@ class Handlers:
             return True  # `produce` answers with the error
         return not self._holds_lease() or leadership.certain() or await leadership.assured()
 
+    def log_start(self, name: TopicPartition) -> int:
+        """The first offset of a partition's log; -1 if this broker has no replica of it."""
+        try:
+            return self._manager.named(*name).log.log_start_offset
+        except StrandlineError:
+            return -1
+
     # --- fetch -------------------------------------------------------------------------------
 
     async def fetchable(

@@ -18,7 +18,7 @@ from strandline.broker.kafka.wire.produce import (
 )
 from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
 from strandline.broker.log.handlers import Handlers
-from strandline.errors import StrandlineError
+from strandline.errors import StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
 from strandline.tasks import Slices
@@ -49,7 +49,7 @@ class ProduceApi:
         if (refused := _refused(request, call)) is not None:
             done(refused)
             return True
-        outcomes = _Outcomes(request, call.version, done)
+        outcomes = _Outcomes(request, call.version, self._handlers.log_start, done)
         for position, (topic, found) in enumerate(each_partition(request.topics)):
             self._append(request, topic, found, outcomes, position, sure=True)
         outcomes.close()
@@ -70,7 +70,7 @@ class ProduceApi:
             }
             unsure = await self._handlers.unsure(names)
         answer: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
-        outcomes = _Outcomes(request, call.version, partial(_resolve, answer))
+        outcomes = _Outcomes(request, call.version, self._handlers.log_start, partial(_resolve, answer))
         slices = Slices(self._clock)
         for position, (topic, found) in enumerate(each_partition(request.topics)):
             if slices.used_up:
@@ -114,21 +114,31 @@ class ProduceApi:
 class _Outcomes:
     """Collects the outcomes of one request."""
 
-    def __init__(self, request: ProduceRequest, version: int, done: Callable[[ProduceAnswer], None]) -> None:
-        self._names = [(topic, found.partition) for topic, found in each_partition(request.topics)]
+    def __init__(
+        self,
+        request: ProduceRequest,
+        version: int,
+        log_start: Callable[[TopicPartition], int],
+        done: Callable[[ProduceAnswer], None],
+    ) -> None:
+        self._names = [
+            TopicPartition(topic, found.partition) for topic, found in each_partition(request.topics)
+        ]
         self._found: list[ProducedPartition | None] = [None] * len(self._names)
         self._version = version
+        self._log_start = log_start
         self._done = done
         self._left = len(self._names) + 1  # one more until all are begun
 
     def note(self, position: int, outcome: ProduceOutcome) -> None:
-        partition = self._names[position][1]
+        name = self._names[position]
         if isinstance(outcome, StrandlineError):
-            found = ProducedPartition(
-                partition, produce_code(outcome, self._version), message=outcome.message
-            )
+            # Java's producer repeats the same batch, and takes no new epoch, until it learns the log's start.
+            start = self._log_start(name) if isinstance(outcome, UnknownProducerId) else -1
+            code = produce_code(outcome, self._version)
+            found = ProducedPartition(name.partition, code, log_start_offset=start, message=outcome.message)
         else:
-            found = ProducedPartition(partition, 0, outcome.base_offset, outcome.log_start_offset)
+            found = ProducedPartition(name.partition, 0, outcome.base_offset, outcome.log_start_offset)
         self._found[position] = found
         self.close()
 

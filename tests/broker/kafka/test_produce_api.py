@@ -1,0 +1,41 @@
+"""What Produce answers to Kafka clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.handlers.produce import ProduceApi
+from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire.produce import PartitionRecords, ProduceAnswer, ProduceRequest
+from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.errors import ErrorCode
+from strandline.ids import ACKS_ALL
+from strandline.ports import Caller, Listener
+from tests.broker.support.replicas import CLOCK, NAME, batch, settings
+from tests.broker.support.seat import seated
+
+CALL = Call(RequestHeader(0, 9, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
+
+
+def request(records: bytes) -> ProduceRequest:
+    one = PartitionRecords(NAME.partition, memoryview(records))
+    return ProduceRequest(ACKS_ALL, 1_000, (OfTopic(NAME.topic, (one,)),))
+
+
+async def test_a_forgotten_producer_learns_where_the_log_starts(tmp_path: Path) -> None:
+    """Java's producer repeats its batch until it knows, and takes a new epoch only then."""
+    answers: list[ProduceAnswer] = []
+    async with seated(tmp_path) as seat:
+        seat.lead(5)
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        ids = ProducerIds(lambda: None, Random(0))
+        api = ProduceApi(Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids), CLOCK)
+        assert api.begin(request(batch("x", producer=(7, 3))), CALL, answers.append)
+    ((found,),) = [topic.partitions for topic in answers[0].topics]
+    assert (found.error, found.base_offset) == (ErrorCode.UNKNOWN_PRODUCER_ID, -1)
+    assert found.log_start_offset == 0
