@@ -28,7 +28,12 @@ def kafka_router(
     fetches = FetchApi(handlers, settings)
     lists = OffsetsApi(handlers)
     cluster = ClusterApi(
-        handlers.metadata, handlers.new_identity, groups.find_coordinator, lambda: manager.live, own
+        handlers.metadata,
+        handlers.new_identity,
+        groups.find_coordinator,
+        lambda: manager.live,
+        own,
+        manager.clock,
     )
     return Router(
         (

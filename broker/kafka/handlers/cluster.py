@@ -30,7 +30,8 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ids import INTERNAL_PREFIX, NO_BROKER, BrokerId
-from strandline.ports import Caller, Listener
+from strandline.ports import Caller, Clock, Listener
+from strandline.tasks import Slices
 from strandline.vocabulary.log import MetadataAnswer as Described
 from strandline.vocabulary.log import MetadataQuery, ProducerIdentity
 from strandline.vocabulary.metadata import (
@@ -56,8 +57,10 @@ class ClusterApi:
         find_group: FindGroup,
         live: Callable[[], Mapping[BrokerId, Registration]],
         own: Endpoint,
+        clock: Clock,
     ) -> None:
         """The first three are those of this broker's handlers; `own` has its addresses."""
+        self._clock = clock
         self._describe = describe
         self._new_identity = new_identity
         self._find_group = find_group
@@ -118,9 +121,12 @@ class ClusterApi:
     # --- coordinators and identities ---------------------------------------------------------
 
     async def find_coordinator(self, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorAnswer:
-        return FindCoordinatorAnswer(
-            tuple([await self._coordinator(key, request.kind, call) for key in dict.fromkeys(request.keys)])
-        )
+        slices, found = Slices(self._clock), list[FoundCoordinator]()
+        for key in dict.fromkeys(request.keys):
+            if slices.used_up:
+                await slices.next()
+            found.append(await self._coordinator(key, request.kind, call))
+        return FindCoordinatorAnswer(tuple(found))
 
     async def _coordinator(self, key: str, kind: int, call: Call) -> FoundCoordinator:
         if kind != GROUP:

@@ -3,19 +3,21 @@ came by."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 
+from strandline.adapters.system.clock import SystemClock
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.cluster import ClusterApi
-from strandline.broker.kafka.wire.coordinator import GROUP, FindCoordinatorRequest
+from strandline.broker.kafka.wire.coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicWanted
 from strandline.broker.kafka.wire.producer_id import InitProducerIdRequest
 from strandline.errors import LeaderNotAvailable
 from strandline.ids import BrokerEpoch, BrokerId, TopicId
-from strandline.ports import Caller, Listener
+from strandline.ports import Caller, Clock, Listener
 from strandline.vocabulary.log import MetadataAnswer, MetadataQuery, ProducerIdentity
 from strandline.vocabulary.metadata import (
     ClusterMetadata,
@@ -24,6 +26,7 @@ from strandline.vocabulary.metadata import (
     Registration,
     TopicMetadata,
 )
+from tests.broker.support.replicas import CLOCK
 
 OWN = Endpoint(1, "h1", 1, "r", kafka=("k1", 9094), kafka_external=("out", 29_092))
 WITHOUT = Endpoint(2, "h2", 1)
@@ -64,7 +67,10 @@ class Known:
 
     @property
     def api(self) -> ClusterApi:
-        return ClusterApi(self.describe, self.identity, self.group, lambda: LIVE, OWN)
+        return self.api_by(CLOCK)
+
+    def api_by(self, clock: Clock) -> ClusterApi:
+        return ClusterApi(self.describe, self.identity, self.group, lambda: LIVE, OWN, clock)
 
 
 def call(listener: Listener = Listener.INTERNAL) -> Call:
@@ -130,3 +136,32 @@ async def test_a_coordinator_needs_a_kafka_port(key: str, error: int) -> None:
     ).found
     assert found.error == error
     assert (found.host, found.port) == (("k1", 9094) if not error else ("", -1))
+
+
+class HurriedClock(SystemClock):
+    """A second passes each time that it is read."""
+
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        self.seconds += 1
+        return self.seconds
+
+
+async def test_others_have_their_turns_while_many_coordinators_are_looked_up() -> None:
+    """CORRECTNESS X6: one request may name 20,000 groups."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    keys = tuple(f"transaction-{number}" for number in range(100))
+    api = Known(CLUSTER).api_by(HurriedClock())
+    async with asyncio.TaskGroup() as tasks:
+        counting = tasks.create_task(count())
+        found = await api.find_coordinator(FindCoordinatorRequest(keys, TRANSACTION), call())
+        counting.cancel()
+    assert len(found.found) == len(keys) and turns >= len(keys)
