@@ -60,7 +60,9 @@ class RecordDeletion:
         if wanted > log.log_start_offset:
             log.advance_log_start(wanted)
             replica.announce()  # a fetch below it ends
-        while not await leadership.confirmed():  # by a message that has the log's start
+        # A replica that catches up learns the start too: it may join after the answer.
+        _ = [flow.confirmed() for flow in leadership.followers]
+        while not await self._all_have_it(leadership):
             replica.led()
             if self._clock.monotonic() >= deadline:
                 raise RequestTimedOut(
@@ -69,6 +71,13 @@ class RecordDeletion:
                 )
             await self._clock.sleep(AGAIN_S)
         return DeletedRecords(replica.name, None, log.log_start_offset)
+
+    @staticmethod
+    async def _all_have_it(leadership: Leadership) -> bool:
+        """True if every in-sync replica has confirmed a message that has the log's start, also those that
+        joined meanwhile."""
+        in_sync = leadership.core.isr.maximal()
+        return await leadership.confirmed() and leadership.core.isr.maximal() <= in_sync
 
     @staticmethod
     def _wanted(leadership: Leadership, offset: int) -> int:

@@ -15,6 +15,7 @@ import pytest
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.broker.replication.throttle import ReassignmentThrottle
@@ -33,8 +34,8 @@ from strandline.records import decode
 from strandline.vocabulary.log import EARLIEST, LATEST, DeletedRecords, FetchPartition, OffsetQuery
 from strandline.vocabulary.replication import Hello
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.replicas import CLOCK, NAME, batch, following, open_replica, settings
-from tests.broker.support.seat import ME, Seat, seated
+from tests.broker.support.replicas import CLOCK, NAME, batch, following, open_replica, settings, subscribe
+from tests.broker.support.seat import ME, Seat, led_by, seated
 from tests.waiting import eventually
 
 EPOCH, END = 5, 9
@@ -139,6 +140,62 @@ async def test_a_deletion_that_a_replica_in_sync_does_not_confirm_has_no_outcome
     outcome = await leading.delete(4, timeout_ms=1)
     assert isinstance(outcome.error, RequestTimedOut)
     assert leading.replica.log.log_start_offset == 4
+
+
+# --- a replica that is not in sync yet ------------------------------------------------------------
+
+
+def lead_without_broker_3(leading: Leading) -> Leadership:
+    """Brokers 1 and 2 are in sync; 3 joins once ZooKeeper can be written."""
+    seat = leading.seat
+    state = led_by(ME, 1, 2, epoch=EPOCH + 1)
+    seat.manager.lead(leading.replica, state, seat.write(state))
+    leadership = leading.replica.led()
+    leadership.link_changed(connected=False)
+    return leadership
+
+
+async def acknowledge_all(link: FollowerStream) -> None:
+    while True:
+        link.acknowledge((await link.next_message())[0])
+
+
+async def test_a_replica_that_catches_up_deletes_the_records_too(leading: Leading) -> None:
+    """CORRECTNESS H9: it has every record, so no push would come; it joins after the answer."""
+    lead_without_broker_3(leading)
+    link: Any = leading
+    one, three = open_replica(), open_replica()
+    async with (
+        following(one, EPOCH + 1, leader=link, broker=1),
+        following(three, EPOCH + 1, leader=link, broker=3),
+    ):
+        await eventually(lambda: three.high_watermark == END)
+        assert (await leading.delete(4)).log_start_offset == 4
+        await eventually(lambda: three.log.log_start_offset == 4)
+
+
+async def test_a_deletion_waits_for_a_replica_that_joins_meanwhile(leading: Leading) -> None:
+    """CORRECTNESS H9: it could lead next, and had not confirmed the deletion."""
+    leadership = lead_without_broker_3(leading)
+    links = {broker: leading.link(broker) for broker in (1, 3)}
+    for link in links.values():
+        link.subscribe(subscribe(EPOCH + 1, END, 4))
+        link.acknowledge((await link.next_message())[0])
+    assert leading.replica.high_watermark == END
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        deletion = tasks.create_task(leading.delete(4))
+        asked = {broker: (await link.next_message())[0] for broker, link in links.items()}
+        leadership.link_changed(connected=True)
+        assert BrokerId(3) in leadership.core.isr.maximal()
+        links[1].acknowledge(asked[1])
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not deletion.done()
+        links[3].acknowledge(asked[3])
+        playing = [tasks.create_task(acknowledge_all(link)) for link in links.values()]
+        assert await deletion == DeletedRecords(NAME, None, 4)
+        for each in playing:
+            each.cancel()
 
 
 @pytest.mark.parametrize(
