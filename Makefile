@@ -24,7 +24,7 @@ demo: setup  ## Run a cluster of three brokers, kill a leader half way, and chec
 PYTEST := $(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 .PHONY: test
-test: setup  ## Run the quick tests, 5.5 minutes on two cores. ARGS goes to pytest: make test ARGS="tests/broker -x -n 0"
+test: setup  ## Run the quick tests, 5 minutes on two cores. ARGS goes to pytest: make test ARGS="tests/broker -x -n 0"
 	@$(PYTEST) -m "not slow and not containers" --hypothesis-profile=quick $(ARGS)
 
 .PHONY: test-all
