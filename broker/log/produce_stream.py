@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -43,12 +43,13 @@ class ProduceStream:
         settings: BrokerSettings,
         times: RequestTimes,
         clock: Clock,
-        internal_refusal: StrandlineError | None,
+        refuse_internal: Callable[[], StrandlineError | None],
     ) -> None:
         self._handlers = handlers
         self._clock = clock
-        self._internal_refusal = internal_refusal
-        """The reason why the client may not write to internal topics; None for a member of the cluster."""
+        self._refuse_internal = refuse_internal
+        """Returns why the client may not write to internal topics; None for a member of the cluster. Called
+        for each entry: a stream may be opened before this broker has read the members' key."""
         self._times = times
         self._times_ms = times.of("Produce")
         self._in_flight_max = settings.produce_entries_in_flight_max
@@ -86,8 +87,8 @@ class ProduceStream:
                 await slices.next()
             self._in_flight += 1
             done = partial(self._done, arrived, entry.correlation_id, entry.acks)
-            if entry.internal and self._internal_refusal is not None:
-                done(self._internal_refusal)
+            if entry.internal and (refusal := self._refuse_internal()) is not None:
+                done(refusal)
             else:
                 self._handlers.produce(entry, done, sure=entry.name not in unsure)
 

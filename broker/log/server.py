@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 from strandline.adapters.codecs import log as rpcs
 from strandline.adapters.rpc.member_key import MemberKey
@@ -22,8 +23,8 @@ def log_calls(
     fetches = FetchStreams(handlers, settings, times)
 
     async def produce(requests: AsyncIterator[ProduceMessage], reply: ProduceReply, caller: Caller) -> None:
-        refusal = key.refusal(caller.member_key)
-        await ProduceStream(handlers, settings, times, clock, refusal).serve(requests, reply)
+        refuse_internal = partial(key.refusal, caller.member_key)
+        await ProduceStream(handlers, settings, times, clock, refuse_internal).serve(requests, reply)
 
     return [
         ServedStream(rpcs.SERVED_PRODUCE, produce),

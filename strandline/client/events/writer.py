@@ -25,6 +25,7 @@ from strandline.config.client import ClientSettings
 from strandline.config.limits import KIB
 from strandline.config.load import load
 from strandline.errors import (
+    BrokerNotAvailable,
     DuplicateSequence,
     InvalidProducerEpoch,
     MessageTooLarge,
@@ -243,6 +244,8 @@ class EventWriter(Client[ClientSettings]):
             elif isinstance(error, UnknownTopicOrPartition):
                 await self._restore()
             else:
+                if isinstance(error, BrokerNotAvailable):
+                    self._calls.close()  # a stream shows the members' key that was read when it was opened
                 self._cluster.follow(name, error)
             tries.log(logger, f"events for {self.topic} wait", error)
             await tries.pause()

@@ -9,6 +9,7 @@ from typing import Any
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.core.replication.produce_ticket import Produced, ProduceOutcome
 from strandline.broker.log.produce_stream import ProduceStream
+from strandline.errors import BrokerNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
 from tests.broker.support.replicas import CLOCK, settings
@@ -56,7 +57,11 @@ async def test_results_that_are_not_read_block_the_ones_behind_them() -> None:
     handlers: Any = Handlers()
     client = Unread()
     stream = ProduceStream(
-        handlers, settings(produce_entries_in_flight_max=IN_FLIGHT_MAX), RequestTimes(CLOCK), CLOCK, None
+        handlers,
+        settings(produce_entries_in_flight_max=IN_FLIGHT_MAX),
+        RequestTimes(CLOCK),
+        CLOCK,
+        lambda: None,
     )
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(stream.serve(entries(1_000), client.reply))
@@ -65,3 +70,23 @@ async def test_results_that_are_not_read_block_the_ones_behind_them() -> None:
         assert handlers.taken == IN_FLIGHT_MAX
         client.read.set()
         await eventually(lambda: client.results == 1_000)
+
+
+async def test_the_key_of_members_is_compared_for_each_entry() -> None:
+    """(X3) The broker that serves the stream may read the key after the stream was opened."""
+    handlers: Any = Handlers()
+    refusals: list[StrandlineError | None] = [BrokerNotAvailable("not read yet"), None]
+    errors: list[StrandlineError | None] = []
+
+    async def reply(results: Sequence[ProduceResult]) -> None:
+        errors.extend(result.error for result in results)
+
+    async def internal() -> AsyncIterator[ProduceMessage]:
+        name = TopicPartition("__state_changes", 0)
+        for number in range(2):
+            entry = ProduceEntry(name, b"", acks=-1, correlation_id=number, internal=True)
+            yield ProduceMessage(1, [entry], frozenset())
+
+    stream = ProduceStream(handlers, settings(), RequestTimes(CLOCK), CLOCK, lambda: refusals.pop(0))
+    await stream.serve(internal(), reply)
+    assert [type(error) for error in errors] == [BrokerNotAvailable, type(None)]

@@ -14,6 +14,7 @@ import pytest
 from strandline.adapters.codecs.log import INIT_PRODUCER_ID
 from strandline.client.events.writer import EventWriter
 from strandline.errors import (
+    BrokerNotAvailable,
     DuplicateSequence,
     InvalidRequest,
     MessageTooLarge,
@@ -40,6 +41,7 @@ class Topic(Network):
         self.refusals: deque[StrandlineError] = deque()
         self.log: list[str] = []
         self.tries = 0
+        self.opened = 0
         self.open_to_writers = asyncio.Event()
         self.open_to_writers.set()
 
@@ -55,6 +57,7 @@ class Topic(Network):
     async def open(
         self, address: str, method: Method[Request, Response], *, timeout_s: float
     ) -> Stream[Request, Response]:
+        self.opened += 1
         stream: Any = _Stream(self)
         opened: Stream[Request, Response] = stream
         return opened
@@ -171,6 +174,16 @@ async def test_a_retry_is_reported_once(error: StrandlineError) -> None:
         assert await writes.writer.flush(10)
         assert topic.tries == 3
         assert writes.ends == [("a", True)]
+
+
+async def test_a_writer_whose_key_is_refused_opens_its_stream_anew() -> None:
+    """(X3) A stream shows the key that was read when it was opened; ZooKeeper may have another one."""
+    topic = Topic()
+    topic.refusals.extend([BrokerNotAvailable("another key"), NotEnoughReplicas("1 in sync")])
+    async with writing(topic) as writes:
+        writes.put("a")
+        assert await writes.writer.flush(10)
+        assert (topic.tries, topic.opened) == (3, 2)
 
 
 async def test_a_batch_that_is_in_the_log_already_counts_as_written() -> None:
