@@ -8,7 +8,7 @@ the topic by its id, so a new topic of the same name is safe (CORRECTNESS Q1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,7 @@ import structlog
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.facts import read_deletion, read_reassignment, read_replicas
+from strandline.adapters.zookeeper.facts import read_deletion, read_isr, read_reassignment, read_replicas
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.placements import read_moving_of
@@ -87,33 +87,44 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
         await _remove_marker(session, name, topic_id)
         return
     numbers = sorted(znodes.numbers(await session.children(path)))
+    events = await _unrecorded(term, name, numbers)
     steps = await removal_steps(term, name, topic_id, numbers, reason=REASON)
     # After the partitions: once AR was read, no request can start a reassignment.
     moving = await read_moving_of(session, name)
-    ends: dict[str, list[StateChangeEvent]] = {}
     if moving is not None:
-        ends = await _ends(term, name, moving)
+        events |= await _ends(term, name, moving)
         folder = znodes.reassigned_topic(name)
         paths = [*(znodes.reassigned(name, number) for number in sorted(moving)), folder]
         steps += [Step((Delete(each),), {}) for each in paths]
     *parts, last = term.pack(steps)
     for part in parts:
         await write_removal(term, part)
-        _record(term, part, ends)
+        _record(term, part, events)
         crash_point("controller.delete.part")
     rest = [Delete(path), Delete(marker)]
     if await session.exists(znodes.topic_id(topic_id)) is not None:  # unless an operator removed it
         rest.append(Delete(znodes.topic_id(topic_id)))
     await term.write(last, gone, after=rest)
-    _record(term, last, ends)
+    _record(term, last, events)
     crash_point("controller.delete.removed")
 
 
-async def _ends(term: Term, name: str, moving: Iterable[int]) -> dict[str, list[StateChangeEvent]]:
+async def _unrecorded(term: Term, name: str, numbers: Iterable[int]) -> dict[str, Sequence[StateChangeEvent]]:
+    """The events in the `isr` znodes of these partitions, by the znodes' paths: a leader that is gone may
+    not have recorded them. One that is recorded twice counts once."""
+
+    async def read(number: int) -> tuple[str, Sequence[StateChangeEvent]]:
+        found = await read_isr(term.session, name, number)
+        return znodes.isr(name, number), () if found is None else found.value.trail
+
+    return dict(await pipelined(read, numbers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX))
+
+
+async def _ends(term: Term, name: str, moving: Iterable[int]) -> dict[str, Sequence[StateChangeEvent]]:
     """The ends of the reassignments of these partitions by the paths of their znodes: their leaders, which
     would record them, stop."""
 
-    async def read(number: int) -> tuple[str, list[StateChangeEvent]] | None:
+    async def read(number: int) -> tuple[str, Sequence[StateChangeEvent]] | None:
         found = await read_reassignment(term.session, name, number)
         if found is None:
             return None
@@ -125,9 +136,9 @@ async def _ends(term: Term, name: str, moving: Iterable[int]) -> dict[str, list[
     return dict(each for each in found if each is not None)
 
 
-def _record(term: Term, part: Multi, ends: Mapping[str, list[StateChangeEvent]]) -> None:
-    """Records the ends of the reassignments that this write removed. A later attempt no longer finds them."""
-    term.recorder.record([event for each in part.operations for event in ends.get(each.path, ())])
+def _record(term: Term, part: Multi, events: Mapping[str, Sequence[StateChangeEvent]]) -> None:
+    """Records the events of the znodes that this write removed. A later attempt no longer finds them."""
+    term.recorder.record([event for each in part.operations for event in events.get(each.path, ())])
 
 
 async def removal_steps(

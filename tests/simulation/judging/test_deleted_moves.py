@@ -1,6 +1,8 @@
-"""What `__state_changes` has of a topic that is deleted while its replicas move (Q5)."""
+"""The events in `__state_changes` of a topic that is deleted while its replicas move, or after (Q5)."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
@@ -10,13 +12,13 @@ from strandline.config.limits import KIB
 from strandline.config.services import ZooKeeperSettings
 from strandline.errors import RequestTimedOut
 from strandline.host import Host, ServiceHost
-from strandline.ids import STATE_CHANGES_TOPIC
+from strandline.ids import STATE_CHANGES_TOPIC, PartitionId, PartitionKey
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.world import World
 from strandline.simulation.internal_topics import records
 from strandline.simulation.stage import Stage
 from strandline.vocabulary.admin import NewTopic
-from strandline.vocabulary.state_changes import ChangeKind, RequestState, parse_event
+from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent, parse_event
 
 
 def test_a_reassignment_ends_with_its_topic() -> None:
@@ -79,3 +81,36 @@ def test_each_reassignment_of_a_topic_that_is_deleted_in_parts_has_an_end() -> N
         seen = world.run(main())
     ended = sorted(partition for state, partition in seen if state is RequestState.SUPERSEDED)
     assert ended == list(range(partitions))
+
+
+def test_an_event_that_a_dead_leader_did_not_record_is_recorded_when_its_topic_goes() -> None:
+    """CORRECTNESS Q5, E7: a reassignment is done, its leader dies at once, and the topic is deleted."""
+    with World(1) as world:
+        cluster = Cluster(world, brokers=4)
+        client = (stage := Stage(cluster)).client("client")
+
+        async def work(host: ServiceHost) -> list[StateChangeEvent]:
+            settings = ZooKeeperSettings(zookeeper=world.zookeeper.address)
+            session = await host.connect_coordination(settings, lambda waited_s: None)
+            async with Admin(cluster.bootstrap, host=host) as admin:
+                await host.clock.sleep(1)
+                await admin.create_topics([NewTopic("t", 0, assignments=((3,),))])
+                cluster.brokers[3].kill()
+                node = await session.get(znodes.isr("t", 0))
+                state = znodes.load_isr("t", 0, node.data)
+                key = PartitionKey((await admin.describe_topics(["t"]))[0].topic_id, PartitionId(0))
+                done = StateChangeEvent(
+                    "a move", ChangeKind.REASSIGN, RequestState.COMPLETED, "t", key, state.leader,
+                    state.leader_epoch, int(host.clock.wall_ms()),
+                )  # fmt: skip
+                unrecorded = znodes.dump_isr(replace(state, trail=(*state.trail, done)))
+                await session.set(znodes.isr("t", 0), unrecorded, version=node.version)
+                await admin.delete_topics(["t"])
+                await host.clock.sleep(5)
+            return [parse_event(each.value) for each in await records(stage, host, STATE_CHANGES_TOPIC)]
+
+        async def main() -> list[StateChangeEvent]:
+            return await client.run(work(client.host))
+
+        seen = world.run(main())
+    assert [each.state for each in seen if each.id == "a move"] == [RequestState.COMPLETED]
