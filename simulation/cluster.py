@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strandline.broker.process import Broker
-from strandline.config.load import load
+from strandline.config.load import build
 from strandline.config.services import BrokerSettings, ControllerSettings
 from strandline.controller.process import serve
 from strandline.host import ServiceHost
@@ -21,7 +21,8 @@ DATA: Final = Path("/data")
 
 class Cluster:
     """Brokers and controllers by their numbers, which count from 0. `settings` are for all brokers, or for
-    all controllers. `first_id` is the id of the first broker, and of the first controller."""
+    all controllers; this process's environment sets none of them. `first_id` is the id of the first broker,
+    and of the first controller."""
 
     def __init__(
         self,
@@ -38,9 +39,9 @@ class Cluster:
         zookeeper = world.zookeeper.address
         for_brokers = {"broker_id": first_id, "data_dir": DATA, "port": BROKER_PORT, "zookeeper": zookeeper}
         for_controllers = {"port": CONTROLLER_PORT, "zookeeper": zookeeper}
-        self._broker_settings = load(BrokerSettings, **{**(broker_settings or {}), **for_brokers})
-        self._controller_settings = load(
-            ControllerSettings, **{**(controller_settings or {}), **for_controllers}
+        self._broker_settings = build(BrokerSettings, {**(broker_settings or {}), **for_brokers}, {})
+        self._controller_settings = build(
+            ControllerSettings, {**(controller_settings or {}), **for_controllers}, {}
         )
         self.broker_machines: list[Machine] = [world.new_machine() for _ in range(brokers)]
         self.controller_machines: list[Machine] = [world.new_machine() for _ in range(controllers)]

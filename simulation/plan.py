@@ -9,29 +9,48 @@ from __future__ import annotations
 from random import Random
 from typing import Annotated, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from strandline.simulation.faults.drawing import drawn_faults
+from strandline.simulation.faults.every import KINDS
 from strandline.simulation.faults.fault import Fault
 from strandline.simulation.workloads.every import AnyWorkload, drawn_workloads
 
 BROKERS: Final = 3
 CONTROLLERS: Final = 2
 SECONDS: Final = 30.0
+SECONDS_MAX: Final = 24 * 3600.0
+PROCESSES_MAX: Final = 20
 
 
 class Plan(BaseModel, frozen=True, extra="forbid"):
     """What a run does. `model_dump_json` and `model_validate_json` write and read it."""
 
-    seed: int
+    seed: Annotated[int, Field(ge=0)]
     """Decides what the plan leaves open: latencies, the order of what is ready, what a client draws."""
-    seconds: Annotated[float, Field(gt=0)]
+    seconds: Annotated[float, Field(gt=0, le=SECONDS_MAX)]
     """How long faults are done, in virtual time; healing comes after them."""
-    brokers: Annotated[int, Field(ge=1)] = BROKERS
-    controllers: Annotated[int, Field(ge=1)] = CONTROLLERS
-    workloads: tuple[AnyWorkload, ...]
+    brokers: Annotated[int, Field(ge=1, le=PROCESSES_MAX)] = BROKERS
+    controllers: Annotated[int, Field(ge=1, le=PROCESSES_MAX)] = CONTROLLERS
+    workloads: Annotated[tuple[AnyWorkload, ...], Field(min_length=1)]
     faults: tuple[Fault, ...]
     """In the order of their times."""
+
+    @field_validator("workloads")
+    @classmethod
+    def _names_differ(cls, workloads: tuple[AnyWorkload, ...]) -> tuple[AnyWorkload, ...]:
+        names = [each.name for each in workloads]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two workloads have one name: {', '.join(names)}")
+        return workloads
+
+    @field_validator("faults")
+    @classmethod
+    def _kinds_exist(cls, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+        for fault in faults:
+            if fault.kind not in KINDS:
+                raise ValueError(f"there is no fault {fault.kind!r}; known are {', '.join(KINDS)}")
+        return faults
 
     @staticmethod
     def drawn(seed: int, seconds: float = SECONDS) -> Plan:

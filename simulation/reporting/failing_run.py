@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from strandline.errors import SettingsError
 from strandline.report.page import REPORT
 from strandline.simulation.plan import Plan
@@ -62,5 +64,6 @@ def read_plan(path: Path) -> Plan:
     """The plan in a file. Raises SettingsError, OSError."""
     try:
         return Plan.model_validate_json(path.read_bytes())
-    except ValueError as error:
-        raise SettingsError(f"{path} is not a plan of a simulation: {error}") from None
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise SettingsError(f"{path} is not a plan of a simulation: {wrong}") from None

@@ -18,7 +18,7 @@ from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import SYNCED, Acknowledged, Stage
 from strandline.simulation.workloads.cleaned_log import Found, Write, findings
 from strandline.simulation.workloads.topic import DELIVERY_TIMEOUT_MS, MIN_INSYNC, create_topic
-from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
+from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
 Policy = Literal["compact", "delete", "compact,delete"]
 
@@ -36,10 +36,10 @@ class Cleaning(WorkloadPlan, frozen=True):
 
     kind: Literal["cleaning"] = "cleaning"
     policy: Policy
-    partitions: int
-    writers: int
-    keys: int
-    pause_s: float
+    partitions: Count
+    writers: Count
+    keys: Count
+    pause_s: Pause
     synced: bool
     """Each record is synced before it is acknowledged."""
     tombstones_ms: int

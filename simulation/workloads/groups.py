@@ -26,7 +26,7 @@ from strandline.simulation.stage import SYNCED, Stage
 from strandline.simulation.workloads.lives import Lives
 from strandline.simulation.workloads.member import MemberLife, MemberPlan
 from strandline.simulation.workloads.topic import ClosedTopic
-from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
+from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
 Assignor = Literal["range", "roundrobin", "sticky"]
 Protocol = Literal["eager", "cooperative", "mixed"]
@@ -40,14 +40,14 @@ class Groups(WorkloadPlan, frozen=True):
     """One group, its topic, and who writes there."""
 
     kind: Literal["groups"] = "groups"
-    partitions: int
-    writers: int
-    pause_s: float
+    partitions: Count
+    writers: Count
+    pause_s: Pause
     """Between two records of a writer, on average."""
     synced: bool
     assignor: Assignor
     members: Annotated[tuple[MemberPlan, ...], Field(min_length=1)]
-    change_s: float
+    change_s: Pause
     """Between two changes of its members, on average."""
 
     @staticmethod

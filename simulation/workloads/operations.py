@@ -18,7 +18,7 @@ from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicPartition
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.settling import until_settled
 from strandline.simulation.stage import Stage
-from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
+from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
 REPLICAS: Final = 3
 PARTITIONS_MAX: Final = 6
@@ -36,8 +36,8 @@ class Operations(WorkloadPlan, frozen=True):
     """An operation every `pause_s` seconds on average, on `topics` topics of its own, or on all."""
 
     kind: Literal["operations"] = "operations"
-    topics: int
-    pause_s: float
+    topics: Count
+    pause_s: Pause
     moves: bool
     """Replicas and leaders move too, and brokers are drained."""
 

@@ -18,7 +18,7 @@ from strandline.simulation.workloads.counting.reading import Names, Reading
 from strandline.simulation.workloads.counting.topology import COMPONENTS, counting
 from strandline.simulation.workloads.lives import Lives
 from strandline.simulation.workloads.topic import ClosedTopic
-from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
+from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 from strandline.streams.storage.memory_stores import MemoryDisk
 from strandline.streams.streams import Streams
 
@@ -40,14 +40,14 @@ class Counting(WorkloadPlan, frozen=True):
     """One application, its topics, and who writes there."""
 
     kind: Literal["counting"] = "counting"
-    partitions: int
-    pause_s: float
+    partitions: Count
+    pause_s: Pause
     """Between two lines, on average."""
-    members: int
+    members: Count
     standbys: int
     acceptable_lag: int
     """A learner is ready once its state is at most this number of records behind."""
-    change_s: float
+    change_s: Pause
     """Between two changes of the members, on average."""
 
     @staticmethod

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import Stage
@@ -34,6 +34,12 @@ class Workload(ABC):
     def counts(self) -> dict[str, int]:
         """How much was done, by a short name."""
         return {}
+
+
+Count = Annotated[int, Field(ge=1, le=100)]
+"""Of clients, partitions or topics."""
+Pause = Annotated[float, Field(gt=0, le=3600)]
+"""Seconds, on average."""
 
 
 class WorkloadPlan(BaseModel, ABC, frozen=True, extra="forbid"):

@@ -10,7 +10,7 @@ from strandline.auditing import checks
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import Stage
 from strandline.simulation.workloads.topic import ClosedTopic
-from strandline.simulation.workloads.workload import Workload, WorkloadPlan, joined
+from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Acks = Literal[-1, 0, 1]
@@ -33,9 +33,9 @@ class Writing(WorkloadPlan, frozen=True):
     """`writers` producers send a record every `pause_s` seconds on average."""
 
     kind: Literal["writing"] = "writing"
-    partitions: int
-    writers: int
-    pause_s: float
+    partitions: Count
+    writers: Count
+    pause_s: Pause
     min_insync: Literal[1, 2] = 2
     synced: bool
     """Each record is synced before it is acknowledged."""

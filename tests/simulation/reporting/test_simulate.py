@@ -18,6 +18,13 @@ async def test_sound_seeds_have_a_line_each() -> None:
     assert said.err == "2 of 2 seeds were run, 0 failed\n"
 
 
+async def test_the_environment_of_the_command_is_not_that_of_the_brokers() -> None:
+    seed = ("simulate", "--seed", "2", "--seconds", "1")
+    plain = await strandline(*seed)
+    changed = await strandline(*seed, STRANDLINE_KAFKA_PORT="4444", STRANDLINE_CONFIG="/nowhere.toml")
+    assert (changed.status, changed.out) == (0, plain.out), changed.err
+
+
 async def test_no_seed_begins_after_the_time(tmp_path: Path) -> None:
     said = await strandline("simulate", "--seeds", "1000", "--within", "0", "--out", str(tmp_path))
     assert (said.status, said.out, said.err) == (0, b"", "0 of 1000 seeds were run, 0 failed\n")
