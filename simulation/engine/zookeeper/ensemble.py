@@ -247,6 +247,10 @@ class ZooServer:
         except CoordinationError as refused:
             error = refused
         self._tell_watchers()
+        held = entry.session.link
+        if request.ends_session and entry.link is None and held.server is self and held.end.open:
+            held.close("the session has expired")  # while this server was isolated
+            return
         link = entry.link
         if link is None or link.server is not self or not link.end.open:
             return

@@ -239,6 +239,23 @@ def test_a_write_to_a_lone_server_that_soon_rejoins_ends_with_a_lost_connection(
     run(world, work)
 
 
+def test_a_session_that_expired_while_its_server_was_alone_ends_when_the_server_rejoins(world: World) -> None:
+    async def work(session: SimulatedSession) -> None:
+        [number] = [
+            number
+            for number, server in enumerate(world.zookeeper.servers)
+            if session.session_id in server.sessions
+        ]
+        world.zookeeper.isolate(number)
+        world.zookeeper.expire(session.session_id)
+        await asyncio.sleep(0.1)
+        world.zookeeper.rejoin(number)
+        async with asyncio.timeout(10.0):
+            await session.wait_ended()
+
+    run(world, work)
+
+
 async def _outcome(work: Awaitable[object]) -> object:
     """What it returns or raises, within a second."""
     try:
