@@ -1,8 +1,8 @@
 """After the faults: waits until the cluster is whole again.
 
-A loss of power may take what a topic's replicas did not sync, and no rule then allows one of them to lead
-(E2, E3). Such a partition waits for an operator, who is played here. Topics that sync each record must heal
-without one.
+A loss of power, or a disk with errors, may take what a topic's replicas did not sync, and no rule then allows
+one of them to lead (E2, E3, E14). Such a partition waits for an operator, who is played here. Topics that
+sync each record must heal without one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def _missing(stage: Stage, host: Host, *, by_operator: bool) -> str:
     try:
         async with Admin(stage.cluster.bootstrap, host=host) as admin:
             topics = await admin.describe_topics()
-            if by_operator and stage.power_losses and (waiting := unsynced_without_leader(topics)):
+            if by_operator and stage.disks_failed and (waiting := unsynced_without_leader(topics)):
                 await admin.elect_unclean(waiting)
             return first_missing(topics)
     except StrandlineError as error:

@@ -54,6 +54,11 @@ class Stage:
         """How often a machine has lost its power."""
         return sum(machine.disk.power_losses for machine in self.world.machines)
 
+    @property
+    def disks_failed(self) -> bool:
+        """A machine has lost its power, or its disk has reported errors."""
+        return any(machine.disk.power_losses or machine.disk.spoiled for machine in self.world.machines)
+
     def client(self, name: str) -> SimulatedProcess:
         """A process for a client, on a machine of its own."""
         return self.world.new_process(name, self.world.new_machine())

@@ -31,6 +31,8 @@ class Disk:
         """No file can grow."""
         self.power_losses = 0
         """How often the power was lost."""
+        self.spoiled = False
+        """Operations may have failed with EIO."""
         self._random = random
         self.files = MemoryFiles(self._fault)
 

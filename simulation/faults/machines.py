@@ -33,6 +33,7 @@ async def spoil_disk(scene: Scene, random: Random, lasts_s: float) -> None:
     number, process = scene.broker(random)
     scene.note(f"spoil the disk of broker {number}")
     process.machine.disk.error_rate = DISK_ERROR_RATE
+    process.machine.disk.spoiled = True
     await last(lasts_s)
     process.machine.disk.error_rate = 0.0
     _bounce(scene, number)
