@@ -4,7 +4,6 @@ to which a thread makes no difference."""
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from tests.integration.groups.support.group_members import (
     write,
 )
 from tests.integration.groups.support.group_processes import processes
+from tests.integration.groups.support.overdue import leaves_and_comes_back
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -95,31 +95,7 @@ async def test_a_consumer_that_never_asks_for_records_leaves_and_comes_back(
 ) -> None:
     """max_poll_interval_ms: others take over, the log names the setting, the next get call joins again.
     Heartbeats have a thread here."""
-    topic = await new_topic(cluster, 2)
-    async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
-        slow = await members.join(max_poll_interval_ms=1_000, session_timeout_ms=60_000)
-        await members.settled(slow, partitions=2)
-        go_on = asyncio.Event()
-
-        async def slowly(record: ConsumerRecord) -> None:
-            await go_on.wait()
-
-        slow.handle = slowly
-        with caplog.at_level(logging.WARNING, "consumer"):
-            await write(cluster, topic, 0)
-            await eventually(
-                lambda: slow.heard.kinds() == ["assigned", "lost"], what="it has lost everything"
-            )
-        assert "max_poll_interval_ms=1000" in caplog.text and "extend_processing" in caplog.text
-        other = await members.join()
-        await members.settled(other, partitions=2)
-        await eventually(lambda: other.records, what="the other reads what was not done")
-        assert slow.generation == -1
-        slow.handle = None
-        go_on.set()
-        await members.settled(slow, other, partitions=2)
-        assert slow.heard.kinds() == ["assigned", "lost", "assigned"]
-        assert slow.errors == []
+    await leaves_and_comes_back(cluster, caplog)
 
 
 async def test_a_blocked_loop_is_overdue_too(cluster: LocalCluster) -> None:
