@@ -10,7 +10,6 @@ from strandline.broker.replicas.replica import Replica
 from strandline.errors import (
     InvalidRequest,
     InvalidTopic,
-    NotLeaderOrFollower,
     OffsetNotAvailable,
     OffsetOutOfRange,
     RequestTimedOut,
@@ -45,12 +44,8 @@ class RecordDeletion:
             return DeletedRecords(name, error)
         try:
             return await self._delete(replica, offset, self._clock.monotonic() + timeout_s)
-        except NotLeaderOrFollower as error:
-            return DeletedRecords(
-                name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica))
-            )
         except StrandlineError as error:
-            return DeletedRecords(name, error)
+            return DeletedRecords(name, self._manager.with_hint(error, replica))
 
     async def _delete(self, replica: Replica, offset: int, deadline: float) -> DeletedRecords:
         leadership, log = replica.led(), replica.log

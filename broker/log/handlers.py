@@ -105,9 +105,7 @@ class Handlers:
             self._append(replica, entry, done, sure=sure)
         except StrandlineError as error:
             replica.counts.produce_failures += 1
-            if isinstance(error, NotLeaderOrFollower):
-                error = NotLeaderOrFollower(error.message, leader=self._manager.hint(replica))
-            done(error)
+            done(self._manager.with_hint(error, replica))
 
     def _append(
         self,
@@ -267,12 +265,8 @@ class Handlers:
                 records = replica.read_committed(
                     wanted.offset, bytes_max, batch_bytes_max=maxsize if first else room
                 )
-        except NotLeaderOrFollower as error:
-            return Fetched(
-                wanted.name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica))
-            )
         except StrandlineError as error:
-            return Fetched(wanted.name, error)
+            return Fetched(wanted.name, self._manager.with_hint(error, replica))
         return Fetched(
             wanted.name,
             high_watermark=replica.high_watermark if leadership.core.knows_watermark else -1,
@@ -308,10 +302,8 @@ class Handlers:
         try:
             self._epochs.check(replica, known_epoch)
             return await self._list(replica, query.timestamp_ms, deadline)
-        except NotLeaderOrFollower as error:
-            return ListedOffset(name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica)))
         except StrandlineError as error:
-            return ListedOffset(name, error)
+            return ListedOffset(name, self._manager.with_hint(error, replica))
 
     async def _list(self, replica: Replica, timestamp_ms: int, deadline: float) -> ListedOffset:
         """Looks up one offset. Records below this leader's HW are committed, even while it does not know the

@@ -6,7 +6,6 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import (
     FencedLeaderEpoch,
-    NotLeaderOrFollower,
     OffsetNotAvailable,
     StrandlineError,
     UnknownLeaderEpoch,
@@ -44,12 +43,8 @@ class LeaderEpochs:
         try:
             self.check(replica, query.leader_epoch)
             return self._end_of(replica, query.epoch)
-        except NotLeaderOrFollower as error:
-            return ListedEpochEnd(
-                name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica))
-            )
         except StrandlineError as error:
-            return ListedEpochEnd(name, error)
+            return ListedEpochEnd(name, self._manager.with_hint(error, replica))
 
     @staticmethod
     def _end_of(replica: Replica, wanted: int) -> ListedEpochEnd:

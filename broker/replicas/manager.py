@@ -33,6 +33,7 @@ from strandline.errors import (
     NotLeaderOrFollower,
     StorageBusy,
     StorageFailed,
+    StrandlineError,
     UnknownTopicOrPartition,
 )
 from strandline.host import ServiceHost
@@ -126,6 +127,12 @@ class ReplicaManager:
             return None
         end = registration.endpoint
         return LeaderHint(replica.leader, end.host, end.port, replica.leader_epoch, end.external)
+
+    def with_hint(self, error: StrandlineError, replica: Replica) -> StrandlineError:
+        """The error for a client: where this broker does not lead, it names the leader."""
+        if isinstance(error, NotLeaderOrFollower):
+            return NotLeaderOrFollower(error.message, leader=self.hint(replica))
+        return error
 
     # --- opening and closing -----------------------------------------------------------------
 
