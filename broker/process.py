@@ -19,11 +19,12 @@ from strandline.broker.groups.groups import Groups
 from strandline.broker.groups.server import group_calls
 from strandline.broker.kafka.apis import kafka_router
 from strandline.broker.kafka.listener import KafkaListener
+from strandline.broker.kafka.router import Router
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.server import log_calls
 from strandline.broker.metadata.cluster_view import ClusterView
-from strandline.broker.metadata.controller import controller_link
+from strandline.broker.metadata.controller import ADMIN_TIMEOUT_MS, controller_link
 from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.metrics import METRICS, BrokerMetrics
 from strandline.broker.replicas.compaction_task import compact_logs
@@ -135,7 +136,9 @@ class Broker:
                 internal=ReplicationService(followers, self._clock).calls(),
             )
             stack.push_async_callback(self._listener.stop)
-            await self._live(manager, view, endpoint, groups, recorder, handlers)
+            kafka_link = controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS)
+            router = kafka_router(handlers, groups.handlers, manager, kafka_link, self._settings, endpoint)
+            await self._live(manager, view, endpoint, groups, recorder, router)
             await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
@@ -147,10 +150,9 @@ class Broker:
         endpoint: Endpoint,
         groups: Groups,
         recorder: StateChangeRecorder,
-        handlers: Handlers,
+        kafka: Router,
     ) -> None:
         """Runs all tasks of this process until it is asked to stop. Raises SettingsError."""
-        router = kafka_router(handlers, groups.handlers, manager, self._settings, endpoint)
         try:
             async with asyncio.TaskGroup() as tasks:
                 housekeeping = [
@@ -161,7 +163,7 @@ class Broker:
                         flush_aged(manager),
                         compact_logs(manager),
                         groups.run(),
-                        self._kafka.run(router),
+                        self._kafka.run(kafka),
                     )
                 ]
                 await self._serve_sessions(manager, view, endpoint, recorder)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.call import Api, answered
 from strandline.broker.kafka.handlers.cluster import ClusterApi
+from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.fetch import FetchApi
+from strandline.broker.kafka.handlers.new_topics import Leaders, TopicDefaults
 from strandline.broker.kafka.handlers.offsets import OffsetsApi
+from strandline.broker.kafka.handlers.on_demand import TopicsOnDemand
 from strandline.broker.kafka.handlers.produce import ProduceApi
+from strandline.broker.kafka.handlers.topics import TopicsApi
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire import apis
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.replicas.manager import ReplicaManager
+from strandline.client.controller_link import ControllerLink
 from strandline.config.services import BrokerSettings
 from strandline.vocabulary.metadata import Endpoint
 
@@ -20,6 +25,7 @@ def kafka_router(
     handlers: Handlers,
     groups: GroupHandlers,
     manager: ReplicaManager,
+    controller: ControllerLink,
     settings: BrokerSettings,
     own: Endpoint,
 ) -> Router:
@@ -27,13 +33,19 @@ def kafka_router(
     produces = ProduceApi(handlers, manager.clock)
     fetches = FetchApi(handlers, settings)
     lists = OffsetsApi(handlers)
+    clock = manager.clock
+    requests = ControllerRequests(controller)
+    defaults = TopicDefaults(settings, lambda: manager.live)
+    topics = TopicsApi(requests, Leaders(handlers.metadata, clock), defaults, clock)
+    on_demand = TopicsOnDemand(requests, defaults, clock, enabled=settings.kafka_auto_create_topics)
     cluster = ClusterApi(
         handlers.metadata,
         handlers.new_identity,
         groups.find_coordinator,
+        on_demand.create,
         lambda: manager.live,
         own,
-        manager.clock,
+        clock,
     )
     return Router(
         (
@@ -42,6 +54,7 @@ def kafka_router(
             Api(apis.LIST_OFFSETS, answered(lists.list_offsets)),
             Api(apis.METADATA, answered(cluster.metadata)),
             Api(apis.FIND_COORDINATOR, answered(cluster.find_coordinator)),
+            Api(apis.CREATE_TOPICS, answered(topics.create)),
             Api(apis.INIT_PRODUCER_ID, answered(cluster.new_producer_id)),
             Api(apis.OFFSET_FOR_LEADER_EPOCH, answered(lists.epoch_ends)),
         )

@@ -14,6 +14,7 @@ from strandline.config.limits import (
     KIB,
     MIB,
     MULTI_BYTES_MAX,
+    PARTITIONS_PER_TOPIC_MAX,
     PRODUCER_EXPIRY_MS,
     PRODUCERS_PER_PARTITION_MAX,
     RECORDS_BYTES_MAX,
@@ -192,6 +193,12 @@ class BrokerSettings(ListenerSettings):
     """A second port for Kafka clients, in another network; None: no such port. It needs `kafka_port`."""
     kafka_external_host: str = "localhost"
     """The host name under which Kafka clients of the external port reach this broker."""
+    kafka_auto_create_topics: bool = True
+    """Whether a Kafka client that asks for the metadata of an unknown topic has it created, as with Kafka."""
+    num_partitions: int = Field(default=1, ge=1, le=PARTITIONS_PER_TOPIC_MAX)
+    """Partitions of a topic for which a Kafka client gives no number."""
+    default_replication_factor: int = Field(default=3, ge=1, le=100)
+    """Replicas of such a topic. If fewer brokers are alive when it is created: the number of live brokers."""
     kafka_request_bytes_max: int = Field(default=16 * MIB, ge=1 * MIB, le=64 * MIB)
     """A connection that announces a larger request is closed."""
     kafka_receiving_bytes_max: int = Field(default=256 * MIB, ge=64 * MIB)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from strandline.broker.kafka.addresses import kafka_address
 from strandline.broker.kafka.call import Call
@@ -28,6 +28,7 @@ from strandline.errors import (
     ErrorCode,
     LeaderNotAvailable,
     StrandlineError,
+    UnknownTopicOrPartition,
 )
 from strandline.ids import INTERNAL_PREFIX, NO_BROKER, BrokerId
 from strandline.ports import Caller, Clock, Listener
@@ -43,6 +44,7 @@ from strandline.vocabulary.metadata import (
 )
 
 Describe = Callable[[MetadataQuery], Awaitable[Described]]
+CreateMissing = Callable[[Iterable[str]], Awaitable[Mapping[str, StrandlineError]]]
 NewIdentity = Callable[[], Awaitable[ProducerIdentity]]
 FindGroup = Callable[[str, Caller], Awaitable[Endpoint]]
 
@@ -55,15 +57,18 @@ class ClusterApi:
         describe: Describe,
         new_identity: NewIdentity,
         find_group: FindGroup,
+        create_missing: CreateMissing,
         live: Callable[[], Mapping[BrokerId, Registration]],
         own: Endpoint,
         clock: Clock,
     ) -> None:
-        """The first three are those of this broker's handlers; `own` has its addresses."""
+        """The first three are those of this broker's handlers. `create_missing` has topics created, and
+        returns what to say of them; `own` has this broker's addresses."""
         self._clock = clock
         self._describe = describe
         self._new_identity = new_identity
         self._find_group = find_group
+        self._create_missing = create_missing
         self._live = live
         self._own = own
         self._last = ClusterMetadata("", (own,), None, ())
@@ -103,6 +108,10 @@ class ClusterApi:
         cluster, live = answer.cluster, self._live()
         if wanted is None:
             return cluster, [_topic(topic, live) for topic in cluster.topics]
+        errors = dict(answer.errors)
+        if request.auto_create:
+            missing = [name for name, error in errors.items() if isinstance(error, UnknownTopicOrPartition)]
+            errors |= await self._create_missing(missing)
         by_name = {topic.name: topic for topic in cluster.topics}
         ids: dict[str, TopicMetadata] = {topic.topic_id: topic for topic in cluster.topics}
 
@@ -112,7 +121,7 @@ class ClusterApi:
                 return _topic(found, live)
             if each.name is None:
                 return TopicFacts(None, int(KafkaCode.UNKNOWN_TOPIC_ID), each.topic_id)
-            error = answer.errors.get(each.name)
+            error = errors.get(each.name)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is None else error.code
             return TopicFacts(each.name, int(code))
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from strandline.broker.kafka.wire import coordinator, fetch, metadata, offsets, produce, producer_id
+from strandline.broker.kafka.wire.admin import topic_changes
 from strandline.broker.kafka.wire.fields import Reader, Writer
 
 Request = TypeVar("Request")
@@ -49,4 +50,10 @@ INIT_PRODUCER_ID: Final = ApiWire(
 )
 OFFSET_FOR_LEADER_EPOCH: Final = ApiWire(
     23, "OffsetForLeaderEpoch", 2, 4, 4, offsets.read_epoch_ends, offsets.write_epoch_ends
+)
+
+# --- admin ------------------------------------------------------------------------------------
+
+CREATE_TOPICS: Final = ApiWire(
+    19, "CreateTopics", 0, 7, 5, topic_changes.read_create_topics, topic_changes.write_create_topics
 )

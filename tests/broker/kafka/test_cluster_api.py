@@ -4,7 +4,7 @@ came by."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
@@ -15,7 +15,7 @@ from strandline.broker.kafka.wire.coordinator import GROUP, TRANSACTION, FindCoo
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicWanted
 from strandline.broker.kafka.wire.producer_id import InitProducerIdRequest
-from strandline.errors import LeaderNotAvailable
+from strandline.errors import InvalidTopic, LeaderNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import BrokerEpoch, BrokerId, TopicId
 from strandline.ports import Caller, Clock, Listener
 from strandline.vocabulary.log import MetadataAnswer, MetadataQuery, ProducerIdentity
@@ -42,6 +42,12 @@ CLUSTER = ClusterMetadata("c", (OWN, WITHOUT, ONE_PORT), None, (TIDES,))
 LIVE = {BrokerId(each.id): Registration(each, BrokerEpoch(each.id)) for each in CLUSTER.brokers}
 NOT_AVAILABLE = 5
 NO_COORDINATOR = 15
+UNKNOWN_TOPIC = 3
+INVALID_TOPIC = 17
+
+
+def unknown(name: str) -> StrandlineError:
+    return InvalidTopic(name) if " " in name else UnknownTopicOrPartition(name)
 
 
 class Known:
@@ -50,17 +56,25 @@ class Known:
     def __init__(self, cluster: ClusterMetadata | None) -> None:
         self.cluster = cluster
         self.asked: list[Sequence[str] | None] = []
+        self.created: list[str] = []
 
     async def describe(self, query: MetadataQuery) -> MetadataAnswer:
         self.asked.append(query.topics)
         if self.cluster is None:
             raise LeaderNotAvailable("no session")
-        return MetadataAnswer(self.cluster, {})
+        known = {topic.name for topic in self.cluster.topics}
+        missing = [name for name in query.topics or () if name not in known]
+        return MetadataAnswer(self.cluster, {name: unknown(name) for name in missing})
 
     async def identity(self) -> ProducerIdentity:
         if self.cluster is None:
             raise LeaderNotAvailable("no session")
         return ProducerIdentity(7, 0)
+
+    async def create_missing(self, missing: Iterable[str]) -> Mapping[str, StrandlineError]:
+        names = list(missing)
+        self.created += names
+        return {name: LeaderNotAvailable("is being created") for name in names}
 
     async def group(self, key: str, caller: Caller) -> Endpoint:
         return {"on-1": OWN, "on-2": WITHOUT}[key]
@@ -70,7 +84,9 @@ class Known:
         return self.api_by(CLOCK)
 
     def api_by(self, clock: Clock) -> ClusterApi:
-        return ClusterApi(self.describe, self.identity, self.group, lambda: LIVE, OWN, clock)
+        return ClusterApi(
+            self.describe, self.identity, self.group, self.create_missing, lambda: LIVE, OWN, clock
+        )
 
 
 def call(listener: Listener = Listener.INTERNAL) -> Call:
@@ -105,6 +121,18 @@ async def test_topics_are_asked_for_by_name_and_none_means_all() -> None:
     await known.api.metadata(MetadataRequest((TopicWanted("a"), TopicWanted("b"))), call())
     await known.api.metadata(MetadataRequest((TopicWanted(None, "a" * 32),)), call())
     assert known.asked == [[], None, ["a", "b"], []]
+
+
+@pytest.mark.parametrize("auto_create", [True, False])
+async def test_an_unknown_topic_is_created_if_the_client_allows_it(auto_create: bool) -> None:
+    known = Known(CLUSTER)
+    asked = MetadataRequest(
+        (TopicWanted("tides"), TopicWanted("new"), TopicWanted("not a name")), auto_create
+    )
+    found = await known.api.metadata(asked, call())
+    assert known.created == (["new"] if auto_create else [])
+    new = NOT_AVAILABLE if auto_create else UNKNOWN_TOPIC
+    assert [each.error for each in found.topics] == [0, new, INVALID_TOPIC]
 
 
 async def test_internal_topics_say_so() -> None:

@@ -234,7 +234,8 @@ async def test_metadata_by_name_by_id_and_of_all(cluster: LocalCluster) -> None:
     assert by_id["topics"] == [topic]
     missing = await ask(cluster, METADATA, 12, topics=[{"topic_id": "f" * 32, "name": None}])
     assert (missing["topics"][0]["error"], missing["topics"][0]["name"]) == (100, None)
-    missing = await ask(cluster, METADATA, 1, topics=[{"name": "nowhere"}, {"name": "no/name"}])
+    unknown = [{"name": "nowhere"}, {"name": "no/name"}]
+    missing = await ask(cluster, METADATA, 4, topics=unknown, auto_create=False)
     assert [each["error"] for each in missing["topics"]] == [NOT_FOUND, 17]
     for version, every in ((0, []), (1, None)):
         names = [each["name"] for each in (await ask(cluster, METADATA, version, topics=every))["topics"]]

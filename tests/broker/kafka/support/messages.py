@@ -159,6 +159,49 @@ FIND_COORDINATOR: Final = Schema(
         ),
     ],
 )  # fmt: skip
+CREATE_TOPICS: Final = Schema(
+    19, "CreateTopics", 0, 7, 5,
+    [
+        F(
+            "topics",
+            [
+                F("name", "string"),
+                F("partitions", "int32"),
+                F("replication_factor", "int16"),
+                F("assignments", [F("partition", "int32"), F("brokers", ["int32"])]),
+                F("configs", [F("name", "string"), F("value", "string", null_since=0)]),
+            ],
+        ),
+        F("timeout_ms", "int32"),
+        F("validate_only", "bool", 1),
+    ],
+    [
+        F(THROTTLE, "int32", 2),
+        F(
+            "topics",
+            [
+                F("name", "string"),
+                F("topic_id", "uuid", 7),
+                F("error", "int16"),
+                F("message", "string", 1, null_since=1),
+                F("partitions", "int32", 5),
+                F("replication_factor", "int16", 5),
+                F(
+                    "configs",
+                    [
+                        F("name", "string"),
+                        F("value", "string", null_since=5),
+                        F("read_only", "bool"),
+                        F("source", "int8"),
+                        F("sensitive", "bool"),
+                    ],
+                    5,
+                    null_since=5,
+                ),
+            ],
+        ),
+    ],
+)  # fmt: skip
 API_VERSIONS: Final = Schema(
     18, "ApiVersions", 0, 3, 3,
     [F("software_name", "string", 3), F("software_version", "string", 3)],
@@ -198,6 +241,7 @@ OFFSET_FOR_LEADER_EPOCH: Final = Schema(
 )  # fmt: skip
 
 SCHEMAS: Final = (
-    PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, CREATE_TOPICS, INIT_PRODUCER_ID,
+    OFFSET_FOR_LEADER_EPOCH,
 )  # fmt: skip
 """Every API but ApiVersions."""

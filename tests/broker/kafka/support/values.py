@@ -8,6 +8,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from strandline.broker.kafka.wire import coordinator, fetch, metadata, offsets, produce, producer_id
+from strandline.broker.kafka.wire.admin import topic_changes
 from strandline.broker.kafka.wire.metadata import NO_TOPIC_ID
 from strandline.broker.kafka.wire.topics import OfTopic, Topics
 from tests.broker.kafka.support.schemas import SHORT_TEXT
@@ -62,6 +63,20 @@ ANSWERS: Final[dict[str, st.SearchStrategy[Any]]] = {
         coordinator.FindCoordinatorAnswer,
         st.builds(coordinator.FoundCoordinator, TEXT, INT16, MAYBE_TEXT, INT32, TEXT, INT32).map(
             lambda found: (found,)
+        ),
+    ),
+    "CreateTopics": st.builds(
+        topic_changes.CreateTopicsAnswer,
+        some(
+            st.builds(
+                topic_changes.CreatedTopic, TEXT, INT16, MAYBE_TEXT, IDS, INT32, INT16,
+                st.none() | some(
+                    st.builds(
+                        topic_changes.CreatedConfig, TEXT, MAYBE_TEXT, st.booleans(), st.integers(0, 5),
+                        st.booleans(),
+                    )
+                ),
+            )
         ),
     ),
     "InitProducerId": st.builds(producer_id.InitProducerIdAnswer, INT64, INT16, INT16),
@@ -139,6 +154,12 @@ def expected_request(name: str, values: dict[str, Any]) -> Any:
         case "FindCoordinator":
             keys = tuple(values["keys"]) if "keys" in values else (values["key"],)
             return coordinator.FindCoordinatorRequest(keys, get("kind", 0))
+        case "CreateTopics":
+            return topic_changes.CreateTopicsRequest(
+                tuple(_wanted_topic(each) for each in values["topics"]),
+                values["timeout_ms"],
+                get("validate_only", False),
+            )
         case "InitProducerId":
             return producer_id.InitProducerIdRequest(values["transactional_id"])
         case "OffsetForLeaderEpoch":
@@ -154,3 +175,13 @@ def _metadata(values: dict[str, Any]) -> metadata.MetadataRequest:
     if asked is not None:
         wanted = tuple(metadata.TopicWanted(t["name"], t.get("topic_id", NO_TOPIC_ID)) for t in asked)
     return metadata.MetadataRequest(wanted, True if before_null else values["auto_create"])
+
+
+def _wanted_topic(values: dict[str, Any]) -> topic_changes.WantedTopic:
+    return topic_changes.WantedTopic(
+        values["name"],
+        values["partitions"],
+        values["replication_factor"],
+        tuple(topic_changes.GivenReplicas(**each) for each in values["assignments"]),
+        tuple(topic_changes.GivenConfig(**each) for each in values["configs"]),
+    )

@@ -1,0 +1,38 @@
+"""Reads the topic configs that a Kafka client gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from strandline.broker.kafka.configs.kinds import canonical
+from strandline.broker.kafka.configs.topic_names import BY_NAME, FixedConfig, OwnConfig
+from strandline.errors import InvalidConfig
+
+CONFIGS_SHOWN: Final = ", ".join(sorted(BY_NAME))
+
+
+def topic_config(given: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """What strandline has to set of it. Raises InvalidConfig."""
+    own: dict[str, str] = {}
+    for name, value in given:
+        if value is None:
+            raise InvalidConfig(f"topic config {name} has no value")
+        own |= one_topic_config(name, value)
+    return own
+
+
+def one_topic_config(name: str, value: str) -> dict[str, str]:
+    """Empty for a config whose value is true here anyway. Raises InvalidConfig."""
+    known = BY_NAME.get(name)
+    if known is None:
+        raise InvalidConfig(f"unknown topic config {name!r}; known are {CONFIGS_SHOWN}")
+    text = canonical(name, known.kind, value)
+    match known:
+        case OwnConfig():
+            return {name: text}
+        case FixedConfig() if text != known.value:
+            raise InvalidConfig(
+                f"{name}={value!r}: strandline has {known.value!r} only. {known.documentation}"
+            )
+    return {}

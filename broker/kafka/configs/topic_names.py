@@ -1,0 +1,146 @@
+"""Kafka's names of topic configs: those that strandline has, and those of which one value is true here.
+
+Frameworks and tools set many of Kafka's names when they create a topic. A name that is not strandline's is
+taken if its value describes what strandline does anyway, and refused with the reason otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from strandline.broker.kafka.configs.kinds import Kind
+
+_FOREVER: Final = str(2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnConfig:
+    """A config that strandline has under the same name."""
+
+    name: str
+    kind: Kind
+    broker_name: str
+    """Kafka's name for the default of all topics."""
+    documentation: str
+
+
+@dataclass(frozen=True, slots=True)
+class FixedConfig:
+    """A config with one value here, which clients may set and read."""
+
+    name: str
+    kind: Kind
+    value: str
+    documentation: str
+    """Why the value is what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredConfig:
+    """A config of Kafka's inner workings that changes nothing here. Clients may set any value of its type,
+    and read this one."""
+
+    name: str
+    kind: Kind
+    value: str
+    documentation: str
+
+
+OWN: Final = (
+    OwnConfig(
+        "cleanup.policy", Kind.LIST, "log.cleanup.policy",
+        "delete: remove old segments by retention. compact: keep the last record of each key. Or both.",
+    ),
+    OwnConfig(
+        "delete.retention.ms", Kind.LONG, "log.cleaner.delete.retention.ms",
+        "How long a tombstone is kept after the first compaction that reached it.",
+    ),
+    OwnConfig(
+        "flush.messages", Kind.LONG, "log.flush.interval.messages",
+        "Records between two fsyncs of a log. With 1, a record is acknowledged after the fsync.",
+    ),
+    OwnConfig(
+        "flush.ms", Kind.LONG, "log.flush.interval.ms", "The longest time between two fsyncs of a log."
+    ),
+    OwnConfig(
+        "index.interval.bytes", Kind.INT, "log.index.interval.bytes",
+        "Bytes of records between two entries of a segment's index.",
+    ),
+    OwnConfig(
+        "max.message.bytes", Kind.INT, "message.max.bytes", "The largest batch of records, as it is stored."
+    ),
+    OwnConfig(
+        "min.cleanable.dirty.ratio", Kind.DOUBLE, "log.cleaner.min.cleanable.ratio",
+        "A log is compacted once more than this fraction of it was written since the last compaction.",
+    ),
+    OwnConfig(
+        "min.compaction.lag.ms", Kind.LONG, "log.cleaner.min.compaction.lag.ms",
+        "A record is not compacted away before this age.",
+    ),
+    OwnConfig(
+        "min.insync.replicas", Kind.INT, "min.insync.replicas",
+        "With fewer replicas in sync, writes with acks=all are refused. Unset, it is 2 for three replicas or "
+        "more, else 1.",
+    ),
+    OwnConfig(
+        "retention.bytes", Kind.LONG, "log.retention.bytes",
+        "The size of a partition beyond which old segments are deleted; -1: no limit.",
+    ),
+    OwnConfig(
+        "retention.ms", Kind.LONG, "log.retention.ms",
+        "The age at which segments are deleted; -1: no limit.",
+    ),
+    OwnConfig("segment.bytes", Kind.INT, "log.segment.bytes", "The size at which a new segment begins."),
+    OwnConfig("segment.ms", Kind.LONG, "log.roll.ms", "The age at which a new segment begins."),
+    OwnConfig(
+        "unclean.leader.election.enable", Kind.BOOLEAN, "unclean.leader.election.enable",
+        "Whether a replica that was not in sync may become the leader, with a loss of records.",
+    ),
+)  # fmt: skip
+
+FIXED: Final = (
+    FixedConfig(
+        "compression.type", Kind.STRING, "producer", "Batches are stored as their producer compressed them."
+    ),
+    FixedConfig(
+        "message.timestamp.type", Kind.STRING, "CreateTime", "Records keep the time that their producer gave."
+    ),
+    FixedConfig("message.timestamp.difference.max.ms", Kind.LONG, _FOREVER, "Any timestamp is taken."),
+    FixedConfig("message.timestamp.before.max.ms", Kind.LONG, _FOREVER, "Any timestamp is taken."),
+    FixedConfig("message.timestamp.after.max.ms", Kind.LONG, _FOREVER, "Any timestamp is taken."),
+    FixedConfig("preallocate", Kind.BOOLEAN, "false", "Segments grow as they are written."),
+    FixedConfig("segment.jitter.ms", Kind.LONG, "0", "segment.ms holds exactly."),
+    FixedConfig(
+        "max.compaction.lag.ms", Kind.LONG, _FOREVER, "No age by itself makes a record be compacted."
+    ),
+    FixedConfig("remote.storage.enable", Kind.BOOLEAN, "false", "There is no tiered storage."),
+    FixedConfig("local.retention.bytes", Kind.LONG, "-2", "There is no tiered storage."),
+    FixedConfig("local.retention.ms", Kind.LONG, "-2", "There is no tiered storage."),
+    FixedConfig(
+        "leader.replication.throttled.replicas", Kind.LIST, "",
+        "Replicas are throttled by a reassignment, not by topic.",
+    ),
+    FixedConfig(
+        "follower.replication.throttled.replicas", Kind.LIST, "",
+        "Replicas are throttled by a reassignment, not by topic.",
+    ),
+)  # fmt: skip
+
+IGNORED: Final = (
+    IgnoredConfig(
+        "file.delete.delay.ms", Kind.LONG, "0", "Ignored: open readers keep the files that they read."
+    ),
+    IgnoredConfig(
+        "message.downconversion.enable", Kind.BOOLEAN, "false",
+        "Ignored: no client reads an old format of messages.",
+    ),
+    IgnoredConfig(
+        "message.format.version", Kind.STRING, "3.0-IV1", "Ignored: one format of messages is stored."
+    ),
+    IgnoredConfig("segment.index.bytes", Kind.INT, "10485760", "Ignored: an index grows as it needs."),
+)  # fmt: skip
+
+TopicConfigName = OwnConfig | FixedConfig | IgnoredConfig
+
+BY_NAME: Final[dict[str, TopicConfigName]] = {each.name: each for each in (*OWN, *FIXED, *IGNORED)}

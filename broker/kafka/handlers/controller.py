@@ -1,0 +1,89 @@
+"""Passes requests of Kafka clients on to the active controller, and waits as long as the client allows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
+from strandline.client.controller_link import ControllerLink
+from strandline.errors import NotController, OutcomeUnknown, StrandlineError
+from strandline.ports import Clock, Method, Request, Response
+from strandline.tasks import pipelined
+from strandline.vocabulary.admin import AlterTopic, CreateTopics, NewTopic, TopicResult
+
+TIMEOUT_S_MIN: Final = 1.0
+"""A client that does not want to wait gives a timeout of 0. The controller has to get the request even so."""
+TIMEOUT_S_MAX: Final = 60.0
+ALTERATIONS_IN_FLIGHT_MAX: Final = 16
+"""Topics that one request has altered at the same time."""
+
+
+class Deadline:
+    """Until when a client waits."""
+
+    def __init__(self, clock: Clock, timeout_ms: int) -> None:
+        self._clock = clock
+        now = clock.monotonic()
+        timeout_s = min(timeout_ms / 1000, TIMEOUT_S_MAX)
+        self._waits_until = now + timeout_s
+        self._calls_until = now + max(timeout_s, TIMEOUT_S_MIN)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds for which the client still waits; below zero, it does not."""
+        return self._waits_until - self._clock.monotonic()
+
+    @property
+    def call_s(self) -> float:
+        """Seconds that the controller still has."""
+        return max(0.0, self._calls_until - self._clock.monotonic())
+
+
+class ControllerRequests:
+    """The requests. Each returns one outcome a topic, in order; it raises nothing."""
+
+    def __init__(self, link: ControllerLink) -> None:
+        self._link = link
+
+    async def create(
+        self, topics: Sequence[NewTopic], deadline: Deadline, *, validate_only: bool = False
+    ) -> Sequence[TopicResult]:
+        if not topics:
+            return ()
+        try:
+            return await self._ask(CREATE_TOPICS, CreateTopics(topics, validate_only), deadline)
+        except StrandlineError as error:
+            return [TopicResult(each.name, error) for each in topics]
+
+    async def delete(self, names: Sequence[str], deadline: Deadline) -> Sequence[TopicResult]:
+        if not names:
+            return ()
+        try:
+            return await self._ask(DELETE_TOPICS, names, deadline)
+        except StrandlineError as error:
+            return [TopicResult(name, error) for name in names]
+
+    async def alter(self, alterations: Sequence[AlterTopic], deadline: Deadline) -> Sequence[TopicResult]:
+        async def alter_one(alteration: AlterTopic) -> TopicResult:
+            try:
+                await self._ask(ALTER_TOPIC, alteration, deadline)
+            except StrandlineError as error:
+                return TopicResult(alteration.topic, error)
+            return TopicResult(alteration.topic)
+
+        return await pipelined(alter_one, alterations, in_flight_max=ALTERATIONS_IN_FLIGHT_MAX)
+
+    async def _ask(self, method: Method[Request, Response], request: Request, deadline: Deadline) -> Response:
+        """Asks until a controller is active, since NotController says that nothing was done."""
+        try:
+            async with asyncio.timeout(deadline.call_s):
+                while True:
+                    try:
+                        return await self._link.call(method, request)
+                    except NotController:
+                        if deadline.left_s <= 0:
+                            raise
+        except TimeoutError:
+            raise OutcomeUnknown("the controller did not answer in time: look what became of it") from None

@@ -1,0 +1,77 @@
+"""What Kafka clients leave open about a new topic, and the wait until it can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from strandline.broker.kafka.handlers.controller import Deadline
+from strandline.config.services import BrokerSettings
+from strandline.errors import LeaderNotAvailable
+from strandline.ids import NO_BROKER, BrokerId, TopicPartition
+from strandline.ports import Clock
+from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
+from strandline.vocabulary.metadata import Registration, TopicMetadata
+
+Describe = Callable[[MetadataQuery], Awaitable[MetadataAnswer]]
+Live = Callable[[], Mapping[BrokerId, Registration]]
+
+LOOK_S: Final = 0.02
+"""How often a broker looks whether a new topic is led."""
+WAITS_MAX: Final = 1_000
+"""Partitions whose leaders a broker waits for in one look."""
+
+
+class TopicDefaults:
+    """The size of a new topic for which the client names none."""
+
+    def __init__(self, settings: BrokerSettings, live: Live) -> None:
+        self._settings = settings
+        self._live = live
+
+    @property
+    def partitions(self) -> int:
+        return self._settings.num_partitions
+
+    @property
+    def replication_factor(self) -> int:
+        """The setting; if fewer brokers are alive, their number."""
+        alive = sum(not broker.shutting_down for broker in self._live().values())
+        return max(1, min(self._settings.default_replication_factor, alive))
+
+
+class Leaders:
+    """Waits for the leaders of new topics."""
+
+    def __init__(self, describe: Describe, clock: Clock) -> None:
+        self._describe = describe
+        self._clock = clock
+
+    async def wait(self, created: Mapping[str, str], deadline: Deadline) -> set[str]:
+        """Waits until each of these topics, with these ids, is led as far as this broker knows. Returns the
+        names of those that are not led by the deadline."""
+        left = dict(created)
+        waits: list[LeaderWait] = []
+        while left and deadline.left_s > 0:
+            query = MetadataQuery(sorted(left), waits=waits[:WAITS_MAX], include_config=False)
+            waits = []
+            try:
+                found: Sequence[TopicMetadata] = (await self._describe(query)).cluster.topics
+            except LeaderNotAvailable:
+                found = ()
+            for topic in found:
+                unled = _unled(topic)
+                if topic.topic_id == left.get(topic.name) and not unled:
+                    del left[topic.name]
+                waits += unled
+            if left:
+                await self._clock.sleep(max(0.0, min(LOOK_S, deadline.left_s)))
+        return set(left)
+
+
+def _unled(topic: TopicMetadata) -> list[LeaderWait]:
+    return [
+        LeaderWait(TopicPartition(topic.name, each.partition), each.leader_epoch)
+        for each in topic.partitions
+        if each.leader == NO_BROKER
+    ]

@@ -1,0 +1,87 @@
+"""Creates topics when a Kafka client asks for their metadata, and allows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import structlog
+
+from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline
+from strandline.broker.kafka.handlers.new_topics import TopicDefaults
+from strandline.config.limits import TOPICS_PER_REQUEST_MAX
+from strandline.errors import (
+    InvalidTopic,
+    LeaderNotAvailable,
+    StrandlineError,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import GROUP_EVENTS_TOPIC, INTERNAL_PREFIX, OFFSETS_TOPIC, STATE_CHANGES_TOPIC
+from strandline.ports import Clock
+from strandline.vocabulary.admin import NewTopic
+
+logger = structlog.get_logger(__name__)
+
+WAIT_MS: Final = 2_000
+"""How long a metadata request waits for the controller. The client asks again."""
+SYSTEM_TOPICS: Final = frozenset({OFFSETS_TOPIC, GROUP_EVENTS_TOPIC, STATE_CHANGES_TOPIC})
+"""Topics that brokers create when they need them."""
+
+
+class TopicsOnDemand:
+    """The creations that are in progress on this broker: at most one for a name."""
+
+    def __init__(
+        self, controller: ControllerRequests, defaults: TopicDefaults, clock: Clock, *, enabled: bool
+    ) -> None:
+        self._controller = controller
+        self._defaults = defaults
+        self._clock = clock
+        self._enabled = enabled
+        self._in_progress: dict[str, asyncio.Future[None]] = {}
+
+    async def create(self, missing: Iterable[str]) -> Mapping[str, StrandlineError]:
+        """Has topics created, with the defaults of this broker. Returns what to say of each: it has no leader
+        yet, or the reason why it is not created. Of many names the first thousand are created; the others are
+        when the client asks again."""
+        wanted = dict.fromkeys(missing)
+        answers: dict[str, StrandlineError] = {}
+        for name in wanted:
+            if name in SYSTEM_TOPICS or not self._enabled:
+                answers[name] = UnknownTopicOrPartition(f"topic {name!r} does not exist")
+            elif name.startswith(INTERNAL_PREFIX):
+                answers[name] = InvalidTopic(f"topic {name!r}: such names are the system's own")
+        names = [name for name in wanted if name not in answers][:TOPICS_PER_REQUEST_MAX]
+        others = [self._in_progress[name] for name in names if name in self._in_progress]
+        own = [name for name in names if name not in self._in_progress]
+        if own:
+            answers |= await self._create(own)
+        if others:
+            await asyncio.wait(others, timeout=WAIT_MS / 1000)
+        being_created = LeaderNotAvailable("the topic is being created")
+        return {name: answers.get(name, being_created) for name in wanted}
+
+    async def _create(self, names: list[str]) -> dict[str, StrandlineError]:
+        """The refusals. A creation that may come to pass if it is tried again is none."""
+        done = asyncio.get_running_loop().create_future()
+        self._in_progress.update(dict.fromkeys(names, done))
+        try:
+            size = self._defaults.partitions, self._defaults.replication_factor
+            new = [NewTopic(name, *size) for name in names]
+            results = await self._controller.create(new, Deadline(self._clock, WAIT_MS))
+        finally:
+            for name in names:
+                del self._in_progress[name]
+            done.set_result(None)
+        refused = {}
+        for result in results:
+            error = result.error
+            if error is None:
+                logger.info("topic created on demand", topic=result.topic, topic_id=result.topic_id)
+            elif not isinstance(error, TopicAlreadyExists):
+                logger.warning("topic not created on demand", topic=result.topic, reason=error.message)
+                if not error.retriable:
+                    refused[result.topic] = error
+        return refused

@@ -1,0 +1,1 @@
+"""Messages of the APIs by which tools and frameworks manage a cluster, one family a file."""

@@ -1,0 +1,69 @@
+"""Kafka's config names are taken where their values are true here, and refused with a reason otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.broker.kafka.configs.given import topic_config
+from strandline.broker.kafka.configs.topic_names import (
+    BY_NAME,
+    FIXED,
+    IGNORED,
+    OWN,
+    FixedConfig,
+    IgnoredConfig,
+)
+from strandline.errors import InvalidConfig
+from strandline.vocabulary.topic_config import TopicConfig
+
+
+def test_the_table_has_each_config_of_strandline_once() -> None:
+    assert {each.name for each in OWN} == {
+        field.alias or name for name, field in TopicConfig.model_fields.items()
+    }
+    assert len(BY_NAME) == len(OWN) + len(FIXED) + len(IGNORED)
+
+
+def test_what_is_strandlines_is_passed_on_and_what_is_true_is_left_out() -> None:
+    """As Kafka Streams and Connect create their topics."""
+    given = {
+        "cleanup.policy": "compact, delete",
+        "segment.bytes": " 52428800",
+        "unclean.leader.election.enable": "TRUE",
+        "message.timestamp.type": "CreateTime",
+        "segment.index.bytes": "52428800",
+        "compression.type": "producer",
+        "message.timestamp.after.max.ms": "9223372036854775807",
+        "leader.replication.throttled.replicas": "",
+        "preallocate": "False",
+    }
+    assert topic_config(given.items()) == {
+        "cleanup.policy": "compact,delete",
+        "segment.bytes": "52428800",
+        "unclean.leader.election.enable": "true",
+    }
+
+
+@pytest.mark.parametrize("known", [*FIXED, *IGNORED], ids=lambda each: each.name)
+def test_what_clients_read_they_may_set(known: FixedConfig | IgnoredConfig) -> None:
+    assert topic_config([(known.name, known.value)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("compression.type", "zstd", "'producer' only"),
+        ("message.timestamp.type", "LogAppendTime", "keep the time"),
+        ("remote.storage.enable", "true", "no tiered storage"),
+        ("follower.replication.throttled.replicas", "*", "by a reassignment"),
+        ("segment.index.bytes", "ten", "no whole number"),
+        ("segment.index.bytes", "3000000000", "no whole number"),
+        ("segment.index.bytes", "9" * 1_000, "no whole number"),
+        ("preallocate", "perhaps", "true or false"),
+        ("retention", "1", "unknown topic config"),
+        ("retention.ms", None, "has no value"),
+    ],
+)
+def test_another_value_is_refused_with_the_reason(name: str, value: str | None, reason: str) -> None:
+    with pytest.raises(InvalidConfig, match=reason):
+        topic_config([(name, value)])

@@ -1,0 +1,103 @@
+"""Topics are created once when clients ask for them, and each client learns what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from strandline.broker.kafka.handlers.controller import ControllerRequests
+from strandline.broker.kafka.handlers.new_topics import TopicDefaults
+from strandline.broker.kafka.handlers.on_demand import TopicsOnDemand
+from strandline.config.limits import TOPICS_PER_REQUEST_MAX
+from strandline.errors import InvalidPartitions, OutcomeUnknown, StrandlineError, TopicAlreadyExists
+from strandline.ids import OFFSETS_TOPIC, BrokerEpoch, BrokerId
+from strandline.vocabulary.admin import NewTopic, TopicResult
+from strandline.vocabulary.metadata import Endpoint, Registration
+from tests.broker.support.replicas import CLOCK, settings
+
+LIVE = {
+    BrokerId(number): Registration(Endpoint(number, "h", 1), BrokerEpoch(number), shutting_down=number == 3)
+    for number in (1, 2, 3)
+}
+UNKNOWN_TOPIC, NOT_LED, INVALID_TOPIC, INVALID_PARTITIONS = 3, 5, 17, 37
+
+
+class Controller(ControllerRequests):
+    """Creates everything, but for what it refuses; holds requests while it is held."""
+
+    def __init__(self) -> None:
+        self.asked: list[Sequence[NewTopic]] = []
+        self.refuses: dict[str, StrandlineError] = {}
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def create(self, topics: Sequence[NewTopic], *_: Any, **__: Any) -> Sequence[TopicResult]:
+        self.asked.append(topics)
+        await self.free.wait()
+        return [TopicResult(each.name, self.refuses.get(each.name), "id") for each in topics]
+
+    def on_demand(self, *, enabled: bool = True, **given: Any) -> TopicsOnDemand:
+        return TopicsOnDemand(self, TopicDefaults(settings(**given), lambda: LIVE), CLOCK, enabled=enabled)
+
+
+async def codes(on_demand: TopicsOnDemand, *names: str) -> dict[str, int]:
+    return {name: int(error.code) for name, error in (await on_demand.create(names)).items()}
+
+
+async def test_a_new_topic_has_the_size_of_the_settings() -> None:
+    """It cannot have more replicas than brokers that stay."""
+    controller = Controller()
+    assert await codes(controller.on_demand(num_partitions=7), "new") == {"new": NOT_LED}
+    await codes(controller.on_demand(default_replication_factor=1), "new")
+    assert controller.asked == [[NewTopic("new", 7, 2)], [NewTopic("new", 1, 1)]]
+
+
+async def test_a_refusal_is_the_answer_unless_another_try_may_help() -> None:
+    controller = Controller()
+    controller.refuses = {
+        "too-many": InvalidPartitions("no"),
+        "there": TopicAlreadyExists("created by another broker"),
+        "unclear": OutcomeUnknown("look again"),
+    }
+    found = await codes(controller.on_demand(), "too-many", "there", "unclear")
+    assert found == {"too-many": INVALID_PARTITIONS, "there": NOT_LED, "unclear": NOT_LED}
+
+
+async def test_the_systems_own_names_are_not_created() -> None:
+    controller = Controller()
+    found = await codes(controller.on_demand(), OFFSETS_TOPIC, "__mine")
+    assert found == {OFFSETS_TOPIC: UNKNOWN_TOPIC, "__mine": INVALID_TOPIC}
+    assert not controller.asked
+
+
+async def test_a_setting_turns_it_off() -> None:
+    controller = Controller()
+    assert await codes(controller.on_demand(enabled=False), "new") == {"new": UNKNOWN_TOPIC}
+    assert not controller.asked
+
+
+async def test_a_name_is_created_once_at_a_time() -> None:
+    """Also if the client that asked first hangs up: the next one asks anew."""
+    controller = Controller()
+    on_demand = controller.on_demand()
+    controller.free.clear()
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(codes(on_demand, "new", "other"))
+        await asyncio.sleep(0)
+        second = tasks.create_task(codes(on_demand, "new", "third"))
+        await asyncio.sleep(0)
+        assert [[each.name for each in asked] for asked in controller.asked] == [["new", "other"], ["third"]]
+        first.cancel()
+        controller.free.set()
+    assert await second == {"new": NOT_LED, "third": NOT_LED}
+    await codes(on_demand, "new")
+    assert [each.name for each in controller.asked[-1]] == ["new"]
+
+
+async def test_one_request_creates_a_bounded_number_of_topics() -> None:
+    """CORRECTNESS X6: the client asks again for the others."""
+    controller = Controller()
+    names = [f"t-{number}" for number in range(TOPICS_PER_REQUEST_MAX + 5)]
+    found = await codes(controller.on_demand(), *names)
+    assert len(controller.asked[0]) == TOPICS_PER_REQUEST_MAX and set(found.values()) == {NOT_LED}

@@ -1,0 +1,208 @@
+"""Kafka clients create topics: by request, and by asking for the metadata of one that does not exist."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import NewTopic as AioNewTopic
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Producer as ConfluentProducer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic as PythonNewTopic
+
+from strandline import Admin
+from strandline.client.admin.admin import TopicDescription
+from strandline.local.cluster import LocalCluster
+from tests.conftest import ClusterFactory
+from tests.integration.support.harness import FAULT_SETTINGS, SESSION_TIMEOUT_MS
+
+WAIT_S_MAX = 30
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    return await make_module_cluster(brokers=3, broker_settings=FAULT_SETTINGS, kafka=True)
+
+
+@pytest.fixture(scope="module")
+def confluent(cluster: LocalCluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.kafka_bootstrap})
+
+
+async def described(cluster: LocalCluster, topic: str) -> TopicDescription:
+    async with Admin(cluster.bootstrap) as admin:
+        (found,) = await admin.describe_topics([topic])
+    return found
+
+
+def size(topic: TopicDescription) -> tuple[int, int]:
+    return len(topic.partitions), len(topic.partitions[0].replicas)
+
+
+async def outcome(future: Future[Any]) -> KafkaError | None:
+    """The error of one topic in the answer to confluent-kafka's request."""
+    try:
+        await asyncio.wrap_future(future)
+    except KafkaException as refused:
+        error: KafkaError = refused.args[0]
+        return error
+    return None
+
+
+async def outcomes(futures: dict[str, Future[Any]]) -> dict[str, int]:
+    found = {name: await outcome(future) for name, future in futures.items()}
+    return {name: 0 if error is None else error.code() for name, error in found.items()}
+
+
+async def test_confluent_kafka_creates_topics_and_learns_what_became_of_each(
+    cluster: LocalCluster, confluent: AdminClient
+) -> None:
+    """The answer comes once each new partition has a leader. An error in one topic does not affect others."""
+    found = await outcomes(
+        confluent.create_topics(
+            [
+                NewTopic("sized", 3, 2, config={"retention.ms": "86400000", "compression.type": "producer"}),
+                NewTopic("placed", 2, replica_assignment=[[1, 2], [3, 1]]),
+                NewTopic("by-default"),
+                NewTopic("__own", 1, 1),
+                NewTopic("bad config", 1, 1),
+                NewTopic("compressed", 1, 1, config={"compression.type": "zstd"}),
+                NewTopic("too-many-replicas", 1, 4),
+            ]
+        )
+    )
+    assert found == {
+        "sized": 0,
+        "placed": 0,
+        "by-default": 0,
+        "__own": KafkaError.TOPIC_EXCEPTION,
+        "bad config": KafkaError.TOPIC_EXCEPTION,
+        "compressed": KafkaError.INVALID_CONFIG,
+        "too-many-replicas": KafkaError.INVALID_REPLICATION_FACTOR,
+    }
+    sized = await described(cluster, "sized")
+    assert size(sized) == (3, 2) and sized.config == {"retention.ms": "86400000"}
+    assert [each.replicas for each in (await described(cluster, "placed")).partitions] == [(1, 2), (3, 1)]
+    assert size(await described(cluster, "by-default")) == (1, 3)
+    again = confluent.create_topics([NewTopic("sized", 3, 2)])
+    assert await outcomes(again) == {"sized": KafkaError.TOPIC_ALREADY_EXISTS}
+
+
+async def test_a_refusal_has_a_reason(confluent: AdminClient) -> None:
+    (future,) = confluent.create_topics(
+        [NewTopic("stamped", 1, 1, config={"message.timestamp.type": "LogAppendTime"})]
+    ).values()
+    error = await outcome(future)
+    assert error is not None and error.code() == KafkaError.INVALID_CONFIG
+    assert "Records keep the time that their producer gave." in error.str()
+
+
+async def test_a_request_that_only_validates_creates_nothing(
+    cluster: LocalCluster, confluent: AdminClient
+) -> None:
+    asked = [NewTopic("imagined", 1, 1), NewTopic("impossible", 1, 9)]
+    found = await outcomes(confluent.create_topics(asked, validate_only=True))
+    assert found == {"imagined": 0, "impossible": KafkaError.INVALID_REPLICATION_FACTOR}
+    async with Admin(cluster.bootstrap) as admin:
+        assert "imagined" not in await admin.list_topics()
+
+
+async def test_kafka_python_creates_a_topic(cluster: LocalCluster) -> None:
+    def create() -> None:
+        admin = KafkaAdminClient(bootstrap_servers=cluster.kafka_bootstrap)
+        try:
+            admin.create_topics([PythonNewTopic("python", 2, 3)])
+        finally:
+            admin.close()
+
+    await asyncio.to_thread(create)
+    assert size(await described(cluster, "python")) == (2, 3)
+
+
+async def test_aiokafka_creates_a_topic(cluster: LocalCluster) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=cluster.kafka_bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics([AioNewTopic("aio", 2, 3)])
+    finally:
+        await admin.close()
+    assert size(await described(cluster, "aio")) == (2, 3)
+
+
+async def test_a_producer_has_its_topic_created(cluster: LocalCluster) -> None:
+    """With the settings' numbers of partitions and replicas: one, and three."""
+    errors: list[KafkaError | None] = []
+    producer = ConfluentProducer({"bootstrap.servers": cluster.kafka_bootstrap})
+    producer.produce("on-demand", b"first", on_delivery=lambda error, _: errors.append(error))
+    assert await asyncio.to_thread(producer.flush, WAIT_S_MAX) == 0
+    assert errors == [None]
+    assert size(await described(cluster, "on-demand")) == (1, 3)
+
+
+async def test_kcat_has_its_topic_created(cluster: LocalCluster) -> None:
+    await kcat(cluster, ["-t", "by-kcat", "-P"], "one\ntwo\n")
+    read = await kcat(cluster, ["-t", "by-kcat", "-C", "-e", "-q"], "")
+    assert read.splitlines() == ["one", "two"]
+
+
+async def kcat(cluster: LocalCluster, arguments: Sequence[str], given: str) -> str:
+    def run() -> str:
+        return subprocess.run(
+            ["kcat", "-b", cluster.kafka_bootstrap, *arguments],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S_MAX,
+            check=True,
+        ).stdout
+
+    return await asyncio.to_thread(run)
+
+
+async def test_of_two_clients_that_create_one_topic_one_is_refused(confluent: AdminClient) -> None:
+    asked = [confluent.create_topics([NewTopic("contested", 1, 3)])["contested"] for _ in range(2)]
+    errors = [await outcome(future) for future in asked]
+    codes = sorted(0 if error is None else error.code() for error in errors)
+    assert codes == [0, KafkaError.TOPIC_ALREADY_EXISTS]
+
+
+async def test_many_producers_have_one_topic_created_once(cluster: LocalCluster) -> None:
+    """Their brokers ask for the same creation at the same time."""
+    errors: list[KafkaError | None] = []
+    producers = [ConfluentProducer({"bootstrap.servers": cluster.kafka_bootstrap}) for _ in range(6)]
+    for producer in producers:
+        producer.produce("crowded", b"mine", on_delivery=lambda error, _: errors.append(error))
+    async with asyncio.TaskGroup() as tasks:
+        for each in producers:
+            tasks.create_task(asyncio.to_thread(each.flush, WAIT_S_MAX))
+    assert errors == [None] * 6
+    assert size(await described(cluster, "crowded")) == (1, 3)
+
+
+@pytest.mark.slow
+async def test_a_controller_that_dies_while_it_creates_a_topic(make_cluster: ClusterFactory) -> None:
+    """CORRECTNESS E9: the client learns that the outcome is not known. When a controller is there again, the
+    topic exists, or the next attempt creates it."""
+    short = {"zookeeper_session_timeout_ms": SESSION_TIMEOUT_MS}
+    cluster = await make_cluster(
+        brokers=1, broker_settings=FAULT_SETTINGS, controller_settings=short, kafka=True
+    )
+    (controller,) = cluster.controller_ids
+    confluent = AdminClient({"bootstrap.servers": cluster.kafka_bootstrap})
+    for point, code in (("before", 0), ("written", KafkaError.TOPIC_ALREADY_EXISTS)):
+        await cluster.kill_controller(controller)
+        await cluster.start_controller(controller, crash_points=f"controller.create.{point}")
+        error = await outcome(confluent.create_topics([NewTopic(point, 1, 1)])[point])
+        assert error is not None and error.code() == KafkaError.REQUEST_TIMED_OUT
+        await cluster.start_controller(controller, crash_points="")
+        again = await outcome(confluent.create_topics([NewTopic(point, 1, 1)])[point])
+        assert (0 if again is None else again.code()) == code
+        assert size(await described(cluster, point)) == (1, 1)
