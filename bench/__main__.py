@@ -34,6 +34,7 @@ MODULES = {
     "stream_moves": "streams.moves",
     "simulation": "simulation.speed",
     "peers": "log.peers",
+    "kafka": "kafka.compare",
 }
 """The measurements in the order in which they run, and the module of each."""
 

@@ -1,0 +1,1 @@
+"""Measurements of the Kafka port, with librdkafka as the client."""
