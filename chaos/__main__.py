@@ -14,6 +14,8 @@ from typing import Final
 
 from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.core.faults import FaultKind
+from strandline.chaos.core.load import ClientRoles
+from strandline.chaos.kafka.installed import described, roles_for
 from strandline.chaos.processes import local_world
 from strandline.chaos.round import Verdict
 from strandline.chaos.rounds import SECONDS_MIN, OpenWorld, free_folder, play
@@ -45,6 +47,10 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--zookeepers", type=int, choices=(1, 3), default=1, help="number of ZooKeeper containers"
     )
+    parser.add_argument(
+        "--kafka-clients", action=argparse.BooleanOptionalAction,
+        help="have Kafka clients among those that write and read; default: if their libraries are installed",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path(".chaos"), help="folder for the rounds' folders")
     return parser.parse_args(given)
 
@@ -85,12 +91,12 @@ def world_of(wanted: argparse.Namespace) -> OpenWorld:
     return partial(local_world, wanted.brokers, wanted.controllers)
 
 
-def command_of(wanted: argparse.Namespace, seed: int) -> str:
+def command_of(wanted: argparse.Namespace, seed: int, roles: ClientRoles) -> str:
     """The command that repeats a seed."""
     members = f"--brokers {wanted.brokers} --controllers {wanted.controllers}"
     if wanted.containers:
         members = f"--containers --zookeepers {wanted.zookeepers}"
-    return f"python -m strandline.chaos --seeds {seed} --seconds {wanted.seconds:g} {members}"
+    return f"python -m strandline.chaos --seeds {seed} --seconds {wanted.seconds:g} {members} {roles.option}"
 
 
 async def rounds(wanted: argparse.Namespace) -> bool:
@@ -100,6 +106,8 @@ async def rounds(wanted: argparse.Namespace) -> bool:
     counts as failed.
     """
     clock = SystemClock()
+    roles = roles_for(wanted.kafka_clients)
+    print(described(roles), flush=True)
     ends = clock.monotonic() + (wanted.hours or 0) * 3600
     count = wanted.rounds or (len(wanted.seeds) or 1 if wanted.hours is None else sys.maxsize)
     seeds = list(wanted.seeds)
@@ -109,7 +117,7 @@ async def rounds(wanted: argparse.Namespace) -> bool:
         seed = seeds.pop(0) if seeds else secrets.randbelow(SEED_MAX)
         played += 1
         try:
-            verdict = await _round(wanted, seed)
+            verdict = await _round(wanted, seed, roles)
         except (StrandlineError, OSError) as error:
             if wanted.hours is None:
                 raise
@@ -125,16 +133,17 @@ async def rounds(wanted: argparse.Namespace) -> bool:
     return not bad
 
 
-async def _round(wanted: argparse.Namespace, seed: int) -> Verdict:
+async def _round(wanted: argparse.Namespace, seed: int, roles: ClientRoles) -> Verdict:
     print(f"seed {seed}: {wanted.seconds:g} s", flush=True)
     return await play(
         world_of(wanted),
         seed,
         wanted.seconds,
         frozenset(FaultKind),
+        roles,
         free_folder(wanted.out, seed),
         partial(print, flush=True),
-        command_of(wanted, seed),
+        command_of(wanted, seed, roles),
     )
 
 

@@ -1,4 +1,4 @@
-"""The load of a round: `strandline verify` clients, each a process with a history file of its own."""
+"""The load of a round: clients, each a process with a history file of its own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.chaos.core import faults
 from strandline.chaos.core.faults import Member
-from strandline.chaos.core.plan import TopicPlan
+from strandline.chaos.core.load import OWN, TOPICS, ClientRole, ClientRoles, Library
 from strandline.chaos.world import WorldFailed
 from strandline.local.die_with_parent import dying_with_this_process
 
@@ -27,79 +26,14 @@ FINAL_S_MAX: Final = 90.0
 AGAIN_S: Final = 0.5
 """Pause before a client that ended with an error is restarted."""
 POLL_S: Final = 0.05
-WATERMARKS_EVERY_S: Final = 0.5
 FINAL_IDLE_S: Final = 3.0
-SESSION_TIMEOUT_MS: Final = 4_000
-
-TOPICS: Final = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
-MIN_INSYNC: Final = {"swell": 2, "ebb": 1}
-"""In `ebb` a single replica may acknowledge. It is then the only one that may lead (E2)."""
-GROUPS: Final = ("eager", "cooperative", "mixed", "by-hand")
-GROUP_TOPICS: Final = {"eager": "swell", "cooperative": "swell", "mixed": "ebb", "by-hand": "ebb"}
-BY_HAND: Final = ("--by-hand", "--max-poll-interval-ms", "3000")
-BLOCKING: Final = (*BY_HAND, "--block", "4")
-"""The member blocks for longer than its group waits. The group removes it, and it joins again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """A client of the load. `options` are passed to `verify produce` or `verify consume`."""
-
-    name: str
-    """The name of its history without the number of the process: `produce-p1`."""
-    topic: str
-    options: Sequence[str]
-    value_prefix: str = ""
-    """The prefix of a producer's values. Each of its processes has another one, so no value is sent twice."""
-
-
-def _producer(name: str, topic: str, rate: int, *options: str) -> Role:
-    return Role(f"produce-{name}", topic, ("--rate", str(rate), *options), name)
-
-
-def _reader(name: str, topic: str, *options: str) -> Role:
-    return Role(
-        f"consume-{name}", topic, ("--from", "earliest", "--watermarks", str(WATERMARKS_EVERY_S), *options)
-    )
-
-
-def _member(group: str, number: int, protocol: str, *manner: str) -> Role:
-    options = ("--group", group, "--rebalance-protocol", protocol, "--client-id", f"{group}-{number}")
-    session = ("--session-timeout-ms", str(SESSION_TIMEOUT_MS))
-    return _reader(f"group-{group}-{number}", GROUP_TOPICS[group], *options, *session, *manner)
-
-
-LOAD: Final = (
-    _producer("p1", "swell", 150),
-    _producer("p2", "swell", 100, "--keys", "50", "--delivery-timeout-ms", "15000"),
-    _producer("p3", "ebb", 100, "--delivery-timeout-ms", "30000"),
-    _reader("assign-1", "swell"),
-    _reader("assign-2", "ebb"),
-    _member("eager", 1, "eager"),
-    _member("eager", 2, "eager"),
-    _member("cooperative", 1, "cooperative"),
-    _member("cooperative", 2, "cooperative"),
-    _member("mixed", 1, "eager"),
-    _member("mixed", 2, "eager"),
-    _member("mixed", 3, "cooperative"),
-    _member("by-hand", 1, "cooperative", *BY_HAND),
-    _member("by-hand", 2, "cooperative", *BLOCKING),
-)
-
-
-MEMBERS: Final = {
-    Member(faults.Role.CLIENT, number): role.name
-    for number, role in enumerate((each for each in LOAD if each.name.startswith("consume-group-")), start=1)
-}
-"""The roles whose clients may be harmed: members of groups. A group without joins and leaves proves
-little."""
 
 
 @dataclass(slots=True)
 class _Running:
     """A client of the load, and the process that it has now."""
 
-    role: Role
+    role: ClientRole
     lives: int = 0
     process: Process | None = None
     wanted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -117,13 +51,18 @@ class _Running:
 class Load:
     """The clients of a round. Those in groups may be harmed (`strandline.chaos.world.Processes`).
 
-    Their histories are in `out`, their standard error in `out`/stderr.
+    Their histories are in `out`, their standard error in `out`/stderr. strandline's clients connect to
+    `bootstrap`, Kafka clients to `kafka_bootstrap`.
     """
 
-    def __init__(self, bootstrap: str, out: Path, roles: Sequence[Role] = LOAD) -> None:
+    def __init__(
+        self, bootstrap: str, out: Path, clients: ClientRoles = OWN, *, kafka_bootstrap: str = ""
+    ) -> None:
         self._bootstrap = bootstrap
+        self._kafka_bootstrap = kafka_bootstrap
         self._out = out
-        self._clients = [_Running(role) for role in roles]
+        self._roles = clients
+        self._clients = [_Running(role) for role in clients.roles]
         for client in self._clients:
             client.wanted.set()
         self._clock = SystemClock()
@@ -144,7 +83,8 @@ class Load:
             while role.name not in self._leaving:
                 client.lives += 1
                 name = client.histories[-1]
-                async with self._process(name, self._command(role, client.lives)) as process:
+                arguments = self._command(role, client.lives)
+                async with command(arguments, self._out / f"{name}.jsonl") as process:
                     client.process = process
                     await process.wait()
                     client.process = None
@@ -154,16 +94,14 @@ class Load:
         finally:
             client.ended.set()
 
-    def _command(self, role: Role, life: int) -> Sequence[str]:
-        if not role.value_prefix:
-            return ("verify", "consume", role.topic, *role.options)
-        prefix = f"{role.value_prefix}-" if life == 1 else f"{role.value_prefix}.{life}-"
-        return ("verify", "produce", role.topic, "--value-prefix", prefix, *role.options)
-
-    @asynccontextmanager
-    async def _process(self, name: str, arguments: Sequence[str]) -> AsyncIterator[Process]:
-        async with command(self._bootstrap, arguments, self._out / f"{name}.jsonl") as process:
-            yield process
+    def _command(self, role: ClientRole, life: int) -> Sequence[str]:
+        to = ("consume", role.topic, *role.options)
+        if role.produces:
+            prefix = f"{role.value_prefix}-" if life == 1 else f"{role.value_prefix}.{life}-"
+            to = ("produce", role.topic, "--value-prefix", prefix, *role.options)
+        if role.library is Library.STRANDLINE:
+            return strandline(self._bootstrap, "verify", *to)
+        return ("-m", "strandline.chaos.kafka", role.library, self._kafka_bootstrap, *to)
 
     async def begun(self) -> None:
         """Returns once every producer has an answer and every reader knows what it reads. Any process of the
@@ -180,7 +118,7 @@ class Load:
             await self._clock.sleep(POLL_S)
 
     def _has_begun(self, client: _Running) -> bool:
-        wanted = b'"event": "acked"' if client.role.value_prefix else b'"event": "assigned"'
+        wanted = f'"event": "{client.role.begins_with}"'.encode()
         paths = [self._out / f"{name}.jsonl" for name in client.histories]
         return any(path.exists() and wanted in path.read_bytes() for path in paths)
 
@@ -205,10 +143,10 @@ class Load:
 
     @property
     def members(self) -> Sequence[Member]:
-        return list(MEMBERS)
+        return list(self._roles.members)
 
     def _client(self, member: Member) -> _Running:
-        return next(client for client in self._clients if client.role.name == MEMBERS[member])
+        return next(client for client in self._clients if client.role is self._roles.members[member])
 
     def _signal(self, member: Member, number: signal.Signals) -> None:
         process = self._client(member).process
@@ -250,17 +188,22 @@ class Load:
         self._signal(member, signal.SIGCONT)
 
 
+def strandline(bootstrap: str, *arguments: str) -> Sequence[str]:
+    """Python's arguments for `strandline ARGUMENT…` against the cluster."""
+    return ("-m", "strandline", "--bootstrap", bootstrap, *arguments)
+
+
 @asynccontextmanager
-async def command(bootstrap: str, arguments: Sequence[str], out: Path) -> AsyncIterator[Process]:
-    """Runs `strandline ARGUMENT…` against the cluster. Its history is in `out`; what else it prints is in a
-    file of the folder `stderr` beside it. The process has ended at the end of the block."""
+async def command(arguments: Sequence[str], out: Path) -> AsyncIterator[Process]:
+    """Runs Python with these arguments. Its history is in `out`; what else it prints is in a file of the
+    folder `stderr` beside it. The process has ended at the end of the block."""
     stderr = out.parent / "stderr" / f"{out.stem}.txt"
     stderr.parent.mkdir(exist_ok=True)
-    strandline = (sys.executable, "-m", "strandline", "--bootstrap", bootstrap)
     with out.open("wb") as history, stderr.open("wb") as printed:
         process = await asyncio.create_subprocess_exec(
-            *dying_with_this_process(), *strandline, *arguments, stdin=DEVNULL, stdout=history, stderr=printed
-        )
+            *dying_with_this_process(), sys.executable, *arguments,
+            stdin=DEVNULL, stdout=history, stderr=printed,
+        )  # fmt: skip
     try:
         yield process
     finally:
@@ -281,7 +224,7 @@ async def read_finally(bootstrap: str, out: Path) -> list[str]:
     failed: list[str] = []
 
     async def ask(name: str, arguments: Sequence[str]) -> None:
-        async with command(bootstrap, arguments, out / f"{name}.jsonl") as process:
+        async with command(strandline(bootstrap, *arguments), out / f"{name}.jsonl") as process:
             try:
                 async with asyncio.timeout(FINAL_S_MAX):
                     status = await process.wait()

@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 
 from strandline import Admin, TopicPartition
 from strandline.adapters.system.clock import SystemClock
-from strandline.chaos.clients import MEMBERS
 from strandline.chaos.core.faults import Cut, Fault, FaultKind, Member, Role, Target
+from strandline.chaos.core.load import ClientRoles
 from strandline.chaos.core.plan import Plan, moved
 from strandline.chaos.timeline import Timeline
 from strandline.chaos.world import Processes, World, WorldFailed
@@ -37,15 +37,16 @@ class Skipped(Exception):
 
 
 class Nemesis:
-    """Carries out the plan of one round. `groups`: the groups that faults refer to by number."""
+    """Carries out the plan of one round. `roles`: the clients and groups that faults refer to by number."""
 
     def __init__(
-        self, world: World, clients: Processes, plan: Plan, groups: Sequence[str], timeline: Timeline
+        self, world: World, clients: Processes, plan: Plan, roles: ClientRoles, timeline: Timeline
     ) -> None:
         self._world = world
         self._clients = clients
         self._plan = plan
-        self._groups = groups
+        self._roles = roles
+        self._groups = roles.groups
         self._timeline = timeline
         self._clock = SystemClock()
         self._under: dict[Member, FaultKind] = {}
@@ -226,7 +227,7 @@ class Nemesis:
 
     def _meaning(self, fault: Fault) -> str:
         if fault.role is Role.CLIENT:
-            return MEMBERS[Member(fault.role, fault.number)]
+            return self._roles.members[Member(fault.role, fault.number)].name
         match fault.target:
             case Target.LEADER:
                 return f"leader of {self._name(fault)}"

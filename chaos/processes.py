@@ -50,6 +50,10 @@ class ProcessWorld:
         return self._cluster.bootstrap
 
     @property
+    def kafka_bootstrap(self) -> str:
+        return self._cluster.kafka_bootstrap
+
+    @property
     def members(self) -> Sequence[Member]:
         return [
             *(Member(Role.BROKER, number) for number in self._cluster.broker_ids),
@@ -184,7 +188,7 @@ async def local_world(
     settings: Mapping[str, Any] = broker_settings
     try:
         cluster = LocalCluster(
-            brokers, controllers=controllers, directory=directory, broker_settings=settings
+            brokers, controllers=controllers, directory=directory, broker_settings=settings, kafka=True
         )
         await cluster.start(timeout_s=START_S_MAX)
     except StrandlineError as error:

@@ -18,6 +18,7 @@ from strandline.auditing.checks import Finding
 from strandline.chaos import clients, settling
 from strandline.chaos.core.demands import SETTLE_S_MAX, WRITABLE_MS_MAX
 from strandline.chaos.core.faults import Role
+from strandline.chaos.core.load import MIN_INSYNC, OWN, ClientRoles
 from strandline.chaos.core.plan import Plan, dump
 from strandline.chaos.judge import judge, longest_staleness
 from strandline.chaos.nemesis import REPLICATION_FACTOR, Nemesis
@@ -89,6 +90,7 @@ class _Course:
 
     world: World
     plan: Plan
+    clients: ClientRoles
     out: Path
     timeline: Timeline
     clock: SystemClock = field(default_factory=SystemClock)
@@ -101,7 +103,9 @@ class _Course:
         self.findings.append(Finding(check, "", None, None, detail))
 
 
-async def run_round(world: World, plan: Plan, out: Path, show: ShowLine = lambda _: None) -> Verdict:
+async def run_round(
+    world: World, plan: Plan, out: Path, show: ShowLine = lambda _: None, roles: ClientRoles = OWN
+) -> Verdict:
     """Applies the plan to a running cluster under load, and judges the result.
 
     `out` is a new folder that is made here. The clients have ended at the end, also after an error. If it was
@@ -110,10 +114,10 @@ async def run_round(world: World, plan: Plan, out: Path, show: ShowLine = lambda
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / "plan.json").write_text(dump(plan))
-    course = _Course(world, plan, out, Timeline(out / "timeline.jsonl", show))
+    course = _Course(world, plan, roles, out, Timeline(out / "timeline.jsonl", show))
     await _make_topics(world, plan)
-    load = clients.Load(world.bootstrap, out)
-    observer = Observer(world.bootstrap, plan.topics, clients.GROUPS, out)
+    load = clients.Load(world.bootstrap, out, roles, kafka_bootstrap=world.kafka_bootstrap)
+    observer = Observer(world.bootstrap, plan.topics, roles.groups, out)
     try:
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(load.run()), tasks.create_task(observer.run())]
@@ -151,7 +155,7 @@ async def _make_topics(world: World, plan: Plan) -> None:
                     topic.topic,
                     topic.partitions,
                     factor,
-                    {"min.insync.replicas": str(max(1, min(clients.MIN_INSYNC[topic.topic], factor - 1)))},
+                    {"min.insync.replicas": str(max(1, min(MIN_INSYNC[topic.topic], factor - 1)))},
                 )
                 for topic in plan.topics
             ]
@@ -161,7 +165,7 @@ async def _make_topics(world: World, plan: Plan) -> None:
 async def _harm(course: _Course, load: clients.Load) -> None:
     """Applies the plan, and heals everything."""
     course.timeline.note("began", detail=f"{len(course.plan.faults)} faults in {course.plan.seconds:g} s")
-    nemesis = Nemesis(course.world, load, course.plan, clients.GROUPS, course.timeline)
+    nemesis = Nemesis(course.world, load, course.plan, course.clients, course.timeline)
     await nemesis.run()
     await nemesis.heal()
     for member in nemesis.died:
@@ -215,7 +219,7 @@ async def _end(course: _Course, load: clients.Load) -> None:
     await load.end("produce")
     await course.clock.sleep(CALM_S)
     if course.settled_ms is not None:
-        unread = await settling.behind(course.world.bootstrap, clients.GROUP_TOPICS, GROUPS_S_MAX)
+        unread = await settling.behind(course.world.bootstrap, course.clients.group_topics, GROUPS_S_MAX)
         if unread:
             course.found(STALLED, f"members read on for {GROUPS_S_MAX:.0f} s, and {', '.join(unread)}")
     await load.end("consume")

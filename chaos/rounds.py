@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from strandline.chaos import clients
 from strandline.chaos.core.faults import FaultKind
+from strandline.chaos.core.load import TOPICS, ClientRoles
 from strandline.chaos.core.plan import Plan, Setting, draw
 from strandline.chaos.round import Verdict, run_round
 from strandline.chaos.timeline import ShowLine
@@ -23,8 +23,10 @@ OpenWorld = Callable[[Path], AbstractAsyncContextManager[World]]
 """Makes a cluster. Its files, if it has any on this machine, are in the given folder."""
 
 
-def plan_for(world: World, seed: int, seconds: float, kinds: Collection[FaultKind]) -> Plan:
-    """The plan of a seed. The same seed, time, kinds and members give the same plan.
+def plan_for(
+    world: World, seed: int, seconds: float, kinds: Collection[FaultKind], clients: ClientRoles
+) -> Plan:
+    """The plan of a seed. The same seed, time, kinds, members and clients give the same plan.
 
     Raises WorldFailed if the cluster supports none of the kinds.
     """
@@ -32,8 +34,8 @@ def plan_for(world: World, seed: int, seconds: float, kinds: Collection[FaultKin
     if not can:
         asked, possible = (", ".join(sorted(each)) or "none" for each in (kinds, world.can))
         raise WorldFailed(f"none of these faults can be done here: {asked}; there are {possible}")
-    members = [*world.members, *clients.MEMBERS]
-    setting = Setting(seconds, members, clients.TOPICS, len(clients.GROUPS), can)
+    members = [*world.members, *clients.members]
+    setting = Setting(seconds, members, TOPICS, len(clients.groups), can)
     return draw(Random(seed).random, seed, setting)
 
 
@@ -42,6 +44,7 @@ async def play(
     seed: int,
     seconds: float,
     kinds: Collection[FaultKind],
+    clients: ClientRoles,
     out: Path,
     show: ShowLine,
     command: str,
@@ -62,7 +65,7 @@ async def play(
     (out / "command.txt").write_text(f"{command}\n")
     cluster = out / "cluster"
     async with open_world(cluster) as world:
-        verdict = await run_round(world, plan_for(world, seed, seconds, kinds), out, show)
+        verdict = await run_round(world, plan_for(world, seed, seconds, kinds, clients), out, show, clients)
     if verdict.ok:
         shutil.rmtree(cluster, ignore_errors=True)
     return verdict

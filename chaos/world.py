@@ -48,6 +48,10 @@ class World(Processes, Protocol):
         """`host:port` of all brokers, as clients on this machine reach them, separated by commas."""
 
     @property
+    def kafka_bootstrap(self) -> str:
+        """The same, for Kafka clients."""
+
+    @property
     def can(self) -> frozenset[FaultKind]:
         """The faults that it supports: not every machine allows its network to be cut."""
 

@@ -53,6 +53,10 @@ class FaultsType(click.ParamType["frozenset[str]"]):
 @click.option("--controllers", type=click.IntRange(min=1, max=5), default=2, show_default=True)
 @click.option("--faults", type=FaultsType(), help="Only these kinds, separated by commas; default: all.")
 @click.option(
+    "--kafka-clients/--no-kafka-clients", default=None,
+    help="Have Kafka clients among those that write and read; default: if their libraries are installed.",
+)  # fmt: skip
+@click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_OUT, show_default=True,
     help="Folder for the rounds' folders, seed-N.",
 )  # fmt: skip
@@ -65,6 +69,7 @@ def chaos(
     brokers: int,
     controllers: int,
     faults: frozenset[str] | None,
+    kafka_clients: bool | None,
     out: Path,
 ) -> None:
     """Kill, stop and fill the disks of a temporary cluster while clients write and read, and judge the
@@ -76,15 +81,18 @@ def chaos(
     import secrets
 
     from strandline.chaos.core.faults import FaultKind
+    from strandline.chaos.kafka.installed import described, roles_for
     from strandline.chaos.processes import local_world
     from strandline.chaos.rounds import free_folder, play
 
+    roles = roles_for(kafka_clients)
     first = secrets.randbelow(SEED_MAX) if seed is None else seed
     kinds = frozenset(FaultKind) if faults is None else frozenset(map(FaultKind, faults))
 
     again = (
         f"strandline chaos --seed {{}} --seconds {seconds:g} --brokers {brokers} --controllers {controllers}"
     )
+    again += f" {roles.option}"
     if faults is not None:
         again += f" --faults {','.join(sorted(faults))}"
 
@@ -96,6 +104,7 @@ def chaos(
 
     async def main() -> bool:
         well = True
+        show(described(roles))
         for number in range(first, first + rounds):
             show(f"seed {number}: {brokers} brokers, {controllers} controllers, {seconds:g} s")
             verdict = await play(
@@ -103,6 +112,7 @@ def chaos(
                 number,
                 seconds,
                 kinds,
+                roles,
                 free_folder(out, number),
                 show,
                 again.format(number),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from strandline.chaos.__main__ import arguments, command_of
+from strandline.chaos.core.load import OWN, WITH_KAFKA, ClientRoles
 from strandline.chaos.rounds import free_folder
 
 
@@ -17,14 +18,16 @@ from strandline.chaos.rounds import free_folder
         ["--seconds", "20.5", "--containers", "--zookeepers", "3"],
     ],
 )
-def test_the_command_that_repeats_a_seed_makes_the_same_round(given: list[str]) -> None:
+@pytest.mark.parametrize("roles", [OWN, WITH_KAFKA])
+def test_the_command_that_repeats_a_seed_makes_the_same_round(given: list[str], roles: ClientRoles) -> None:
     wanted = arguments(given)
     program = ["python", "-m", "strandline.chaos"]
-    again = command_of(wanted, 17).split()
+    again = command_of(wanted, 17, roles).split()
     assert again[:3] == program
     repeated = arguments(again[3:])
     assert repeated.seeds == [17]
-    assert vars(repeated) | {"seeds": []} == vars(wanted)
+    assert repeated.kafka_clients is (roles is WITH_KAFKA), "also where the other is the default"
+    assert vars(repeated) | {"seeds": [], "kafka_clients": None} == vars(wanted)
 
 
 def test_a_seed_that_is_played_again_has_a_folder_of_its_own(tmp_path: Path) -> None:

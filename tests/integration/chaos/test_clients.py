@@ -9,6 +9,7 @@ import pytest
 
 from strandline import Admin, LocalCluster, NewTopic
 from strandline.chaos import clients
+from strandline.chaos.core.load import OWN, TOPICS, ClientRoles
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -18,9 +19,10 @@ async def test_a_client_without_events_in_its_first_life_begins_with_its_second(
     """Seen on a busy machine: one found no broker, and the round waited for the history of its first life."""
     async with LocalCluster(2, directory=tmp_path / "cluster") as cluster:
         async with Admin(cluster.bootstrap) as admin:
-            await admin.create_topics([NewTopic(each.topic, each.partitions, 2) for each in clients.TOPICS])
-        member, name = list(clients.MEMBERS.items())[-1]
-        roles = [role for role in clients.LOAD if role.name in (name, "produce-p1")]
+            await admin.create_topics([NewTopic(each.topic, each.partitions, 2) for each in TOPICS])
+        name = OWN.roles[-1].name
+        roles = ClientRoles([role for role in OWN.roles if role.name in (name, "produce-p1")])
+        (member,) = roles.members
         load = clients.Load(cluster.bootstrap, tmp_path, roles)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(load.run())

@@ -1,0 +1,116 @@
+"""`python -m strandline.chaos.kafka LIBRARY BOOTSTRAP produce|consume TOPIC`: a Kafka client of a round.
+
+It writes its history to standard output until SIGTERM. The lines are those of `strandline verify`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from strandline.adapters.system.clock import SystemClock
+from strandline.chaos.core.load import KAFKA, Library
+from strandline.chaos.kafka.history_lines import HistoryLines, Stopped
+from strandline.chaos.kafka.installed import how_to_install, missing
+from strandline.chaos.kafka.options import Produced, Reading, Target
+
+FAILED: Final = 1
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m strandline.chaos.kafka", description=__doc__)
+    parser.add_argument("library", type=Library, choices=KAFKA)
+    parser.add_argument("bootstrap", help="Kafka addresses of brokers, separated by commas")
+    commands = parser.add_subparsers(dest="command", required=True)
+    produce = commands.add_parser("produce", help="send numbered records")
+    produce.add_argument("topic")
+    produce.add_argument("--rate", type=float, default=100.0, help="records a second")
+    produce.add_argument("--value-prefix", default="", help="what each value begins with")
+    produce.add_argument("--acks", choices=("1", "all"), default="all")
+    produce.add_argument("--delivery-timeout-ms", type=int, default=30_000)
+    consume = commands.add_parser("consume", help="read all partitions from their beginnings")
+    consume.add_argument("topic")
+    consume.add_argument(
+        "--watermarks", type=float, default=1.0, help="seconds between two requests for them"
+    )
+    for command in (produce, consume):
+        command.add_argument("--client-id", default="strandline-chaos")
+    return parser.parse_args(given)
+
+
+def run_client(wanted: argparse.Namespace, lines: HistoryLines) -> bool:
+    """Runs the client until SIGTERM. Returns False if it could not continue."""
+    target = Target(wanted.bootstrap, wanted.topic, wanted.client_id)
+    what = (
+        Produced(wanted.rate, wanted.value_prefix, wanted.acks, wanted.delivery_timeout_ms)
+        if wanted.command == "produce"
+        else Reading(wanted.watermarks)
+    )
+    try:
+        if wanted.library is Library.CONFLUENT:
+            return _confluent(target, what, lines)
+        return _aiokafka(target, what, lines)
+    finally:
+        lines.summary()
+
+
+def _confluent(target: Target, what: Produced | Reading, lines: HistoryLines) -> bool:
+    from confluent_kafka import KafkaException
+
+    from strandline.chaos.kafka import confluent_clients as clients
+
+    stopped = _stopped_by_sigterm()
+    try:
+        if isinstance(what, Produced):
+            clients.produce(target, what, lines, SystemClock(), stopped)
+        else:
+            clients.read(target, what, lines, SystemClock(), stopped)
+    except (KafkaException, clients.Failed) as error:
+        cause = error.error if isinstance(error, clients.Failed) else error.args[0]
+        lines.error(cause.code(), cause.name(), cause.str())
+        return False
+    return True
+
+
+def _aiokafka(target: Target, what: Produced | Reading, lines: HistoryLines) -> bool:
+    from aiokafka.errors import KafkaError
+
+    from strandline.chaos.kafka import aiokafka_clients as clients
+
+    async def run() -> None:
+        stopped = _stopped_by_sigterm()
+        if isinstance(what, Produced):
+            await clients.produce(target, what, lines, SystemClock(), stopped)
+        else:
+            await clients.read(target, what, lines, SystemClock(), stopped)
+
+    try:
+        asyncio.run(run())
+    except KafkaError as error:
+        lines.error(clients.code_of(error), type(error).__name__, str(error))
+        return False
+    return True
+
+
+def _stopped_by_sigterm() -> Stopped:
+    received: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    return lambda: bool(received)
+
+
+def main() -> int:
+    """Returns 0 after SIGTERM, 1 if the client could not continue or its library is not installed."""
+    wanted = arguments()
+    if lacking := missing([wanted.library]):
+        print(f"error: {how_to_install(lacking)}", file=sys.stderr)
+        return FAILED
+    lines = HistoryLines(wanted.topic, sys.stdout, SystemClock())
+    return 0 if run_client(wanted, lines) else FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

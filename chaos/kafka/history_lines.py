@@ -1,0 +1,97 @@
+"""Writes a Kafka client's history in the form of `strandline verify`: one JSON line for each event."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
+
+from strandline.errors import Outcome
+from strandline.ports import Clock
+
+
+class HistoryLines:
+    """Writes each line at once, so that a killed client has written all events."""
+
+    def __init__(self, topic: str, out: TextIO, clock: Clock) -> None:
+        self._topic = topic
+        self._out = out
+        self._clock = clock
+        self._sequence = itertools.count()
+        self._counts: Counter[str] = Counter()
+
+    # --- producers -----------------------------------------------------------------------------
+
+    def sent(self, record: int, key: bytes | None, value: bytes) -> None:
+        """A record is about to be passed to the library."""
+        self._note("sent", record=record, key=_text(key), value=_text(value))
+
+    def acked(self, record: int, partition: int, offset: int) -> None:
+        """`offset` is negative if the broker no longer knew it: it recognized a record that it had."""
+        self._note("acked", record=record, partition=partition, offset=max(offset, -1))
+
+    def failed(self, record: int, code: int, error: str, outcome: Outcome, message: str) -> None:
+        self._note("failed", record=record, **_failure(code, error, outcome, message))
+
+    # --- readers -------------------------------------------------------------------------------
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        """A reader outside of groups begins."""
+        self._note("assigned", partitions=sorted(partitions))
+
+    def received(
+        self, partition: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None
+    ) -> None:
+        self._note(
+            "received",
+            partition=partition,
+            offset=offset,
+            timestamp=timestamp_ms,
+            key=_text(key),
+            value=_text(value),
+        )
+
+    def watermark(self, partition: int, offset: int, proven: int) -> None:
+        """The broker answered with the high watermark `offset`. Before the request, all records below
+        `proven` had been received."""
+        self._note("watermark", partition=partition, offset=offset, proven=proven)
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def error(self, code: int, error: str, message: str) -> None:
+        """The client cannot continue."""
+        self._note("error", **_failure(code, error, Outcome.FATAL, message))
+
+    def summary(self) -> None:
+        """The last line."""
+        self._note(
+            "summary", **{name: self._counts[name] for name in ("sent", "acked", "failed", "received")}
+        )
+
+    def _note(self, event: str, **facts: Any) -> None:
+        self._counts[event] += 1
+        line = {
+            "event": event,
+            "seq": next(self._sequence),
+            "at": self._clock.wall_ms(),
+            "monotonic_ms": round(self._clock.monotonic() * 1000, 3),
+            "topic": self._topic,
+            **facts,
+        }
+        self._out.write(json.dumps(line) + "\n")
+        self._out.flush()
+
+
+Stopped = Callable[[], bool]
+"""True once the client was asked to end."""
+
+
+def _failure(code: int, error: str, outcome: Outcome, message: str) -> dict[str, Any]:
+    return {"code": code, "error": error, "outcome": outcome.value, "message": message}
+
+
+def _text(data: bytes | None) -> str | None:
+    """Values of a round are text. One that is none was sent by no client, and differs from all that were."""
+    return None if data is None else data.decode(errors="backslashreplace")
