@@ -44,6 +44,7 @@ def kafka_router(
         groups.find_coordinator,
         on_demand.create,
         lambda: manager.live,
+        lambda: manager.peers.suspected,
         own,
         clock,
     )

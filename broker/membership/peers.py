@@ -34,6 +34,11 @@ class Peers:
         """The brokers that are alive and not suspected."""
         return {broker: each for broker, each in self.live.items() if each.epoch not in self.suspects}
 
+    @property
+    def suspected(self) -> frozenset[BrokerId]:
+        """The brokers that are registered and suspected."""
+        return frozenset(broker for broker, each in self.live.items() if each.epoch in self.suspects)
+
     def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
         """Sets the live brokers; the mapping must be a new object."""
         self.live = live

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from strandline.broker.kafka.addresses import kafka_address
 from strandline.broker.kafka.call import Call
@@ -59,17 +59,20 @@ class ClusterApi:
         find_group: FindGroup,
         create_missing: CreateMissing,
         live: Callable[[], Mapping[BrokerId, Registration]],
+        suspected: Callable[[], Collection[BrokerId]],
         own: Endpoint,
         clock: Clock,
     ) -> None:
         """The first three are those of this broker's handlers. `create_missing` has topics created, and
-        returns what to say of them; `own` has this broker's addresses."""
+        returns what to say of them; `suspected` has live brokers whose port refuses connections; `own` has
+        this broker's addresses."""
         self._clock = clock
         self._describe = describe
         self._new_identity = new_identity
         self._find_group = find_group
         self._create_missing = create_missing
         self._live = live
+        self._suspected = suspected
         self._own = own
         self._last = ClusterMetadata("", (own,), None, ())
         """The last answer. It has the brokers and the cluster's id while there is no ZooKeeper session."""
@@ -77,8 +80,8 @@ class ClusterApi:
     # --- metadata ----------------------------------------------------------------------------
 
     async def metadata(self, request: MetadataRequest, call: Call) -> MetadataAnswer:
-        """The cluster as Kafka clients see it. Brokers without a Kafka address are left out; a partition that
-        one of them leads has no leader that a client could reach."""
+        """The cluster as Kafka clients see it. Brokers without a Kafka address are left out. A partition that
+        one of them leads, or a suspected broker, has no leader that a client could reach."""
         to = call.caller.listener
         try:
             cluster, topics = await self._described(request)
@@ -89,7 +92,8 @@ class ClusterApi:
         else:
             self._last = cluster
         brokers = _addresses(cluster, to)
-        reachable = {broker.broker for broker in brokers}
+        # A client that goes to a killed leader waits, often for a second, before it asks again.
+        reachable = {broker.broker for broker in brokers}.difference(self._suspected())
         return MetadataAnswer(
             brokers,
             cluster.cluster_id or None,
@@ -146,6 +150,8 @@ class ClusterApi:
             address = kafka_address(endpoint, call.caller.listener)
             if address is None:
                 raise CoordinatorNotAvailable(f"broker {endpoint.id} coordinates it, and has no Kafka port")
+            if endpoint.id in self._suspected():
+                raise CoordinatorNotAvailable(f"broker {endpoint.id} coordinates it, and cannot be reached")
         except StrandlineError as error:
             return FoundCoordinator(key, code_of(error), error.message)
         return FoundCoordinator(key, 0, None, address.broker, address.host, address.port)

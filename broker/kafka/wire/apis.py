@@ -31,8 +31,7 @@ class ApiWire(Generic[Request, Answer]):
     last: int
     flexible_since: int
     read: Callable[[Reader, int], Request]
-    """Reads the whole request of a version, but the tags at its end: the router skips those. Raises
-    MalformedRequest."""
+    """Reads a request of a version. Raises MalformedRequest."""
     write: Callable[[Writer, Answer, int], None]
     """Writes an answer in a version."""
 

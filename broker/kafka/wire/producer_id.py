@@ -8,7 +8,7 @@ from strandline.broker.kafka.wire.fields import Reader, Writer
 
 
 class InitProducerIdRequest(NamedTuple):
-    """The rest of a request, the identity that the client had, decides nothing here."""
+    """What follows in later versions, the identity that the client had, decides nothing here."""
 
     transactional_id: str | None
 
@@ -20,12 +20,7 @@ class InitProducerIdAnswer(NamedTuple):
 
 
 def read_request(reader: Reader, version: int) -> InitProducerIdRequest:
-    transactional_id = reader.nullable_string()
-    reader.int32()  # how long a transaction may take
-    if version >= 3:
-        reader.int64()  # the producer's id so far
-        reader.int16()  # its epoch
-    return InitProducerIdRequest(transactional_id)
+    return InitProducerIdRequest(reader.nullable_string())
 
 
 def write_answer(writer: Writer, answer: InitProducerIdAnswer, version: int) -> None:

@@ -57,6 +57,7 @@ class Known:
         self.cluster = cluster
         self.asked: list[Sequence[str] | None] = []
         self.created: list[str] = []
+        self.suspected: list[BrokerId] = []
 
     async def describe(self, query: MetadataQuery) -> MetadataAnswer:
         self.asked.append(query.topics)
@@ -85,7 +86,14 @@ class Known:
 
     def api_by(self, clock: Clock) -> ClusterApi:
         return ClusterApi(
-            self.describe, self.identity, self.group, self.create_missing, lambda: LIVE, OWN, clock
+            self.describe,
+            self.identity,
+            self.group,
+            self.create_missing,
+            lambda: LIVE,
+            lambda: self.suspected,
+            OWN,
+            clock,
         )
 
 
@@ -107,6 +115,19 @@ async def test_a_broker_without_a_kafka_port_is_not_named_and_leads_nothing() ->
         (1, 0), (-1, NOT_AVAILABLE), (3, 0), (-1, NOT_AVAILABLE),
     ]  # fmt: skip
     assert all(each.offline == (4,) and each.leader_epoch == 5 for each in topic.partitions)
+
+
+async def test_a_suspected_leader_is_not_named() -> None:
+    """A client that lost a killed leader asks at once, before another one is elected. One that goes to the
+    dead one waits for its own pauses before it asks again."""
+    known = Known(CLUSTER)
+    known.suspected = [BrokerId(3)]
+    found = await known.api.metadata(ALL, call())
+    assert found.brokers == INSIDE
+    assert [(each.leader, each.error) for each in found.topics[0].partitions][2] == (-1, NOT_AVAILABLE)
+    known.suspected = [BrokerId(1)]
+    (answer,) = (await known.api.find_coordinator(FindCoordinatorRequest(("on-1",), GROUP), call())).found
+    assert answer.error == NO_COORDINATOR
 
 
 async def test_clients_of_the_external_port_get_external_addresses() -> None:
