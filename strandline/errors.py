@@ -472,7 +472,8 @@ _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
         IllegalGeneration, InconsistentGroupProtocol, InvalidGroupId, UnknownMemberId,
         InvalidSessionTimeout, RebalanceInProgress, NonEmptyGroup, GroupIdNotFound,
         MemberIdRequired, GroupMaxSizeReached, FencedInstanceId, PreferredLeaderNotAvailable,
-        ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded, UnexpectedOffset,
+        EligibleLeadersNotAvailable, ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded,
+        UnexpectedOffset,
     )
 }  # fmt: skip
 
