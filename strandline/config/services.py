@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from strandline.config.limits import (
     GROUP_REQUEST_ELEMENTS_MAX,
@@ -233,6 +233,13 @@ class BrokerSettings(ListenerSettings):
     """Identifies the running kernel: after a reboot the page cache is lost (CORRECTNESS E2)."""
     crash_points: str = ""
     """Tests only: named points at which this process dies or fails, `name` or `name:nth`, comma-separated."""
+
+    @field_validator("kafka_external_port")
+    @classmethod
+    def _beside_another(cls, port: int | None, info: ValidationInfo) -> int | None:
+        if port is not None and info.data.get("kafka_port", 0) is None:  # missing if it is invalid itself
+            raise ValueError("needs kafka_port too: the port for clients in the brokers' own network")
+        return port
 
 
 class ControllerSettings(ListenerSettings):

@@ -23,7 +23,7 @@ from strandline.errors import SettingsError
 from strandline.host import Host
 from strandline.local.layout import ClusterFile, Layout, Locked, MemberFile
 from strandline.local.member_status import MemberStatus, member_status
-from strandline.local.ports import LOOPBACK, cluster_ports, free_ports
+from strandline.local.ports import LOOPBACK, check_ports, cluster_ports, free_ports
 from strandline.local.process import Process, ProcessFailed, Spawn
 from strandline.local.service import Service, as_environment
 from strandline.local.zookeeper_process import RunningZooKeeper, ZooKeeperProcess
@@ -220,11 +220,22 @@ class LocalCluster:
         Raises ProcessFailed, with the end of the log, if a process dies or does not start to serve;
         then the processes started here are stopped again, and the earlier ones keep running. Raises
         SettingsError, and does nothing, if another process is starting or stopping this cluster, or
-        has created one here meanwhile.
+        has created one here meanwhile, or if a port of a new cluster is taken.
         """
+        if self._is_new:
+            await self._check_ports()
         with self._layout.lock():
             self._catch_up()
             await self._start(timeout_s)
+
+    async def _check_ports(self) -> None:
+        """Raises SettingsError if one of the ports is taken. No folder is left then that was not there."""
+        try:
+            check_ports(list(self._file.ports()))
+        except SettingsError:
+            if self._temporary:
+                await asyncio.to_thread(shutil.rmtree, self.directory)
+            raise
 
     async def _start(self, timeout_s: float) -> None:
         """`start`, under the lock. Each process is recorded at once, so that `down` finds the

@@ -69,6 +69,19 @@ class ClusterFile(BaseModel):
     controllers: list[MemberFile]
     brokers: list[MemberFile]
 
+    def ports(self) -> Iterator[tuple[int, str]]:
+        """The ports of the members, each with its use."""
+        if self.zookeeper.address is None:
+            yield self.zookeeper.port, "ZooKeeper"
+        for kind, members in (("controller", self.controllers), ("broker", self.brokers)):
+            for member in members:
+                name = f"{kind} {member.id}"
+                yield member.port, name
+                if member.metrics_port is not None:
+                    yield member.metrics_port, f"metrics of {name}"
+                if member.kafka_port is not None:
+                    yield member.kafka_port, f"Kafka clients of {name}"
+
 
 class Layout:
     """Paths below one cluster's folder. Raises SettingsError if the path is not a folder."""

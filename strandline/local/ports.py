@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 import socket
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from strandline.errors import SettingsError
 
 LOOPBACK: Final = "127.0.0.1"
 PORT_MIN: Final = 10_000
@@ -63,6 +66,29 @@ def cluster_ports(
         pairs_from(base_port, brokers),
         free_ports(free_for_kafka) or for_kafka,
     )
+
+
+def check_ports(ports: Sequence[tuple[int, str]]) -> None:
+    """Checks that servers can listen on these ports; each comes with its use. Raises SettingsError, which
+    names all that are taken."""
+    uses: defaultdict[int, list[str]] = defaultdict(list)
+    for port, use in ports:
+        uses[port].append(use)
+    problems = [f"{port} is for {' and '.join(found)}" for port, found in uses.items() if len(found) > 1]
+    problems += [f"{port} ({found[0]}) is taken" for port, found in uses.items() if not _is_free(port)]
+    if problems:
+        raise SettingsError(f"nothing was started, choose other ports: {', '.join(problems)}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried:
+        # As servers do: connections that ended a moment ago leave a port usable.
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
 
 
 def free_ports(count: int) -> list[int]:

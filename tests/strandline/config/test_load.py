@@ -52,6 +52,10 @@ def test_a_client_reads_neither_environment_nor_file(tmp_path: Path) -> None:
         ({}, r"setting broker_id: Field required \(set STRANDLINE_BROKER_ID\)"),
         ({"BROKER_ID": "-1"}, r"setting broker_id = '-1': .* \(set STRANDLINE_BROKER_ID\)"),
         ({"BROKER_ID": "1", "PUSH_WINDOW": ""}, "setting push_window = '': .* valid integer"),
+        (
+            {"BROKER_ID": "1", "DATA_DIR": "d", "KAFKA_EXTERNAL_PORT": "29092"},
+            r"setting kafka_external_port = '29092': .*needs kafka_port too",
+        ),
         ({"BROKER_ID": "1", "LOG_LEVEL": "loud"}, r"setting log_level = 'loud': .*debug\|info"),
     ],
 )

@@ -6,8 +6,9 @@ import asyncio
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -216,12 +217,55 @@ async def test_clusters_live_side_by_side(make_cluster: ClusterFactory) -> None:
 
 
 async def test_a_process_that_dies_at_start_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
-    """And nothing of the cluster is left running."""
-    cluster = LocalCluster(2, controllers=0, directory=tmp_path / "home")
-    port = cluster.members()[-1].port
-    with taken(port), pytest.raises(ProcessFailed, match=rf"(?s)broker-2 died before it served.*{port}"):
-        await cluster.start()
+    """And nothing of the cluster is left running. A port may be taken after it was looked at."""
+    with ExitStack() as stack:
+
+        def spawn(name: str, *arguments: Any, **options: Any) -> Process:
+            if name == "broker-1":
+                stack.enter_context(taken(port))
+            return Process.spawn(name, *arguments, **options)
+
+        cluster = LocalCluster(2, controllers=0, directory=tmp_path / "home", spawn=spawn)
+        port = cluster.members()[-1].port
+        with pytest.raises(ProcessFailed, match=rf"(?s)broker-2 died before it served.*{port}"):
+            await cluster.start()
     assert not any(member.alive for member in cluster.members())
+
+
+@pytest.mark.parametrize("in_folder", [True, False])
+async def test_a_new_cluster_whose_ports_are_taken_starts_nothing_and_leaves_no_folder(
+    tmp_path: Path, in_folder: bool
+) -> None:
+    """All of them are named, of every kind."""
+    (kafka_port,) = free_ports(1)
+    home = tmp_path / "home" if in_folder else None
+    cluster = LocalCluster(1, directory=home, kafka_port=kafka_port)
+    zookeeper, controller, _ = cluster.members()
+    ports = {
+        zookeeper.port: "ZooKeeper",
+        controller.metrics_port: "metrics of controller 1",
+        kafka_port: "Kafka clients of broker 1",
+    }
+    with ExitStack() as stack:
+        for port in ports:
+            assert port is not None
+            stack.enter_context(taken(port))
+        with pytest.raises(SettingsError, match="nothing was started") as refused:
+            await cluster.start()
+    for port, use in ports.items():
+        assert f"{port} ({use}) is taken" in refused.value.message
+    assert refused.value.message.count("taken") == len(ports)
+    assert not cluster.directory.exists()
+
+
+async def test_a_port_that_two_members_would_have_is_refused(tmp_path: Path) -> None:
+    """Kafka's ports and those above the base port are chosen each by itself."""
+    base_port = free_ports(1)[0]
+    cluster = LocalCluster(1, directory=tmp_path / "home", base_port=base_port, kafka_port=base_port + 200)
+    twice = f"{base_port + 200} is for ZooKeeper and Kafka clients of broker 1"
+    with pytest.raises(SettingsError, match=twice):
+        await cluster.start()
+    assert not cluster.directory.exists()
 
 
 async def test_a_member_of_another_cluster_on_the_port_does_not_count(tmp_path: Path) -> None:
