@@ -41,7 +41,7 @@ ENV PATH=/opt/strandline/bin:$PATH \
     STRANDLINE_DATA_DIR=/var/lib/strandline/data
 WORKDIR /var/lib/strandline
 USER strandline
-EXPOSE 9092
+EXPOSE 9092 9094
 CMD ["python", "-m", "strandline.broker"]
 
 # --- zookeeper -----------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from strandline.local.ports import free_ports
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +64,26 @@ def settled(members: int) -> str:
 )
 def test_the_example_prints_its_record(page: str, containing: str, printed: str, tmp_path: Path) -> None:
     assert run([sys.executable, "-c", example(page, "python", containing)], tmp_path) == printed
+
+
+@pytest.mark.timeout(150)
+def test_a_kafka_client_reads_from_the_cluster_of_the_demo(tmp_path: Path) -> None:
+    """The page's commands, but for the environment that `make` makes, its ports, and kcat, which is not
+    everywhere."""
+    (free,) = free_ports(1)
+    script, found = re.subn(
+        'make demo ARGS="(.*)"', r"strandline demo \1", example("README.md", "sh", "make demo ARGS")
+    )
+    assert found == 1
+    script = "".join(line for line in script.splitlines(keepends=True) if not line.startswith("kcat "))
+    script = script.replace(".venv/bin/", "").replace("29092", str(free))
+    client = example("README.md", "python", "confluent_kafka").replace("29092", str(free))
+    try:
+        printed = run(["bash", "-euo", "pipefail", "-c", script], tmp_path, timeout_s=100)
+        assert f"Kafka clients connect to 127.0.0.1:{free}," in printed
+        assert re.fullmatch(r"b'\d+::\d+::\d::\d+'\n", run([sys.executable, "-c", client], tmp_path))
+    finally:
+        run(["strandline", "--dir", "demo", "down"], tmp_path)
 
 
 def test_the_shell_example_reads_its_records_back(tmp_path: Path) -> None:

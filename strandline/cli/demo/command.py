@@ -21,17 +21,28 @@ FAULTS_SHOWN_MAX: Final = 10
 @click.option("--key-separator", default="::", show_default=True, help="End of the key in a line of --file.")
 @click.option("--brokers", type=click.IntRange(min=3), default=3, show_default=True)
 @click.option(
+    "--kafka-port", type=click.IntRange(1024, 65_000), metavar="P",
+    help="Ports for Kafka clients, the first broker's at P; default: free ones.",
+)  # fmt: skip
+@click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path),
-    help="Run in this folder, and keep its logs and data; default: a temporary folder.",
+    help="Run in this folder, and keep it; `strandline --dir … up` starts its cluster again. "
+    "Default: a temporary folder.",
 )  # fmt: skip
 @pass_invocation
 def demo(
-    invocation: Invocation, path: Path | None, key_separator: str, brokers: int, keep: Path | None
+    invocation: Invocation,
+    path: Path | None,
+    key_separator: str,
+    brokers: int,
+    kafka_port: int | None,
+    keep: Path | None,
 ) -> None:
     """Kill the leader of a partition under load and check that nothing acknowledged is lost.
 
     Exits with 1 if any record was lost, changed, repeated, reordered or never acknowledged.
     """
+    from strandline import LocalCluster
     from strandline.adapters.system.clock import SystemClock
     from strandline.cli.demo.script import play
     from strandline.cli.demo.source import lines_of, movielens
@@ -48,7 +59,8 @@ def demo(
             click.echo(line)
 
     figures: dict[str, Any] = {"records": len(source.records)}
-    faults = run(lambda: play(source, brokers, keep, show, figures))
+    cluster = LocalCluster(brokers, directory=keep, keep=keep is not None, kafka=True, kafka_port=kafka_port)
+    faults = run(lambda: play(source, cluster, show, figures))
     if invocation.out.json:
         invocation.out.emit({**figures, "faults": faults, "ok": not faults})
     if not faults:

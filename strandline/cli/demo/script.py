@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from strandline import Admin, Consumer, LocalCluster, Producer, TopicPartition
@@ -31,18 +30,20 @@ Show = Callable[[str], None]
 Figures = dict[str, Any]
 
 
-async def play(source: Source, brokers: int, keep: Path | None, show: Show, figures: Figures) -> list[str]:
-    """Runs the demo, shows its steps, and adds to `figures`. Returns each fault as a sentence.
+async def play(source: Source, cluster: LocalCluster, show: Show, figures: Figures) -> list[str]:
+    """Runs the demo on a new cluster, shows its steps, and adds to `figures`. Returns each fault as a
+    sentence.
 
     Raises RequestTimedOut if a step did not happen at all.
     """
-    show(f"Starting ZooKeeper, a controller and {brokers} brokers.")
+    show(f"Starting ZooKeeper, a controller and {len(cluster.broker_ids)} brokers.")
     async with (
-        LocalCluster(brokers=brokers, directory=keep, keep=keep is not None) as cluster,
+        cluster,
         Admin(cluster.bootstrap) as admin,
         Producer(cluster.bootstrap) as producer,
     ):
         show(f"The cluster serves at {cluster.bootstrap}, its files are in {cluster.directory}.")
+        show(f"Kafka clients connect to {cluster.kafka_bootstrap}.")
         await admin.create_topic(
             TOPIC,
             partitions=PARTITIONS,

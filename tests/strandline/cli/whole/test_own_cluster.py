@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,17 @@ def _members_in(directory: Path) -> list[int]:
     return found
 
 
+async def test_up_with_a_port_that_is_taken_says_so_and_makes_no_folder(tmp_path: Path) -> None:
+    """Not one process is started, and the next `up` may choose other ports."""
+    directory = tmp_path / "cluster"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        refused = await strandline_python("up", "--kafka-port", str(port), "--dir", str(directory))
+    assert refused.status == 1
+    assert f"choose other ports: {port} (Kafka clients of broker 1) is taken" in refused.err
+    assert not directory.exists()
+
+
 async def test_two_at_once_in_one_folder_make_one_cluster(tmp_path: Path) -> None:
     """DESIGN §11: one `up` is refused or finds all running, and `down` leaves nothing behind."""
     directory = tmp_path / "cluster"
@@ -131,6 +143,7 @@ async def test_the_demo_keeps_its_promise() -> None:
     assert figures["acknowledged"] == figures["read"] == figures["read_again"] == figures["records"]
     assert figures["leader"] != figures["killed"]
     assert "kill -9" in ended.err
+    assert re.search(r"Kafka clients connect to 127\.0\.0\.1:\d+,", ended.err)
 
 
 async def test_the_demo_takes_any_file(tmp_path: Path) -> None:
