@@ -27,10 +27,6 @@ ADDRESSES: Final = {
 }
 """Addresses by service. A restarted container keeps its address, so firewall rules still apply to it."""
 
-KAFKA_PORT: Final = 9094
-KAFKA_PORTS: Final = {number: 29091 + number for number in BROKERS}
-"""The ports at which brokers serve Kafka clients: within the network, and on this machine by broker."""
-
 DISKS: Final = "disks"
 """A service that only holds the brokers' disks, in `/disks/broker-N`. A tmpfs disappears with the last
 container that has it, and a broker that was killed needs its log again."""
@@ -47,13 +43,8 @@ def overlay(settings: Mapping[str, Any], zookeepers: int, disk_mb: int) -> dict[
         for service, address in ADDRESSES.items()
     }
     environment = {f"STRANDLINE_{name.upper()}": str(value) for name, value in settings.items()}
-    for broker, port in zip(disks, KAFKA_PORTS.values(), strict=True):
-        kafka = {"STRANDLINE_KAFKA_PORT": str(KAFKA_PORT), "STRANDLINE_KAFKA_EXTERNAL_PORT": str(port)}
-        services[broker] |= {
-            "depends_on": [DISKS],
-            "environment": {**kafka, **environment},
-            "ports": [f"127.0.0.1:{port}:{port}"],
-        }
+    for broker in disks:
+        services[broker] |= {"depends_on": [DISKS], "environment": environment}
     services[DISKS] = {
         "image": IMAGE,
         "user": "0",

@@ -17,15 +17,7 @@ from typing import Any, Final
 from strandline import Admin
 from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.containers.commands import CommandFailed, run
-from strandline.chaos.containers.compose import (
-    ADDRESSES,
-    BROKERS,
-    CONTROLLERS,
-    DISKS,
-    KAFKA_PORTS,
-    NETWORK,
-    Compose,
-)
+from strandline.chaos.containers.compose import ADDRESSES, BROKERS, CONTROLLERS, DISKS, NETWORK, Compose
 from strandline.chaos.containers.engine import Engine, engine
 from strandline.chaos.core.faults import Cut, FaultKind, Member, Role
 from strandline.chaos.core.plan import ISOLATED
@@ -33,7 +25,7 @@ from strandline.chaos.world import World, WorldFailed
 from strandline.errors import StrandlineError
 
 BOOTSTRAP: Final = ",".join(f"localhost:{19091 + number}" for number in BROKERS)
-KAFKA_BOOTSTRAP: Final = ",".join(f"localhost:{KAFKA_PORTS[number]}" for number in BROKERS)
+KAFKA_BOOTSTRAP: Final = ",".join(f"localhost:{29091 + number}" for number in BROKERS)
 DISK_MB: Final = 512
 SERVING_S_MAX: Final = 120.0
 POLL_S: Final = 0.2
