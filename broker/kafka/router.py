@@ -84,7 +84,9 @@ class Router:
         reader.flexible = version >= wire.flexible_since
         try:
             reader.tags()
-            return Arrived(Asked(api, header), wire.read(reader, version))
+            value = wire.read(reader, version)
+            reader.tags()
+            return Arrived(Asked(api, header), value)
         except MalformedRequest as error:
             raise MalformedRequest(f"{wire.name} version {version}: {error.message}") from None
 
@@ -97,6 +99,7 @@ class Router:
             try:
                 reader.tags()
                 client = read_request(reader, version)
+                reader.tags()
             except MalformedRequest:
                 version, code = 0, int(KafkaCode.UNSUPPORTED_VERSION)
         else:

@@ -31,7 +31,8 @@ class ApiWire(Generic[Request, Answer]):
     last: int
     flexible_since: int
     read: Callable[[Reader, int], Request]
-    """Reads a request of a version. Raises MalformedRequest."""
+    """Reads the whole request of a version, but the tags at its end: the router skips those. Raises
+    MalformedRequest."""
     write: Callable[[Writer, Answer, int], None]
     """Writes an answer in a version."""
 

@@ -70,8 +70,18 @@ def read_request(reader: Reader, version: int) -> FetchRequest:
     if version >= 7:
         session_id, session_epoch = reader.int32(), reader.int32()
     topics = read_topics(reader, read_partition, bytes_min=_PARTITION_BYTES_MIN)
-    # What follows is for sessions, and names the client's rack: nothing here depends on it.
+    if version >= 7:
+        reader.array(_skip_forgotten, bytes_min=2)
+    if version >= 11:
+        reader.string()  # the client's rack
     return FetchRequest(wait_ms, bytes_min, bytes_max, isolation_level, topics, session_id, session_epoch)
+
+
+def _skip_forgotten(reader: Reader) -> None:
+    """Partitions of one topic that leave a session."""
+    reader.string()
+    reader.array(Reader.int32, bytes_min=4)
+    reader.tags()
 
 
 def write_answer(writer: Writer, answer: FetchAnswer, version: int) -> None:

@@ -73,7 +73,12 @@ def read_request(reader: Reader, version: int) -> MetadataRequest:
         topics = reader.array(read_topic, bytes_min=2)
         return MetadataRequest(topics or None)
     wanted = reader.nullable_array(read_topic, bytes_min=2)
-    return MetadataRequest(wanted, reader.boolean() if version >= 4 else True)
+    auto_create = reader.boolean() if version >= 4 else True
+    if 8 <= version <= 10:
+        reader.boolean()  # asks for the client's rights on the cluster
+    if version >= 8:
+        reader.boolean()  # asks for its rights on topics
+    return MetadataRequest(wanted, auto_create)
 
 
 def write_answer(writer: Writer, answer: MetadataAnswer, version: int) -> None:

@@ -8,7 +8,7 @@ from strandline.broker.kafka.wire.fields import Reader, Writer
 
 
 class InitProducerIdRequest(NamedTuple):
-    """What follows in later versions, the identity that the client had, decides nothing here."""
+    """The rest of a request, the identity that the client had, decides nothing here."""
 
     transactional_id: str | None
 
@@ -20,7 +20,12 @@ class InitProducerIdAnswer(NamedTuple):
 
 
 def read_request(reader: Reader, version: int) -> InitProducerIdRequest:
-    return InitProducerIdRequest(reader.nullable_string())
+    transactional_id = reader.nullable_string()
+    reader.int32()  # how long a transaction may take
+    if version >= 3:
+        reader.int64()  # the producer's id so far
+        reader.int16()  # its epoch
+    return InitProducerIdRequest(transactional_id)
 
 
 def write_answer(writer: Writer, answer: InitProducerIdAnswer, version: int) -> None:

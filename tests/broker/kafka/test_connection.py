@@ -20,9 +20,8 @@ from strandline.broker.kafka.wire.produce import ProduceAnswer, ProduceRequest
 from strandline.broker.kafka.wire.producer_id import InitProducerIdAnswer
 from strandline.config.limits import MIB
 from strandline.errors import StrandlineError
-from tests.broker.kafka.support import messages
+from tests.broker.kafka.support.codec import API_VERSIONS, encode_request
 from tests.broker.kafka.support.memory_connection import MemoryShared, MemoryTransport, feed, turns
-from tests.broker.kafka.support.schemas import Schema
 
 SOLO, MANY, SLOW, UNANSWERED, HELLO = "solo", "many", "slow", "unanswered", "hello"
 """Requests: InitProducerId; Produce with acks=all, with acks=1 and 0, which need a task; ApiVersions."""
@@ -31,17 +30,12 @@ ACKS = {MANY: -1, SLOW: 1, UNANSWERED: 0}
 
 
 def request(kind: str, number: int) -> bytes:
-    schema: Schema
-    values: dict[str, Any]
     if kind == HELLO:
-        schema, version, values = messages.API_VERSIONS, 0, {}
+        data = encode_request(API_VERSIONS, 0, {}, correlation_id=number)
     elif kind == SOLO:
-        schema, version = messages.INIT_PRODUCER_ID, 0
-        values = {"transactional_id": None, "timeout_ms": 0}
+        data = encode_request(INIT_PRODUCER_ID.key, 0, {}, correlation_id=number)
     else:
-        schema, version = messages.PRODUCE, 3
-        values = {"transactional_id": None, "acks": ACKS[kind], "timeout_ms": 0, "topics": []}
-    data = schema.encode_request(version, values, correlation_id=number)
+        data = encode_request(PRODUCE.key, 3, {"acks": ACKS[kind]}, correlation_id=number)
     return len(data).to_bytes(4, "big") + data
 
 

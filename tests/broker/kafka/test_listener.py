@@ -19,14 +19,13 @@ from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataAnswer, MetadataRequest
 from strandline.errors import SettingsError
 from strandline.vocabulary.metadata import Endpoint
+from tests.broker.kafka.support.codec import API_VERSIONS, encode_request
 from tests.broker.kafka.support.kafka_wire import kafka_wire
-from tests.broker.kafka.support.messages import API_VERSIONS, METADATA
 from tests.broker.support.replicas import CLOCK, HOST, settings
 from tests.waiting import eventually
 
 PLAIN = Endpoint(1, "10.0.0.1", 9092)
 NO_APIS = Router(())
-HELLO = {"software_name": "t", "software_version": "1"}
 
 
 def listener(**given: Any) -> KafkaListener:
@@ -85,19 +84,19 @@ async def test_connections_beyond_the_bound_are_closed() -> None:
     """CORRECTNESS X6."""
     async with serving(kafka_connections_max=2) as (served, endpoint):
         async with kafka_wire(address(endpoint)) as first, kafka_wire(address(endpoint)):
-            await first.ask(API_VERSIONS, 3, HELLO)
+            await first.ask(API_VERSIONS, 3)
             await eventually(lambda: served.count == 2)
             async with kafka_wire(address(endpoint)) as third:
                 assert await third.ended() == b""
-            await first.ask(API_VERSIONS, 3, HELLO)
+            await first.ask(API_VERSIONS, 3)
         await eventually(lambda: served.count == 0)
         async with kafka_wire(address(endpoint)) as again:
-            await again.ask(API_VERSIONS, 3, HELLO)
+            await again.ask(API_VERSIONS, 3)
 
 
 async def test_an_idle_connection_is_closed() -> None:
     async with serving(kafka_idle_ms_max=200) as (_, endpoint), kafka_wire(address(endpoint)) as wire:
-        await wire.ask(API_VERSIONS, 3, HELLO)
+        await wire.ask(API_VERSIONS, 3)
         assert await wire.ended() == b""
 
 
@@ -110,12 +109,12 @@ async def test_half_a_frame_is_given_up_and_other_connections_stay() -> None:
     ):
         wire.send(b"\0\0\0\x50\0")
         assert await wire.ended() == b""
-        await other.ask(API_VERSIONS, 3, HELLO)
+        await other.ask(API_VERSIONS, 3)
 
 
 async def test_the_end_of_a_listener_closes_its_connections() -> None:
     async with serving() as (served, endpoint), kafka_wire(address(endpoint)) as wire:
-        await wire.ask(API_VERSIONS, 3, HELLO)
+        await wire.ask(API_VERSIONS, 3)
         served.stop()
         assert await wire.ended() == b""
         with pytest.raises(OSError):
@@ -143,7 +142,7 @@ async def test_a_connection_whose_answers_are_not_read_is_closed() -> None:
     async with serving(router=router, kafka_frame_ms_max=200) as (served, endpoint):
         assert endpoint.kafka is not None
         with socket.create_connection(endpoint.kafka) as client:
-            data = METADATA.encode_request(0, {"topics": []})
+            data = encode_request(apis.METADATA.key, 0, {})
             client.sendall((len(data).to_bytes(4, "big") + data) * 10)
             await eventually(lambda: served.count == 1)
             await eventually(lambda: served.count == 0)

@@ -1,13 +1,14 @@
-"""A Kafka client that sends what a test wants: whole requests from tables, or any bytes."""
+"""A Kafka client that sends what a test wants: whole requests, or any bytes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.broker.kafka.support.schemas import Schema
+from tests.broker.kafka.support.codec import decode_answer, encode_request
+from tests.broker.kafka.support.kio_codec import Values
 
 ANSWER_S_MAX = 20.0
 
@@ -20,12 +21,12 @@ class KafkaWire:
         self.writer = writer
         self._correlation_id = 0
 
-    async def ask(self, schema: Schema, version: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to one request."""
+    async def ask(self, api: int, version: int, /, **values: Any) -> Values:
+        """The answer to one request. Fields that are not given have their defaults."""
         self._correlation_id += 1
-        data = schema.encode_request(version, values, correlation_id=self._correlation_id)
+        data = encode_request(api, version, values, correlation_id=self._correlation_id)
         self.send(len(data).to_bytes(4, "big") + data)
-        correlation_id, found = schema.decode_answer(version, await self.frame())
+        correlation_id, found = decode_answer(api, version, await self.frame())
         assert correlation_id == self._correlation_id
         return found
 
