@@ -53,7 +53,7 @@ def address(endpoint: Endpoint) -> str:
 
 
 def test_without_a_port_there_is_no_address() -> None:
-    assert listener(kafka_external_port=0).bind(PLAIN) == PLAIN
+    assert listener().bind(PLAIN) == PLAIN
 
 
 async def test_addresses_follow_the_settings() -> None:
