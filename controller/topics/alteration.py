@@ -9,7 +9,7 @@ from typing import Final
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.controller.core.topics import change_config, check_internal_config
-from strandline.controller.term.placements import read_placements
+from strandline.controller.term.placements import PlacedPartitions, read_placements
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import restart_step
@@ -18,6 +18,12 @@ from strandline.ports import BadVersion, MultiFailed, NoNode, SetData
 
 ATTEMPTS_MAX: Final = 20
 """Attempts at a write. Each fails only if another request altered the topic in between."""
+
+
+async def check_alteration(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
+    """Raises the error with which `alter_config` would refuse this."""
+    check_internal_config(name, {*set_, *unset})
+    _altered(await read_placements(term.session, name), set_, unset)
 
 
 async def alter_config(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
@@ -43,9 +49,7 @@ async def alter_config(term: Term, name: str, set_: Mapping[str, str], unset: Co
 async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
     topic = await read_placements(term.session, name)
     partitions = topic.partitions.values()
-    replication_factor = min((len(placed.settled) for placed in partitions), default=1)
-    config = change_config(topic.node.config, set_, unset, replication_factor)
-    altered = replace(topic.node, config=config)
+    altered = _altered(topic, set_, unset)
     stamp = term.stamp()
     first, *rest = term.pack(
         restart_step(name, altered.topic_id, placed.number, placed.assigned, placed.state.leader_epoch, stamp)
@@ -60,3 +64,9 @@ async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collecti
     crash_point("controller.alter.written")
     for multi in rest:
         await term.ask_once(multi)
+
+
+def _altered(topic: PlacedPartitions, set_: Mapping[str, str], unset: Collection[str]) -> znodes.TopicNode:
+    """The topic's znode after the change, checked. Raises InvalidConfig, InvalidRequest."""
+    replication_factor = min((len(placed.settled) for placed in topic.partitions.values()), default=1)
+    return replace(topic.node, config=change_config(topic.node.config, set_, unset, replication_factor))

@@ -13,7 +13,7 @@ from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.topics import Brokers, TopicPlan, plan_topic
 from strandline.controller.term.results import for_user
 from strandline.controller.term.term import Term
-from strandline.controller.topics.alteration import alter_config
+from strandline.controller.topics.alteration import alter_config, check_alteration
 from strandline.controller.topics.creation import create_topic
 from strandline.controller.topics.deletion import mark_for_deletion, read_deletions, remove_topic
 from strandline.controller.topics.growth import Growth
@@ -63,7 +63,8 @@ class Topics:
         return await pipelined(work, names, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
 
     async def alter(self, alteration: AlterTopic) -> None:
-        """Alters the config first, then the partition count. Checks both before any write.
+        """Alters the config first, then the partition count. Checks both before any write; with
+        `validate_only` writes nothing.
 
         Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, and what `Growth.grow` raises.
         """
@@ -75,7 +76,10 @@ class Topics:
         if partitions:
             await self.growth.check(name, partitions, assignments)
         if alteration.set or alteration.unset or not partitions:
-            await alter_config(self._term, name, alteration.set, alteration.unset)
+            alter = check_alteration if alteration.validate_only else alter_config
+            await alter(self._term, name, alteration.set, alteration.unset)
+        if alteration.validate_only:
+            return
         if partitions:
             await self.growth.grow(name, partitions, assignments)
 

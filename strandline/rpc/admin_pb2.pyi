@@ -239,9 +239,11 @@ class AlterTopicRequest(_message.Message):
     UNSET_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
     ASSIGNMENTS_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partitions: _builtins.int
     """the new number of partitions; 0: unchanged. Never fewer"""
+    validate_only: _builtins.bool
     @_builtins.property
     def set(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -258,10 +260,11 @@ class AlterTopicRequest(_message.Message):
         unset: _abc.Iterable[_builtins.str] | None = ...,
         partitions: _builtins.int = ...,
         assignments: _abc.Iterable[Global___ReplicaAssignment] | None = ...,
+        validate_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "partitions", b"partitions", "set", b"set", "topic", b"topic", "unset", b"unset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "partitions", b"partitions", "set", b"set", "topic", b"topic", "unset", b"unset", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

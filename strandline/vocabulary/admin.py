@@ -47,6 +47,7 @@ class AlterTopic:
     unset: Collection[str] = ()
     partitions: int = 0
     assignments: Sequence[Sequence[int]] = ()
+    validate_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

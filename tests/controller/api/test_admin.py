@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.config.limits import MULTI_BYTES_MAX, TOPICS_PER_REQUEST_MAX
+from strandline.config.limits import MULTI_BYTES_MAX, PARTITIONS_PER_TOPIC_MAX, TOPICS_PER_REQUEST_MAX
 from strandline.errors import (
     InvalidConfig,
+    InvalidPartitions,
     InvalidReplicationFactor,
     InvalidRequest,
     InvalidTopic,
@@ -272,6 +274,27 @@ async def test_concurrent_changes_of_one_topic_are_all_kept(
         node = await topic_node(session, "t")
         assert node is not None
         assert node.config == changes
+
+
+async def test_an_alteration_that_is_only_validated_has_the_same_refusals_and_no_effect(
+    active: Activate,
+) -> None:
+    async with active([1, 2, 3]) as (session, controller, _):
+        await create(controller, NewTopic("t", 1, 2))
+        before = await topic_node(session, "t")
+
+        async def validate(name: str, config: Mapping[str, str], partitions: int = 0) -> None:
+            alteration = AlterTopic(name, config, ["segment.ms"], partitions, validate_only=True)
+            await controller.admin.alter_topic(alteration)
+
+        await validate("t", {"retention.ms": "1"}, 3)
+        with pytest.raises(InvalidConfig, match="replication factor 2"):
+            await validate("t", {"min.insync.replicas": "3"})
+        with pytest.raises(InvalidPartitions, match="are allowed"):
+            await validate("t", {}, PARTITIONS_PER_TOPIC_MAX + 1)
+        with pytest.raises(UnknownTopicOrPartition):
+            await validate("never", {"retention.ms": "1"})
+        assert await topic_node(session, "t") == before
 
 
 async def test_altering_is_refused_for_what_cannot_be(active: Activate) -> None:

@@ -47,7 +47,7 @@ REQUESTS: list[tuple[Call[Any, Any], Any]] = [
         ),
     ),
     (rpcs.DELETE_TOPICS, ("t", "u")),
-    (rpcs.ALTER_TOPIC, AlterTopic("t", {"retention.ms": "7"}, ("flush.ms",), 4, ((1, 2),))),
+    (rpcs.ALTER_TOPIC, AlterTopic("t", {"retention.ms": "7"}, ("flush.ms",), 4, ((1, 2),), True)),
     (
         rpcs.REASSIGN,
         Reassign((PartitionReassignment(NAME, (3, 1)), PartitionReassignment(NAME, ())), 9, True),
