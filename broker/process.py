@@ -137,7 +137,9 @@ class Broker:
             )
             stack.push_async_callback(self._listener.stop)
             kafka_link = controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS)
-            router = kafka_router(handlers, groups.handlers, manager, kafka_link, self._settings, endpoint)
+            router = kafka_router(
+                handlers, groups.handlers, manager, view, kafka_link, self._settings, endpoint
+            )
             await self._live(manager, view, endpoint, groups, recorder, router)
             await self._listener.stop()
             manager.close(clean=True)

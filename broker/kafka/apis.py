@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.call import Api, answered
+from strandline.broker.kafka.handlers.acls import describe_acls
 from strandline.broker.kafka.handlers.cluster import ClusterApi
+from strandline.broker.kafka.handlers.configs import ConfigsApi
 from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.fetch import FetchApi
 from strandline.broker.kafka.handlers.new_topics import Leaders, TopicDefaults
@@ -15,6 +17,7 @@ from strandline.broker.kafka.handlers.topics import TopicsApi
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire import apis
 from strandline.broker.log.handlers import Handlers
+from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.client.controller_link import ControllerLink
 from strandline.config.services import BrokerSettings
@@ -25,6 +28,7 @@ def kafka_router(
     handlers: Handlers,
     groups: GroupHandlers,
     manager: ReplicaManager,
+    view: ClusterView,
     controller: ControllerLink,
     settings: BrokerSettings,
     own: Endpoint,
@@ -36,7 +40,8 @@ def kafka_router(
     clock = manager.clock
     requests = ControllerRequests(controller)
     defaults = TopicDefaults(settings, lambda: manager.live)
-    topics = TopicsApi(requests, Leaders(handlers.metadata, clock), defaults, clock)
+    topics = TopicsApi(requests, view.outlines, Leaders(handlers.metadata, clock), defaults, clock)
+    configs = ConfigsApi(requests, view.outlines, settings, own, clock)
     on_demand = TopicsOnDemand(requests, defaults, clock, enabled=settings.kafka_auto_create_topics)
     cluster = ClusterApi(
         handlers.metadata,
@@ -55,8 +60,14 @@ def kafka_router(
             Api(apis.LIST_OFFSETS, answered(lists.list_offsets)),
             Api(apis.METADATA, answered(cluster.metadata)),
             Api(apis.FIND_COORDINATOR, answered(cluster.find_coordinator)),
-            Api(apis.CREATE_TOPICS, answered(topics.create)),
             Api(apis.INIT_PRODUCER_ID, answered(cluster.new_producer_id)),
             Api(apis.OFFSET_FOR_LEADER_EPOCH, answered(lists.epoch_ends)),
+            Api(apis.CREATE_TOPICS, answered(topics.create)),
+            Api(apis.DELETE_TOPICS, answered(topics.delete)),
+            Api(apis.CREATE_PARTITIONS, answered(topics.grow)),
+            Api(apis.DESCRIBE_CONFIGS, answered(configs.describe)),
+            Api(apis.ALTER_CONFIGS, answered(configs.alter)),
+            Api(apis.INCREMENTAL_ALTER_CONFIGS, answered(configs.alter_incrementally)),
+            Api(apis.DESCRIBE_ACLS, answered(describe_acls)),
         )
     )

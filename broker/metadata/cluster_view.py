@@ -14,6 +14,7 @@ from typing import TypeVar
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.metadata.existing_partitions import ExistingPartitions
 from strandline.broker.metadata.topic_cache import TopicCache
+from strandline.broker.metadata.topic_outlines import TopicOutlines
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.config.services import BrokerSettings
@@ -52,6 +53,7 @@ class ClusterView:
             self._get, self._life, lambda: manager.live, settings.metadata_age_ms_max / 1000, clock
         )
         self._existing = ExistingPartitions(self._connected, settings.reconcile_ms / 1000, clock)
+        self.outlines = TopicOutlines(self._connected, self._soon)
         self._counts: dict[str, int] = {}
         """Partition counts of the topics that were found at their last request."""
         self._waits_max = settings.leader_waits_max

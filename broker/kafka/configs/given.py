@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from strandline.broker.kafka.configs.kinds import canonical
-from strandline.broker.kafka.configs.topic_names import BY_NAME, FixedConfig, OwnConfig
+from strandline.broker.kafka.configs.topic_names import BY_NAME, FixedConfig, OwnConfig, TopicConfigName
 from strandline.errors import InvalidConfig
 
 CONFIGS_SHOWN: Final = ", ".join(sorted(BY_NAME))
@@ -22,11 +22,17 @@ def topic_config(given: Iterable[tuple[str, str | None]]) -> dict[str, str]:
     return own
 
 
-def one_topic_config(name: str, value: str) -> dict[str, str]:
-    """Empty for a config whose value is true here anyway. Raises InvalidConfig."""
+def known_config(name: str) -> TopicConfigName:
+    """Raises InvalidConfig."""
     known = BY_NAME.get(name)
     if known is None:
         raise InvalidConfig(f"unknown topic config {name!r}; known are {CONFIGS_SHOWN}")
+    return known
+
+
+def one_topic_config(name: str, value: str) -> dict[str, str]:
+    """Empty for a config whose value is true here anyway. Raises InvalidConfig."""
+    known = known_config(name)
     text = canonical(name, known.kind, value)
     match known:
         case OwnConfig():

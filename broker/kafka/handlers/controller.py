@@ -8,7 +8,8 @@ from typing import Final
 
 from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.client.controller_link import ControllerLink
-from strandline.errors import NotController, OutcomeUnknown, StrandlineError
+from strandline.config.limits import TOPICS_PER_REQUEST_MAX
+from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, StrandlineError
 from strandline.ports import Clock, Method, Request, Response
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import AlterTopic, CreateTopics, NewTopic, TopicResult
@@ -73,6 +74,11 @@ class ControllerRequests:
                 return TopicResult(alteration.topic, error)
             return TopicResult(alteration.topic)
 
+        if len(alterations) > TOPICS_PER_REQUEST_MAX:
+            many = InvalidRequest(
+                f"{len(alterations)} topics in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time"
+            )
+            return [TopicResult(each.topic, many) for each in alterations]
         return await pipelined(alter_one, alterations, in_flight_max=ALTERATIONS_IN_FLIGHT_MAX)
 
     async def _ask(self, method: Method[Request, Response], request: Request, deadline: Deadline) -> Response:

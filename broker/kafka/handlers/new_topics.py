@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from strandline.broker.kafka.handlers.controller import Deadline
 from strandline.config.services import BrokerSettings
 from strandline.errors import LeaderNotAvailable
-from strandline.ids import NO_BROKER, BrokerId, TopicPartition
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, TopicPartition
 from strandline.ports import Clock
 from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import Registration, TopicMetadata
@@ -20,6 +20,13 @@ LOOK_S: Final = 0.02
 """How often a broker looks whether a new topic is led."""
 WAITS_MAX: Final = 1_000
 """Partitions whose leaders a broker waits for in one look."""
+
+
+class Made(NamedTuple):
+    """A new topic, or one that has grown, and how many partitions it has."""
+
+    topic_id: str
+    partitions: int
 
 
 class TopicDefaults:
@@ -41,16 +48,16 @@ class TopicDefaults:
 
 
 class Leaders:
-    """Waits for the leaders of new topics."""
+    """Waits for the leaders of new topics and partitions."""
 
     def __init__(self, describe: Describe, clock: Clock) -> None:
         self._describe = describe
         self._clock = clock
 
-    async def wait(self, created: Mapping[str, str], deadline: Deadline) -> set[str]:
-        """Waits until each of these topics, with these ids, is led as far as this broker knows. Returns the
-        names of those that are not led by the deadline."""
-        left = dict(created)
+    async def wait(self, made: Mapping[str, Made], deadline: Deadline) -> set[str]:
+        """Waits until each partition of these topics is led as far as this broker knows. Returns the topics
+        for which that is not so by the deadline."""
+        left = dict(made)
         waits: list[LeaderWait] = []
         while left and deadline.left_s > 0:
             query = MetadataQuery(sorted(left), waits=waits[:WAITS_MAX], include_config=False)
@@ -60,8 +67,8 @@ class Leaders:
             except LeaderNotAvailable:
                 found = ()
             for topic in found:
-                unled = _unled(topic)
-                if topic.topic_id == left.get(topic.name) and not unled:
+                unled = _unled(topic, left[topic.name].partitions)
+                if topic.topic_id == left[topic.name].topic_id and not unled:
                     del left[topic.name]
                 waits += unled
             if left:
@@ -69,9 +76,14 @@ class Leaders:
         return set(left)
 
 
-def _unled(topic: TopicMetadata) -> list[LeaderWait]:
-    return [
+def _unled(topic: TopicMetadata, partitions: int) -> list[LeaderWait]:
+    """The partitions without a leader. Of those that this broker does not know yet, the first."""
+    unled = [
         LeaderWait(TopicPartition(topic.name, each.partition), each.leader_epoch)
         for each in topic.partitions
         if each.leader == NO_BROKER
     ]
+    known = len(topic.partitions)
+    if known < partitions:
+        unled.append(LeaderWait(TopicPartition(topic.name, known), NO_EPOCH))
+    return unled

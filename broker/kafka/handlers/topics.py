@@ -1,36 +1,65 @@
-"""Answers CreateTopics."""
+"""Answers CreateTopics, DeleteTopics and CreatePartitions."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.configs.given import topic_config
-from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.errors import KafkaCode, code_of
 from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline
-from strandline.broker.kafka.handlers.new_topics import Leaders, TopicDefaults
+from strandline.broker.kafka.handlers.new_topics import Leaders, Made, TopicDefaults
 from strandline.broker.kafka.wire.admin.topic_changes import (
     DEFAULT,
+    CreatedConfig,
     CreatedTopic,
+    CreatePartitionsAnswer,
+    CreatePartitionsRequest,
     CreateTopicsAnswer,
     CreateTopicsRequest,
+    DeletedTopic,
+    DeleteTopicsAnswer,
+    DeleteTopicsRequest,
     GivenReplicas,
+    GrownTopic,
+    TopicGrowth,
+    UnwantedTopic,
     WantedTopic,
 )
 from strandline.broker.kafka.wire.metadata import NO_TOPIC_ID
-from strandline.errors import InvalidReplicaAssignment, InvalidRequest, RequestTimedOut, StrandlineError
+from strandline.broker.metadata.topic_outlines import TopicOutline, TopicOutlines
+from strandline.errors import (
+    ErrorCode,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidRequest,
+    LeaderNotAvailable,
+    RequestTimedOut,
+    StrandlineError,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import TopicId
 from strandline.ports import Clock
 from strandline.tasks import Slices
-from strandline.vocabulary.admin import NewTopic, TopicResult
+from strandline.vocabulary.admin import AlterTopic, NewTopic, TopicResult
 
 
 class TopicsApi:
     """These APIs, for all connections of one broker."""
 
     def __init__(
-        self, controller: ControllerRequests, leaders: Leaders, defaults: TopicDefaults, clock: Clock
+        self,
+        controller: ControllerRequests,
+        outlines: TopicOutlines,
+        leaders: Leaders,
+        defaults: TopicDefaults,
+        clock: Clock,
     ) -> None:
         self._controller = controller
+        self._outlines = outlines
         self._leaders = leaders
         self._defaults = defaults
         self._clock = clock
@@ -51,9 +80,15 @@ class TopicsApi:
         new = [each for each in wanted if isinstance(each, NewTopic)]
         asked = iter(await self._controller.create(new, deadline, validate_only=request.validate_only))
         results = [next(asked) if isinstance(each, NewTopic) else each for each in wanted]
-        created = {each.topic: each.topic_id for each in results if each.error is None}
-        unled = set() if request.validate_only else await self._leaders.wait(created, deadline)
-        return CreateTopicsAnswer(tuple(_created(each, each.topic in unled) for each in results))
+        by_name = {each.name: each for each in new}
+        created = {
+            each.topic: Made(each.topic_id, _partitions(by_name[each.topic]))
+            for each in results
+            if each.error is None
+        }
+        if not request.validate_only:
+            results = await self._once_led(results, created, deadline)
+        return CreateTopicsAnswer(tuple(_created(each, by_name.get(each.topic)) for each in results))
 
     def _new_topic(self, wanted: WantedTopic) -> NewTopic:
         """Raises InvalidConfig, InvalidReplicaAssignment, InvalidRequest."""
@@ -71,6 +106,79 @@ class TopicsApi:
             )
         return NewTopic(wanted.name, 0, config=config, assignments=_in_order(wanted))
 
+    # --- DeleteTopics ------------------------------------------------------------------------
+
+    async def delete(self, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsAnswer:
+        """Answers when the topics are gone and their names are free, or at the client's timeout."""
+        deadline = Deadline(self._clock, request.timeout_ms)
+        ids = {each.topic_id for each in request.topics if each.name is None}
+        try:
+            names = await self._outlines.names_of(ids) if ids else {}
+        except LeaderNotAvailable as error:
+            code = code_of(error)
+            refused = [DeletedTopic(*each, code, error.message) for each in request.topics]
+            return DeleteTopicsAnswer(tuple(refused))
+        wanted = [each.name if each.name is not None else names.get(each.topic_id) for each in request.topics]
+        results = iter(await self._controller.delete([name for name in wanted if name is not None], deadline))
+        return DeleteTopicsAnswer(
+            tuple(
+                _no_such_id(asked) if name is None else _deleted(next(results), asked)
+                for asked, name in zip(request.topics, wanted, strict=True)
+            )
+        )
+
+    # --- CreatePartitions --------------------------------------------------------------------
+
+    async def grow(self, request: CreatePartitionsRequest, call: Call) -> CreatePartitionsAnswer:
+        """Answers when the new partitions are led, or at the client's timeout. As with Kafka, a topic that
+        has the partitions already is refused."""
+        deadline = Deadline(self._clock, request.timeout_ms)
+        try:
+            outlines = await self._outlines.read(each.name for each in request.topics)
+        except LeaderNotAvailable as error:
+            refused = [GrownTopic(each.name, code_of(error), error.message) for each in request.topics]
+            return CreatePartitionsAnswer(tuple(refused))
+        slices, wanted = Slices(self._clock), list[AlterTopic | TopicResult]()
+        repeated = {
+            name for name, count in Counter(each.name for each in request.topics).items() if count > 1
+        }
+        for topic in request.topics:
+            if slices.used_up:
+                await slices.next()
+            try:
+                if topic.name in repeated:
+                    raise InvalidRequest(f"topic {topic.name!r} stands more than once in the request")
+                wanted.append(_alteration(topic, outlines.get(topic.name), request.validate_only))
+            except StrandlineError as error:
+                wanted.append(TopicResult(topic.name, error))
+        alterations = [each for each in wanted if isinstance(each, AlterTopic)]
+        asked = iter(await self._controller.alter(alterations, deadline))
+        results = [next(asked) if isinstance(each, AlterTopic) else each for each in wanted]
+        totals = {each.topic: each.partitions for each in alterations}
+        grown = {
+            each.topic: Made(outlines[each.topic].topic_id, totals[each.topic])
+            for each in results
+            if each.error is None
+        }
+        if not request.validate_only:
+            results = await self._once_led(results, grown, deadline)
+        return CreatePartitionsAnswer(
+            tuple(GrownTopic(each.topic, code_of(each.error), _message(each)) for each in results)
+        )
+
+    async def _once_led(
+        self, results: list[TopicResult], made: Mapping[str, Made], deadline: Deadline
+    ) -> list[TopicResult]:
+        """The results, once all partitions are led. Those that are not in time are said to have timed out."""
+        unled = await self._leaders.wait(made, deadline)
+        late = "the partitions are there, and not all of them are led yet"
+        return [
+            replace(each, error=RequestTimedOut(f"topic {each.topic!r}: {late}"))
+            if each.topic in unled and each.error is None
+            else each
+            for each in results
+        ]
+
 
 def _in_order(wanted: WantedTopic) -> list[tuple[int, ...]]:
     """Raises InvalidReplicaAssignment."""
@@ -82,12 +190,53 @@ def _in_order(wanted: WantedTopic) -> list[tuple[int, ...]]:
     return [given[number].brokers for number in range(len(given))]
 
 
-def _created(result: TopicResult, is_unled: bool) -> CreatedTopic:
-    error = result.error
-    if is_unled:
-        error = RequestTimedOut(
-            f"topic {result.topic!r} is created, and has no leader for each partition yet"
-        )
-    if error is not None:
-        return CreatedTopic(result.topic, code_of(error), error.message)
-    return CreatedTopic(result.topic, topic_id=result.topic_id or NO_TOPIC_ID)
+def _partitions(new: NewTopic) -> int:
+    return len(new.assignments) or new.partitions
+
+
+def _created(result: TopicResult, new: NewTopic | None) -> CreatedTopic:
+    if result.error is not None or new is None:
+        return CreatedTopic(result.topic, error=code_of(result.error), message=_message(result))
+    first, partitions = new.assignments[:1], _partitions(new)
+    replication_factor = len(first[0]) if first else new.replication_factor
+    topic_id = TopicId(result.topic_id or NO_TOPIC_ID)
+    outline = TopicOutline(new.name, topic_id, partitions, replication_factor, new.config)
+    configs = tuple(
+        CreatedConfig(each.name, each.value, each.read_only, each.source) for each in topic_configs(outline)
+    )
+    return CreatedTopic(
+        new.name,
+        topic_id=topic_id,
+        partitions=partitions,
+        replication_factor=replication_factor,
+        configs=configs,
+    )
+
+
+def _no_such_id(asked: UnwantedTopic) -> DeletedTopic:
+    if asked.topic_id == NO_TOPIC_ID:
+        return DeletedTopic(None, error=int(ErrorCode.INVALID_REQUEST), message="neither a name nor an id")
+    code = int(KafkaCode.UNKNOWN_TOPIC_ID)
+    return DeletedTopic(None, asked.topic_id, code, f"no topic has the id {asked.topic_id}")
+
+
+def _deleted(result: TopicResult, asked: UnwantedTopic) -> DeletedTopic:
+    topic_id = result.topic_id or asked.topic_id
+    return DeletedTopic(result.topic, topic_id, code_of(result.error), _message(result))
+
+
+def _alteration(topic: TopicGrowth, outline: TopicOutline | None, validate_only: bool) -> AlterTopic:
+    """Raises UnknownTopicOrPartition, InvalidPartitions."""
+    if outline is None:
+        raise UnknownTopicOrPartition(f"topic {topic.name!r} does not exist")
+    if topic.total == outline.partitions:
+        raise InvalidPartitions(f"topic {topic.name!r} has {topic.total} partitions already")
+    if topic.total < 1:
+        raise InvalidPartitions(f"topic {topic.name!r}: {topic.total} partitions")
+    return AlterTopic(
+        topic.name, partitions=topic.total, assignments=topic.assignments or (), validate_only=validate_only
+    )
+
+
+def _message(result: TopicResult) -> str | None:
+    return None if result.error is None else result.error.message

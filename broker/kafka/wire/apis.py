@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from strandline.broker.kafka.wire import coordinator, fetch, metadata, offsets, produce, producer_id
-from strandline.broker.kafka.wire.admin import topic_changes
+from strandline.broker.kafka.wire.admin import acls, configs, topic_changes
 from strandline.broker.kafka.wire.fields import Reader, Writer
 
 Request = TypeVar("Request")
@@ -57,4 +57,24 @@ OFFSET_FOR_LEADER_EPOCH: Final = ApiWire(
 
 CREATE_TOPICS: Final = ApiWire(
     19, "CreateTopics", 0, 7, 5, topic_changes.read_create_topics, topic_changes.write_create_topics
+)
+DELETE_TOPICS: Final = ApiWire(
+    20, "DeleteTopics", 0, 6, 4, topic_changes.read_delete_topics, topic_changes.write_delete_topics
+)
+CREATE_PARTITIONS: Final = ApiWire(
+    37,
+    "CreatePartitions",
+    0,
+    3,
+    2,
+    topic_changes.read_create_partitions,
+    topic_changes.write_create_partitions,
+)
+DESCRIBE_ACLS: Final = ApiWire(29, "DescribeAcls", 1, 3, 2, acls.read_request, acls.write_answer)
+DESCRIBE_CONFIGS: Final = ApiWire(
+    32, "DescribeConfigs", 1, 4, 4, configs.read_describe, configs.write_describe
+)
+ALTER_CONFIGS: Final = ApiWire(33, "AlterConfigs", 0, 2, 2, configs.read_alter, configs.write_alter)
+INCREMENTAL_ALTER_CONFIGS: Final = ApiWire(
+    44, "IncrementalAlterConfigs", 0, 1, 1, configs.read_incremental_alter, configs.write_alter
 )

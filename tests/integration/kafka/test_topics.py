@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import NewPartitions as AioNewPartitions
 from aiokafka.admin import NewTopic as AioNewTopic
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as ConfluentProducer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka import KafkaAdminClient
+from kafka.admin import NewPartitions as PythonNewPartitions
 from kafka.admin import NewTopic as PythonNewTopic
 
 from strandline import Admin
@@ -23,6 +24,7 @@ from strandline.client.admin.admin import TopicDescription
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS, SESSION_TIMEOUT_MS
+from tests.waiting import eventually
 
 WAIT_S_MAX = 30
 
@@ -45,6 +47,18 @@ async def described(cluster: LocalCluster, topic: str) -> TopicDescription:
 
 def size(topic: TopicDescription) -> tuple[int, int]:
     return len(topic.partitions), len(topic.partitions[0].replicas)
+
+
+async def grew(cluster: LocalCluster, topic: str, expected: tuple[int, int]) -> TopicDescription:
+    """The description, once the broker that is asked has read of the new partitions."""
+
+    async def found() -> TopicDescription | None:
+        now = await described(cluster, topic)
+        return now if size(now) == expected else None
+
+    grown = await eventually(found)
+    assert grown is not None
+    return grown
 
 
 async def outcome(future: Future[Any]) -> KafkaError | None:
@@ -206,3 +220,63 @@ async def test_a_controller_that_dies_while_it_creates_a_topic(make_cluster: Clu
         again = await outcome(confluent.create_topics([NewTopic(point, 1, 1)])[point])
         assert (0 if again is None else again.code()) == code
         assert size(await described(cluster, point)) == (1, 1)
+
+
+# --- deletion and growth ----------------------------------------------------------------------
+
+
+async def test_confluent_kafka_deletes_topics(cluster: LocalCluster, confluent: AdminClient) -> None:
+    """The answer comes when the names are free: they can be created at once."""
+    new = [NewTopic("doomed", 2, 3)]
+    assert await outcomes(confluent.create_topics(new)) == {"doomed": 0}
+    assert await outcomes(confluent.delete_topics(["doomed", "never", "__consumer_offsets"])) == {
+        "doomed": 0,
+        "never": KafkaError.UNKNOWN_TOPIC_OR_PART,
+        "__consumer_offsets": KafkaError.TOPIC_EXCEPTION,
+    }
+    assert await outcomes(confluent.create_topics(new)) == {"doomed": 0}
+
+
+async def test_confluent_kafka_adds_partitions(cluster: LocalCluster, confluent: AdminClient) -> None:
+    await outcomes(confluent.create_topics([NewTopic("growing", 2, 2), NewTopic("placing", 1, 1)]))
+    placed = NewPartitions("placing", 3, [[2], [3]])
+    asked = [NewPartitions("growing", 5), placed, NewPartitions("never", 2)]
+    validated = await outcomes(confluent.create_partitions(asked, validate_only=True))
+    assert size(await described(cluster, "growing")) == (2, 2)
+    added = await outcomes(confluent.create_partitions(asked))
+    assert validated == added == {"growing": 0, "placing": 0, "never": KafkaError.UNKNOWN_TOPIC_OR_PART}
+    await grew(cluster, "growing", (5, 2))
+    placed_partitions = (await grew(cluster, "placing", (3, 1))).partitions
+    assert [each.replicas for each in placed_partitions[1:]] == [(2,), (3,)]
+    for total in (5, 4):
+        refused = await outcomes(confluent.create_partitions([NewPartitions("growing", total)]))
+        assert refused == {"growing": KafkaError.INVALID_PARTITIONS}, total
+
+
+async def test_kafka_python_adds_partitions_and_deletes(cluster: LocalCluster) -> None:
+    def run() -> None:
+        admin = KafkaAdminClient(bootstrap_servers=cluster.kafka_bootstrap)
+        try:
+            admin.create_topics([PythonNewTopic("python-2", 1, 1)])
+            admin.create_partitions({"python-2": PythonNewPartitions(3)})
+            admin.delete_topics(["python-2"])
+        finally:
+            admin.close()
+
+    await asyncio.to_thread(run)
+    async with Admin(cluster.bootstrap) as admin:
+        assert "python-2" not in await admin.list_topics()
+
+
+async def test_aiokafka_adds_partitions_and_deletes(cluster: LocalCluster) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=cluster.kafka_bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics([AioNewTopic("aio-2", 1, 1)])
+        await admin.create_partitions({"aio-2": AioNewPartitions(3)})
+        await grew(cluster, "aio-2", (3, 1))
+        await admin.delete_topics(["aio-2"])
+    finally:
+        await admin.close()
+    async with Admin(cluster.bootstrap) as own:
+        assert "aio-2" not in await own.list_topics()

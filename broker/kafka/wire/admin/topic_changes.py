@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from strandline.broker.kafka.wire.admin.configs import CONFIG_BYTES_MIN, GivenConfig, read_given_config
 from strandline.broker.kafka.wire.fields import Reader, Writer
 from strandline.broker.kafka.wire.metadata import NO_TOPIC_ID
 
@@ -12,7 +13,6 @@ DEFAULT: Final = -1
 
 _ASSIGNMENT_BYTES_MIN: Final = 5
 _NEW_TOPIC_BYTES_MIN: Final = 9
-_CONFIG_BYTES_MIN: Final = 2
 _GROWTH_BYTES_MIN: Final = 6
 
 # --- CreateTopics -----------------------------------------------------------------------------
@@ -23,11 +23,6 @@ class GivenReplicas(NamedTuple):
 
     partition: int
     brokers: tuple[int, ...]
-
-
-class GivenConfig(NamedTuple):
-    name: str
-    value: str | None
 
 
 class WantedTopic(NamedTuple):
@@ -83,7 +78,7 @@ def _read_wanted_topic(reader: Reader) -> WantedTopic:
         reader.int32(),
         reader.int16(),
         reader.array(_read_given_replicas, bytes_min=_ASSIGNMENT_BYTES_MIN),
-        reader.array(_read_given_config, bytes_min=_CONFIG_BYTES_MIN),
+        reader.array(read_given_config, bytes_min=CONFIG_BYTES_MIN),
     )
     reader.tags()
     return topic
@@ -91,12 +86,6 @@ def _read_wanted_topic(reader: Reader) -> WantedTopic:
 
 def _read_given_replicas(reader: Reader) -> GivenReplicas:
     given = GivenReplicas(reader.int32(), reader.array(Reader.int32, bytes_min=4))
-    reader.tags()
-    return given
-
-
-def _read_given_config(reader: Reader) -> GivenConfig:
-    given = GivenConfig(reader.string(), reader.nullable_string())
     reader.tags()
     return given
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tests.broker.kafka.support.mapped import (
+    acls,
+    configs,
     coordinator,
     fetch,
     metadata,
@@ -22,4 +24,6 @@ MAPPED: Final = (
     *coordinator.MAPPED,
     *producer_id.MAPPED,
     *topic_changes.MAPPED,
+    *configs.MAPPED,
+    *acls.MAPPED,
 )

@@ -1,21 +1,31 @@
-"""CreateTopics."""
+"""CreateTopics, DeleteTopics and CreatePartitions."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from strandline.broker.kafka.wire.admin.configs import GivenConfig
 from strandline.broker.kafka.wire.admin.topic_changes import (
     CreatedConfig,
     CreatedTopic,
+    CreatePartitionsAnswer,
+    CreatePartitionsRequest,
     CreateTopicsAnswer,
     CreateTopicsRequest,
-    GivenConfig,
+    DeletedTopic,
+    DeleteTopicsAnswer,
+    DeleteTopicsRequest,
     GivenReplicas,
+    GrownTopic,
+    TopicGrowth,
+    UnwantedTopic,
     WantedTopic,
 )
-from strandline.broker.kafka.wire.apis import CREATE_TOPICS
+from strandline.broker.kafka.wire.apis import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from tests.broker.kafka.support.kio_codec import NO_ID, Values
 from tests.broker.kafka.support.mapped.mapped import Mapped
+
+# --- CreateTopics -----------------------------------------------------------------------------
 
 
 def create_request(asked: Values, version: int) -> CreateTopicsRequest:
@@ -54,4 +64,49 @@ def config(c: Values) -> CreatedConfig:
     return CreatedConfig(c["name"], c["value"], c["read_only"], c["config_source"], c["is_sensitive"])
 
 
-MAPPED: Final = (Mapped(CREATE_TOPICS, create_request, create_answer, {"topic_config_error_code": 0}),)
+# --- DeleteTopics -----------------------------------------------------------------------------
+
+
+def delete_request(asked: Values, version: int) -> DeleteTopicsRequest:
+    if version >= 6:
+        topics = tuple(UnwantedTopic(t["name"], t["topic_id"]) for t in asked["topics"])
+    else:
+        topics = tuple(UnwantedTopic(name) for name in asked["topic_names"])
+    return DeleteTopicsRequest(topics, asked["timeout_ms"])
+
+
+def delete_answer(found: Values, version: int) -> DeleteTopicsAnswer:
+    return DeleteTopicsAnswer(
+        tuple(
+            DeletedTopic(t["name"], t.get("topic_id", NO_ID), t["error_code"], t.get("error_message"))
+            for t in found["responses"]
+        )
+    )
+
+
+# --- CreatePartitions -------------------------------------------------------------------------
+
+
+def grow_request(asked: Values, version: int) -> CreatePartitionsRequest:
+    return CreatePartitionsRequest(
+        tuple(map(growth, asked["topics"])), asked["timeout_ms"], asked["validate_only"]
+    )
+
+
+def growth(t: Values) -> TopicGrowth:
+    given = t["assignments"]
+    assignments = None if given is None else tuple(tuple(a["broker_ids"]) for a in given)
+    return TopicGrowth(t["name"], t["count"], assignments)
+
+
+def grow_answer(found: Values, version: int) -> CreatePartitionsAnswer:
+    return CreatePartitionsAnswer(
+        tuple(GrownTopic(t["name"], t["error_code"], t["error_message"]) for t in found["results"])
+    )
+
+
+MAPPED: Final = (
+    Mapped(CREATE_TOPICS, create_request, create_answer, {"topic_config_error_code": 0}),
+    Mapped(DELETE_TOPICS, delete_request, delete_answer),
+    Mapped(CREATE_PARTITIONS, grow_request, grow_answer),
+)

@@ -1,0 +1,151 @@
+"""Kafka's names for what a broker's settings say. Clients read them, and change none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from strandline.broker.kafka.configs.described import default_of, shown
+from strandline.broker.kafka.configs.kinds import Kind
+from strandline.broker.kafka.configs.topic_names import OWN
+from strandline.broker.kafka.wire.admin.configs import (
+    BROKER_FILE,
+    DEFAULT_VALUE,
+    DescribedConfig,
+    Synonym,
+)
+from strandline.config.services import BrokerSettings
+from strandline.vocabulary.metadata import Endpoint
+
+PROTOCOL_VERSION: Final = "3.9"
+"""Tools take it for the version of the brokers, and offer what such a version can do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingName:
+    """Kafka's name of one of the broker's settings."""
+
+    name: str
+    kind: Kind
+    setting: str
+    documentation: str
+
+
+@dataclass(frozen=True, slots=True)
+class FixedName:
+    """A config with one value in all brokers."""
+
+    name: str
+    kind: Kind
+    value: str
+    documentation: str
+
+
+SETTINGS: Final = (
+    SettingName("broker.id", Kind.INT, "broker_id", "The id of this broker."),
+    SettingName("node.id", Kind.INT, "broker_id", "The id of this broker."),
+    SettingName("broker.rack", Kind.STRING, "rack", "The rack of this broker."),
+    SettingName("log.dirs", Kind.STRING, "data_dir", "Where this broker keeps its logs."),
+    SettingName(
+        "auto.create.topics.enable", Kind.BOOLEAN, "kafka_auto_create_topics",
+        "Whether a client that asks for the metadata of an unknown topic has it created.",
+    ),
+    SettingName(
+        "num.partitions", Kind.INT, "num_partitions",
+        "Partitions of a new topic for which the client names no number.",
+    ),
+    SettingName(
+        "default.replication.factor", Kind.INT, "default_replication_factor",
+        "Replicas of a new topic for which the client names no number; fewer if fewer brokers are alive.",
+    ),
+    SettingName(
+        "replica.lag.time.max.ms", Kind.LONG, "keep_in_sync_ms",
+        "How long a replica may stay behind before it is not in sync any more.",
+    ),
+    SettingName(
+        "socket.request.max.bytes", Kind.INT, "kafka_request_bytes_max", "The largest request of a client."
+    ),
+    SettingName(
+        "fetch.max.bytes", Kind.INT, "kafka_fetch_bytes_max", "Records in one answer to a client."
+    ),
+    SettingName(
+        "max.connections", Kind.INT, "kafka_connections_max", "Connections of clients to this broker."
+    ),
+    SettingName(
+        "connections.max.idle.ms", Kind.LONG, "kafka_idle_ms_max", "Idle connections are closed after this."
+    ),
+    SettingName(
+        "offsets.topic.num.partitions", Kind.INT, "offsets_topic_partitions",
+        "Partitions of the topic of committed offsets, when it is created.",
+    ),
+    SettingName(
+        "offsets.topic.replication.factor", Kind.SHORT, "offsets_topic_replication_factor",
+        "Replicas of the topic of committed offsets; fewer if fewer brokers are alive when it is created.",
+    ),
+    SettingName(
+        "offset.metadata.max.bytes", Kind.INT, "offset_metadata_bytes_max",
+        "The largest metadata of a committed offset.",
+    ),
+    SettingName(
+        "group.initial.rebalance.delay.ms", Kind.INT, "group_initial_rebalance_delay_ms",
+        "How long an empty group waits for more members before its first generation.",
+    ),
+    SettingName(
+        "group.min.session.timeout.ms", Kind.INT, "group_session_timeout_ms_min",
+        "The shortest session timeout of a member.",
+    ),
+    SettingName(
+        "group.max.session.timeout.ms", Kind.INT, "group_session_timeout_ms_max",
+        "The longest session timeout of a member.",
+    ),
+    SettingName("group.max.size", Kind.INT, "group_members_max", "Members of one group."),
+    SettingName(
+        "producer.id.expiration.ms", Kind.INT, "producer_expiry_ms",
+        "An idempotent producer that writes nothing for this long is forgotten.",
+    ),
+    SettingName(
+        "log.retention.check.interval.ms", Kind.LONG, "retention_check_ms",
+        "How often old segments are looked for.",
+    ),
+)  # fmt: skip
+
+FIXED: Final = (
+    FixedName(
+        "inter.broker.protocol.version", Kind.STRING, PROTOCOL_VERSION,
+        "Tools read a version here. This broker is strandline, and serves what ApiVersions says.",
+    ),
+    FixedName("delete.topic.enable", Kind.BOOLEAN, "true", "Topics can be deleted."),
+    FixedName(
+        "auto.leader.rebalance.enable", Kind.BOOLEAN, "true", "Leaderships move back to the first replica."
+    ),
+    FixedName(
+        "compression.type", Kind.STRING, "producer", "Batches are stored as their producer compressed them."
+    ),
+    FixedName(
+        "log.message.timestamp.type", Kind.STRING, "CreateTime",
+        "Records keep the time that their producer gave.",
+    ),
+)  # fmt: skip
+
+
+def broker_configs(settings: BrokerSettings, own: Endpoint) -> Iterator[DescribedConfig]:
+    """All configs of a broker; `own` has its addresses."""
+    for each in SETTINGS:
+        value = getattr(settings, each.setting)
+        source = BROKER_FILE if each.setting in settings.model_fields_set else DEFAULT_VALUE
+        yield _read_only(each.name, each.kind, shown(value), source, each.documentation)
+    for fixed in FIXED:
+        yield _read_only(fixed.name, fixed.kind, fixed.value, DEFAULT_VALUE, fixed.documentation)
+    topic_defaults = {each.broker_name: each for each in OWN}
+    for name, topic in topic_defaults.items():
+        value = default_of(topic.name, settings.default_replication_factor)
+        yield _read_only(name, topic.kind, value, DEFAULT_VALUE, topic.documentation)
+    address = None if own.kafka is None else f"PLAINTEXT://{own.kafka[0]}:{own.kafka[1]}"
+    yield _read_only(
+        "advertised.listeners", Kind.LIST, address, BROKER_FILE, "Where clients reach this broker."
+    )
+
+
+def _read_only(name: str, kind: Kind, value: str | None, source: int, documentation: str) -> DescribedConfig:
+    return DescribedConfig(name, value, True, source, (Synonym(name, value, source),), kind, documentation)

@@ -1,0 +1,50 @@
+"""The configs of a topic as Kafka clients read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from strandline.broker.kafka.configs.topic_names import BY_NAME, OWN, OwnConfig, TopicConfigName
+from strandline.broker.kafka.wire.admin.configs import DEFAULT_VALUE, TOPIC_OWN, DescribedConfig, Synonym
+from strandline.broker.metadata.topic_outlines import TopicOutline
+from strandline.vocabulary.topic_config import TopicConfig
+
+
+def shown(value: Any) -> str:
+    """A value as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+MIN_INSYNC: Final = "min.insync.replicas"
+DEFAULTS: Final = TopicConfig()
+_DEFAULTS_SHOWN: Final = {each.name: shown(getattr(DEFAULTS, each.name.replace(".", "_"))) for each in OWN}
+
+
+def default_of(name: str, replication_factor: int) -> str:
+    """The default of one of strandline's configs, for a topic with this number of replicas."""
+    return shown(DEFAULTS.min_insync(replication_factor)) if name == MIN_INSYNC else _DEFAULTS_SHOWN[name]
+
+
+def topic_configs(topic: TopicOutline) -> Iterator[DescribedConfig]:
+    """All configs, with synonyms and documentation."""
+    return (_described(known, topic) for known in BY_NAME.values())
+
+
+def _described(known: TopicConfigName, topic: TopicOutline) -> DescribedConfig:
+    if not isinstance(known, OwnConfig):
+        fixed = Synonym(known.name, known.value, DEFAULT_VALUE)
+        return _config(known, (fixed,), read_only=True)
+    default = Synonym(known.broker_name, default_of(known.name, topic.replication_factor), DEFAULT_VALUE)
+    own = topic.config.get(known.name)
+    if own is None:
+        return _config(known, (default,), read_only=False)
+    return _config(known, (Synonym(known.name, own, TOPIC_OWN), default), read_only=False)
+
+
+def _config(known: TopicConfigName, synonyms: tuple[Synonym, ...], *, read_only: bool) -> DescribedConfig:
+    """The first synonym has the value in force."""
+    first = synonyms[0]
+    return DescribedConfig(
+        known.name, first.value, read_only, first.source, synonyms, known.kind, known.documentation
+    )

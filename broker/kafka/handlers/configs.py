@@ -1,0 +1,186 @@
+"""Answers DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.configs.broker_names import broker_configs
+from strandline.broker.kafka.configs.changes import Alteration, increment, replacement
+from strandline.broker.kafka.configs.described import topic_configs
+from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline
+from strandline.broker.kafka.wire.admin.configs import (
+    BROKER,
+    TOPIC,
+    AlterAnswer,
+    AlterConfigsRequest,
+    DescribeConfigsAnswer,
+    DescribeConfigsRequest,
+    DescribedConfig,
+    DescribedResource,
+    IncrementalAlterConfigsRequest,
+    Resource,
+    ResourceOutcome,
+    WantedConfigs,
+)
+from strandline.broker.metadata.topic_outlines import TopicOutline, TopicOutlines
+from strandline.config.limits import TOPICS_PER_REQUEST_MAX
+from strandline.config.services import BrokerSettings
+from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
+from strandline.ports import Clock
+from strandline.tasks import Slices
+from strandline.vocabulary.admin import AlterTopic
+from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.topics import check_topic_name
+
+ALTER_TIMEOUT_MS: Final = 30_000
+"""These requests have no timeout of their own."""
+
+Change = Callable[[TopicOutline], Alteration]
+
+
+class ConfigsApi:
+    """These APIs, for all connections of one broker."""
+
+    def __init__(
+        self,
+        controller: ControllerRequests,
+        outlines: TopicOutlines,
+        settings: BrokerSettings,
+        own: Endpoint,
+        clock: Clock,
+    ) -> None:
+        self._controller = controller
+        self._outlines = outlines
+        self._settings = settings
+        self._own = own
+        self._clock = clock
+
+    # --- DescribeConfigs ---------------------------------------------------------------------
+
+    async def describe(self, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsAnswer:
+        topics, error = await self._topics(each.resource for each in request.resources)
+        slices, described = Slices(self._clock), list[DescribedResource]()
+        for wanted in request.resources:
+            if slices.used_up:
+                await slices.next()
+            try:
+                if error is not None:
+                    raise error
+                configs = self._configs(wanted.resource, topics)
+                shown = tuple(_shown(each, request) for each in configs if _is_wanted(each, wanted))
+                described.append(DescribedResource(wanted.resource, configs=shown))
+            except StrandlineError as refused:
+                described.append(DescribedResource(wanted.resource, code_of(refused), refused.message))
+        return DescribeConfigsAnswer(tuple(described))
+
+    def _configs(self, resource: Resource, topics: dict[str, TopicOutline]) -> Iterable[DescribedConfig]:
+        """Raises UnknownTopicOrPartition, InvalidTopic, InvalidRequest."""
+        if resource.kind == TOPIC:
+            return topic_configs(_known(resource.name, topics))
+        if resource.kind != BROKER:
+            raise InvalidRequest(f"configs of resource type {resource.kind} are not served")
+        if not resource.name:  # what brokers share: there is no such config
+            return ()
+        if resource.name != str(self._settings.broker_id):
+            raise InvalidRequest(
+                f"this is broker {self._settings.broker_id}: ask broker {resource.name[:20]} itself"
+            )
+        return broker_configs(self._settings, self._own)
+
+    # --- alterations -------------------------------------------------------------------------
+
+    async def alter(self, request: AlterConfigsRequest, call: Call) -> AlterAnswer:
+        """Replaces all configs of each topic."""
+        changes: list[tuple[Resource, Change]] = [
+            (each.resource, partial(replacement, given=each.configs)) for each in request.resources
+        ]
+        return await self._alter(changes, validate_only=request.validate_only)
+
+    async def alter_incrementally(self, request: IncrementalAlterConfigsRequest, call: Call) -> AlterAnswer:
+        changes: list[tuple[Resource, Change]] = [
+            (each.resource, partial(increment, changes=each.changes)) for each in request.resources
+        ]
+        return await self._alter(changes, validate_only=request.validate_only)
+
+    async def _alter(self, changes: Sequence[tuple[Resource, Change]], *, validate_only: bool) -> AlterAnswer:
+        deadline = Deadline(self._clock, ALTER_TIMEOUT_MS)
+        topics, error = await self._topics(resource for resource, _ in changes)
+        count = Counter(resource for resource, _ in changes)
+        slices = Slices(self._clock)
+        outcomes: dict[Resource, StrandlineError | None] = {}
+        alterations: list[AlterTopic] = []
+        for resource, change in changes:
+            if slices.used_up:
+                await slices.next()
+            outcomes[resource] = error
+            if error is None:
+                try:
+                    if count[resource] > 1:
+                        raise InvalidRequest("the resource stands more than once in the request")
+                    alteration = _alteration(resource, topics, change, validate_only=validate_only)
+                    if alteration is not None:
+                        alterations.append(alteration)
+                except StrandlineError as refused:
+                    outcomes[resource] = refused
+        for result in await self._controller.alter(alterations, deadline):
+            outcomes[Resource(TOPIC, result.topic)] = result.error
+        return AlterAnswer(tuple(_outcome(resource, outcomes[resource]) for resource, _ in changes))
+
+    async def _topics(
+        self, resources: Iterable[Resource]
+    ) -> tuple[dict[str, TopicOutline], StrandlineError | None]:
+        """The topics among the resources, or the error of all resources."""
+        every = list(resources)
+        if len(every) > TOPICS_PER_REQUEST_MAX:
+            return {}, InvalidRequest(
+                f"{len(every)} resources in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time"
+            )
+        names = [each.name for each in every if each.kind == TOPIC]
+        try:
+            return (await self._outlines.read(names) if names else {}), None
+        except StrandlineError as error:
+            return {}, error
+
+
+def _known(name: str, topics: dict[str, TopicOutline]) -> TopicOutline:
+    """Raises UnknownTopicOrPartition, InvalidTopic."""
+    check_topic_name(name)
+    topic = topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+    return topic
+
+
+def _is_wanted(config: DescribedConfig, wanted: WantedConfigs) -> bool:
+    return not wanted.names or config.name in wanted.names
+
+
+def _shown(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribedConfig:
+    """Without what the client did not ask for."""
+    if not request.synonyms:
+        config = config._replace(synonyms=())
+    return config if request.documentation else config._replace(documentation=None)
+
+
+def _alteration(
+    resource: Resource, topics: dict[str, TopicOutline], change: Change, *, validate_only: bool
+) -> AlterTopic | None:
+    """None if the topic is as it shall be. Raises the reason why it cannot be altered."""
+    if resource.kind == BROKER:
+        raise InvalidRequest("a broker's configs are its settings: change those, and restart it")
+    if resource.kind != TOPIC:
+        raise InvalidRequest(f"configs of resource type {resource.kind} are not served")
+    topic = _known(resource.name, topics)
+    wanted = change(topic)
+    if not wanted.set and not wanted.unset:
+        return None
+    return AlterTopic(topic.name, wanted.set, wanted.unset, validate_only=validate_only)
+
+
+def _outcome(resource: Resource, error: StrandlineError | None) -> ResourceOutcome:
+    return ResourceOutcome(resource, code_of(error), None if error is None else error.message)
