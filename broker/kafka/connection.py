@@ -15,7 +15,7 @@ import structlog
 
 from strandline.broker.kafka.answer_order import AnswerOrder, Slot
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.frame_memory import FrameMemory
+from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.frames import Frames
 from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part
@@ -29,7 +29,7 @@ class Shared(Protocol):
     """What all connections of one broker have in common."""
 
     router: Router
-    memory: FrameMemory
+    memory: FramePools
     request_bytes_max: int
     requests_in_flight_max: int
 
@@ -57,8 +57,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._shared = shared
         self._listener = listener
         self._frames = Frames(shared.request_bytes_max)
+        self._pool = shared.memory.small
         self._memory = 0
-        """Bytes of `shared.memory` for the frame that is arriving, or the request that may not begin yet."""
+        """Bytes of the pool for the frame that is arriving, or the request that may not begin yet."""
         self._order = AnswerOrder()
         self._waiting: Arrived | Introduction | None = None
         """The request that may not begin yet."""
@@ -77,6 +78,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """When the frame that is arriving began."""
         self.unread_since: float | None = None
         """Since when the client has left too many bytes of its answers unread."""
+        self._unread_bytes = 0
+        self._read_at = 0.0
+        """When the client was last seen to have read some of these bytes."""
 
     # --- the transport -----------------------------------------------------------------------
 
@@ -93,7 +97,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         send some with acks=0 and hang up."""
         self._transport = None
         if self._wants_memory:
-            self._shared.memory.withdraw(self._memory_granted)
+            self._pool.withdraw(self._memory_granted)
             self._wants_memory = False
         self._release_memory()
         for task in tuple(self._reads):
@@ -102,7 +106,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._shared.closed(self)
 
     def pause_writing(self) -> None:
-        self.unread_since = self._shared.now()
+        assert self._transport is not None
+        self.unread_since = self._read_at = self._shared.now()
+        self._unread_bytes = self._transport.get_write_buffer_size()
         self._writable.clear()
 
     def resume_writing(self) -> None:
@@ -131,15 +137,20 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         return False  # the transport closes: an answer would have no reader
 
+    @property
+    def client_host(self) -> str:
+        return self._caller.host
+
     # --- memory of the arriving frame --------------------------------------------------------
 
     def _grow(self, growth: int) -> None:
-        self._memory += growth
-        if not self._shared.memory.take(growth):
-            self._memory -= growth
-            self._wants_memory = True
-            self._shared.memory.wait(growth, self._memory_granted)
-            self._pace()
+        self._pool = self._shared.memory.of(self._frames.size)
+        if self._pool.take(growth):
+            self._memory += growth
+            return
+        self._wants_memory = True
+        self._pool.wait(growth, self._memory_granted)
+        self._pace()
 
     def _memory_granted(self) -> None:
         self._memory += self._frames.growth
@@ -148,7 +159,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _release_memory(self) -> None:
         if self._memory:
-            self._shared.memory.give_back(self._memory)
+            self._pool.give_back(self._memory)
             self._memory = 0
 
     # --- requests ----------------------------------------------------------------------------
@@ -186,8 +197,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         else:
             slot = self._order.begin(parallel=False)
         task = self._shared.spawn(self._handle(slot, arrived, call, began))
-        held, self._memory = self._memory, 0
-        task.add_done_callback(lambda _: self._shared.memory.give_back(held))
+        pool, held, self._memory = self._pool, self._memory, 0
+        task.add_done_callback(lambda _: pool.give_back(held))
         if api.begin is None:
             self._reads.add(task)
             task.add_done_callback(self._reads.discard)
@@ -268,13 +279,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    def overdue(self, now: float, *, idle_s: float, frame_s: float) -> bool:
-        """True if the client has taken too long: to send the rest of a frame, to read its answers, or to ask
-        for more. A client that sends more, and does not read, has only as long as for a frame."""
+    def overdue(self, now: float, *, idle_s: float, frame_s: float, write_s: float) -> bool:
+        """True if the client has taken too long: to send the rest of a frame, to read any of its answers or
+        all of them, or to ask for more."""
         if self.frame_since is not None and now - self.frame_since > frame_s:
             return True
-        if self.unread_since is not None:
-            return now - self.unread_since > (idle_s if self._waiting is None else frame_s)
+        if self.unread_since is not None and self._transport is not None:
+            left = self._transport.get_write_buffer_size()
+            if left < self._unread_bytes:
+                self._read_at = now
+            self._unread_bytes = left
+            return now - self._read_at > write_s or now - self.unread_since > idle_s
         ended = self._transport is not None and self._transport.is_closing()
         return (ended or not self.busy) and now - self.active_at > idle_s
 

@@ -2,12 +2,20 @@
 
 A connection whose frame needs more memory than there is reads no further until other requests are done, or
 their connections are closed because they took too long. A batch counts until it is appended.
+
+Small frames have memory of their own. So large ones that never end do not hold up heartbeats and metadata.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
+
+from strandline.broker.kafka.frames import FIRST_BYTES
+
+SMALL_SHARE: Final = 4
+"""One part in this many is for small frames."""
 
 
 class FrameMemory:
@@ -46,3 +54,19 @@ class FrameMemory:
             count, granted = self._waiting.popleft()
             self._left -= count
             granted()
+
+
+class FramePools:
+    """The memory of all frames of one broker."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.small = FrameMemory(bytes_max // SMALL_SHARE)
+        self.large = FrameMemory(bytes_max - bytes_max // SMALL_SHARE)
+
+    @property
+    def left(self) -> int:
+        return self.small.left + self.large.left
+
+    def of(self, size: int) -> FrameMemory:
+        """The memory for a frame of this many bytes. A small frame takes all of its memory at once."""
+        return self.small if size <= FIRST_BYTES else self.large

@@ -34,6 +34,11 @@ class Frames:
         return self._in_body or self._have > 0
 
     @property
+    def size(self) -> int:
+        """Bytes of the frame that is arriving, once they are known."""
+        return self._size
+
+    @property
     def held(self) -> int:
         """Bytes of memory for the frame that is arriving."""
         return len(self._body)

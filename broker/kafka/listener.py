@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from strandline.adapters.rpc import request_parsing
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.kafka.connection import KafkaConnection
-from strandline.broker.kafka.frame_memory import FrameMemory
+from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.config.services import BrokerSettings
@@ -37,7 +38,7 @@ class KafkaListener:
         self, settings: BrokerSettings, host: ServiceHost, times: RequestTimes, refused: RefusedRequests
     ) -> None:
         self.router = Router(())
-        self.memory = FrameMemory(settings.kafka_receiving_bytes_max)
+        self.memory = FramePools(settings.kafka_receiving_bytes_max)
         self.request_bytes_max = settings.kafka_request_bytes_max
         self.requests_in_flight_max = settings.kafka_requests_in_flight_max
         self._settings = settings
@@ -46,6 +47,8 @@ class KafkaListener:
         self._refused = refused
         self._servers: dict[Listener, BytesServer] = {}
         self._connections: set[KafkaConnection] = set()
+        self._of_client: Counter[str] = Counter()
+        """Connections by the client's address."""
         self._connections_max = settings.kafka_connections_max
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -99,7 +102,10 @@ class KafkaListener:
         self._tasks = None
 
     async def _sweep_forever(self) -> None:
-        shortest_ms = min(self._settings.kafka_idle_ms_max, self._settings.kafka_frame_ms_max)
+        settings = self._settings
+        shortest_ms = min(
+            settings.kafka_idle_ms_max, settings.kafka_frame_ms_max, settings.kafka_write_ms_max
+        )
         while True:
             await self._host.clock.sleep(shortest_ms / 1000 / SWEEPS_PER_TIMEOUT)
             self.sweep()
@@ -108,8 +114,9 @@ class KafkaListener:
         """Closes connections that for too long were idle, left answers unread, or sent half a frame."""
         now = self.now()
         idle_s, frame_s = self._settings.kafka_idle_ms_max / 1000, self._settings.kafka_frame_ms_max / 1000
+        write_s = self._settings.kafka_write_ms_max / 1000
         for connection in tuple(self._connections):
-            if connection.overdue(now, idle_s=idle_s, frame_s=frame_s):
+            if connection.overdue(now, idle_s=idle_s, frame_s=frame_s, write_s=write_s):
                 connection.abort()
 
     # --- for connections ---------------------------------------------------------------------
@@ -129,11 +136,19 @@ class KafkaListener:
     def opened(self, connection: KafkaConnection) -> bool:
         if self._tasks is None or len(self._connections) >= self._connections_max:
             return False
+        if self._of_client[connection.client_host] >= self._settings.kafka_client_connections_max:
+            return False
         self._connections.add(connection)
+        self._of_client[connection.client_host] += 1
         return True
 
     def closed(self, connection: KafkaConnection) -> None:
-        self._connections.discard(connection)
+        if connection not in self._connections:
+            return
+        self._connections.remove(connection)
+        self._of_client[connection.client_host] -= 1
+        if not self._of_client[connection.client_host]:
+            del self._of_client[connection.client_host]
 
     def answered(self, request: str, seconds: float) -> None:
         self._times.observe(request, seconds * 1000)

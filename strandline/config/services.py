@@ -210,11 +210,14 @@ class BrokerSettings(ListenerSettings):
     """Records in one answer to a Kafka client; more if the first batch is larger."""
     kafka_connections_max: int = Field(default=5_000, ge=1)
     """Further connections are closed at once. With few descriptors, the limit is a quarter of them."""
+    kafka_client_connections_max: int = Field(default=1_000, ge=1)
+    """Connections from one address."""
     kafka_idle_ms_max: int = Field(default=600_000, ge=100)
     """A connection that sends no request for this long, or leaves answers unread for it, is closed."""
     kafka_frame_ms_max: int = Field(default=30_000, ge=100)
-    """How long one request may take to arrive, or wait behind answers that the client does not read; then the
-    connection is closed."""
+    """How long one request may take to arrive; then the connection is closed."""
+    kafka_write_ms_max: int = Field(default=30_000, ge=100)
+    """A client that reads nothing of its answers for this long is disconnected."""
 
     # metrics
     metrics_port: int | None = Field(default=None, ge=0, le=65535)

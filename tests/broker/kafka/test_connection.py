@@ -218,16 +218,25 @@ async def test_a_frame_takes_memory_as_it_arrives() -> None:
         assert shared.memory.left == 64 * MIB
 
 
+def large(number: int) -> bytes:
+    """A frame that is just too large for the memory of small ones."""
+    small = request(SOLO, number)[4:]
+    data = small + bytes(64 * 1024 + 1 - len(small))
+    return len(data).to_bytes(4, "big") + data
+
+
+FOR_ONE_LARGE = (64 * 1024 + 100) * 4 // 3
+"""Memory whose part for large frames has room for one, and 100 bytes."""
+
+
 async def test_frames_of_all_connections_share_one_bound() -> None:
     """CORRECTNESS X6: a frame that finds no memory waits until another one has arrived, or was given up."""
     held = Held()
-    async with connected(held, memory_bytes=64 * 1024 + 100) as (shared, first, first_transport):
+    async with connected(held, memory_bytes=FOR_ONE_LARGE) as (shared, first, first_transport):
         second, second_transport = shared.connect()
         feed(first, first_transport, (16 * MIB).to_bytes(4, "big"), repeat(4))
-        small = request(SOLO, 1) + bytes(0)
-        padded = (len(small) - 4 + 200).to_bytes(4, "big") + small[4:] + bytes(200)
-        left = feed(second, second_transport, padded, repeat(1_000))
-        assert not second_transport.is_reading() and len(left) == len(padded) - 4
+        left = feed(second, second_transport, large(1), repeat(1_000))
+        assert not second_transport.is_reading() and len(left) == len(large(1)) - 4
         first.connection_lost(None)
         assert second_transport.is_reading()
         assert not feed(second, second_transport, left, repeat(1_000))
@@ -235,20 +244,35 @@ async def test_frames_of_all_connections_share_one_bound() -> None:
         assert sorted(held.open) == [1]
         held.complete(1)
         await turns()
-        assert shared.memory.left == 64 * 1024 + 100
+        assert shared.memory.left == FOR_ONE_LARGE
         second.connection_lost(None)
+
+
+async def test_a_small_request_does_not_wait_behind_large_frames_that_never_end() -> None:
+    """CORRECTNESS X6: heartbeats and metadata go on while others hold all of the memory for large frames."""
+    held = Held()
+    async with connected(held, memory_bytes=FOR_ONE_LARGE) as (shared, first, first_transport):
+        second, second_transport = shared.connect()
+        third, third_transport = shared.connect()
+        feed(first, first_transport, (16 * MIB).to_bytes(4, "big"), repeat(4))
+        feed(second, second_transport, large(1), repeat(1_000))
+        feed(third, third_transport, request(SOLO, 2), repeat(1_000))
+        await turns()
+        assert not second_transport.is_reading() and sorted(held.open) == [2]
+        for connection in (first, second, third):
+            connection.connection_lost(None)
 
 
 async def test_a_connection_that_ends_while_it_waits_for_memory_gets_none() -> None:
     """CORRECTNESS X6: nothing would give it back."""
-    async with connected(Held(), memory_bytes=64 * 1024 + 100) as (shared, first, first_transport):
+    async with connected(Held(), memory_bytes=FOR_ONE_LARGE) as (shared, first, first_transport):
         second, second_transport = shared.connect()
         feed(first, first_transport, (16 * MIB).to_bytes(4, "big"), repeat(4))
-        feed(second, second_transport, (200).to_bytes(4, "big"), repeat(4))
+        feed(second, second_transport, large(1), repeat(4))
         assert not second_transport.is_reading()
         second.connection_lost(None)
         first.connection_lost(None)
-        assert shared.memory.left == 64 * 1024 + 100
+        assert shared.memory.left == FOR_ONE_LARGE
 
 
 async def test_a_request_has_its_memory_until_it_is_done() -> None:
@@ -270,19 +294,27 @@ async def test_a_request_has_its_memory_until_it_is_done() -> None:
         assert shared.memory.left == 64 * MIB
 
 
-async def test_a_client_that_reads_no_answers_is_overdue_at_last() -> None:
-    """CORRECTNESS X6: a request in progress is no excuse."""
+async def test_a_client_that_reads_no_answers_is_overdue() -> None:
+    """CORRECTNESS X6: a request in progress is no excuse. One that reads slowly has longer."""
     held = Held()
     async with connected(held) as (shared, connection, transport):
         feed(connection, transport, request(SOLO, 1), repeat(1_000))
         now = shared.now()
-        assert not connection.overdue(now + 1_000, idle_s=100, frame_s=10)
+
+        def overdue(after: float) -> bool:
+            return connection.overdue(now + after, idle_s=100, frame_s=1_000, write_s=10)
+
+        assert not overdue(1_000)
+        transport.unread = 500
         connection.pause_writing()
-        assert not connection.overdue(now + 50, idle_s=100, frame_s=10)
-        assert connection.overdue(now + 101, idle_s=100, frame_s=10)
-        feed(connection, transport, request(SOLO, 2), repeat(1_000))
-        assert connection.overdue(now + 11, idle_s=100, frame_s=10)
+        assert not overdue(9) and overdue(11)
+        for after in range(20, 100, 9):
+            transport.unread -= 1
+            assert not overdue(after)
+            assert not overdue(after + 8)
+        transport.unread -= 1
+        assert overdue(101)
         connection.resume_writing()
-        assert not connection.overdue(now + 1_000, idle_s=100, frame_s=10)
+        assert not overdue(1_000)
         connection.close()
-        assert connection.overdue(now + 1_000, idle_s=100, frame_s=10)
+        assert overdue(1_000)

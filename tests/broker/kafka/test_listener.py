@@ -94,6 +94,19 @@ async def test_connections_beyond_the_bound_are_closed() -> None:
             await again.ask(API_VERSIONS, 3)
 
 
+async def test_one_address_has_a_bound_of_connections() -> None:
+    """CORRECTNESS X6: one client does not take the place of all others."""
+    async with serving(kafka_client_connections_max=1) as (served, endpoint):
+        async with kafka_wire(address(endpoint)) as first:
+            await first.ask(API_VERSIONS, 3)
+            async with kafka_wire(address(endpoint)) as second:
+                assert await second.ended() == b""
+            await first.ask(API_VERSIONS, 3)
+        await eventually(lambda: served.count == 0)
+        async with kafka_wire(address(endpoint)) as again:
+            await again.ask(API_VERSIONS, 3)
+
+
 async def test_an_idle_connection_is_closed() -> None:
     async with serving(kafka_idle_ms_max=200) as (_, endpoint), kafka_wire(address(endpoint)) as wire:
         await wire.ask(API_VERSIONS, 3)
@@ -139,7 +152,7 @@ async def test_a_connection_whose_answers_are_not_read_is_closed() -> None:
         return answer
 
     router = Router([Api(apis.METADATA, answered(metadata))])
-    async with serving(router=router, kafka_frame_ms_max=200) as (served, endpoint):
+    async with serving(router=router, kafka_write_ms_max=200) as (served, endpoint):
         assert endpoint.kafka is not None
         with socket.create_connection(endpoint.kafka) as client:
             data = encode_request(apis.METADATA.key, 0, {})

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from strandline.broker.kafka.connection import KafkaConnection
-from strandline.broker.kafka.frame_memory import FrameMemory
+from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.config.limits import MIB
@@ -22,6 +22,10 @@ class MemoryTransport(asyncio.Transport):
         self.written = bytearray()
         self.closing = False
         self.reading = True
+        self.unread = 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
 
     def write(self, data: Any) -> None:
         self.written += data
@@ -66,7 +70,7 @@ class MemoryShared:
 
     def __init__(self, router: Router, tasks: asyncio.TaskGroup, *, memory_bytes: int = 64 * MIB) -> None:
         self.router = router
-        self.memory = FrameMemory(memory_bytes)
+        self.memory = FramePools(memory_bytes)
         self.request_bytes_max = 16 * MIB
         self.requests_in_flight_max = 5
         self.connections: set[KafkaConnection] = set()
