@@ -107,6 +107,7 @@ class ActiveController:
             await self._term.brokers()
             await self._topics.resume()
             await self._reassignments.follow()
+            await self._term.unrecorded.look()
             try:
                 async with asyncio.timeout(self._reconcile_s):
                     await self._session.deposed.wait()

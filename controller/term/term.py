@@ -14,6 +14,7 @@ from strandline.controller.core.topics import Brokers
 from strandline.controller.term.fenced_session import FencedSession, Happened
 from strandline.controller.term.reading import read_brokers
 from strandline.controller.term.recorder import RequestRecorder
+from strandline.controller.term.unrecorded import UnrecordedEvents
 from strandline.controller.term.writes import Multi, Stamp, Step, pack
 from strandline.host import Host
 from strandline.ids import BrokerId
@@ -39,6 +40,7 @@ class Term:
         self.new_id = host.new_id
         self.picture = ClusterPicture()
         self.recorder = RequestRecorder(settings, host, key)
+        self.unrecorded = UnrecordedEvents(session, self.recorder, host.new_id)
         self._queues: set[BrokerId] = set()
         """Brokers whose two queues are known to exist."""
 

@@ -9,6 +9,7 @@ the topic by its id, so a new topic of the same name is safe (CORRECTNESS Q1).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -96,16 +97,16 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
         folder = znodes.reassigned_topic(name)
         paths = [*(znodes.reassigned(name, number) for number in sorted(moving)), folder]
         steps += [Step((Delete(each),), {}) for each in paths]
-    *parts, last = term.pack(steps)
+    *parts, last = term.pack(_keeping(term, step, events) for step in steps)
     for part in parts:
         await write_removal(term, part)
-        _record(term, part, events)
+        term.unrecorded.written(part.operations)
         crash_point("controller.delete.part")
     rest = [Delete(path), Delete(marker)]
     if await session.exists(znodes.topic_id(topic_id)) is not None:  # unless an operator removed it
         rest.append(Delete(znodes.topic_id(topic_id)))
     await term.write(last, gone, after=rest)
-    _record(term, last, events)
+    term.unrecorded.written(last.operations)
     crash_point("controller.delete.removed")
 
 
@@ -136,9 +137,10 @@ async def _ends(term: Term, name: str, moving: Iterable[int]) -> dict[str, Seque
     return dict(each for each in found if each is not None)
 
 
-def _record(term: Term, part: Multi, events: Mapping[str, Sequence[StateChangeEvent]]) -> None:
-    """Records the events of the znodes that this write removed. A later attempt no longer finds them."""
-    term.recorder.record([event for each in part.operations for event in events.get(each.path, ())])
+def _keeping(term: Term, step: Step, events: Mapping[str, Sequence[StateChangeEvent]]) -> Step:
+    """The same step, which keeps the events of the znodes that it removes: no broker has them."""
+    kept = [event for each in step.operations for event in events.get(each.path, ())]
+    return replace(step, operations=(*step.operations, *term.unrecorded.keeping(kept)))
 
 
 async def removal_steps(

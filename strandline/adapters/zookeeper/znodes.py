@@ -54,10 +54,11 @@ DELETE_TOPICS: Final = "/admin/delete_topics"
 TOPIC_IDS: Final = "/brokers/topic_ids"
 REASSIGNED: Final = "/brokers/partitions_reassigned"
 DRAINS: Final = "/admin/drains"
+UNRECORDED: Final = "/admin/unrecorded_events"
 
 SKELETON: Final = (
     BROKER_IDS, TOPICS, STATE, ELECTIONS, EPOCH, PRODUCER_IDS, CONTROLLER_EPOCH, DELETE_TOPICS, REASSIGNED,
-    DRAINS, TOPIC_IDS,
+    DRAINS, TOPIC_IDS, UNRECORDED,
 )  # fmt: skip
 """Persistent paths that every process creates at its start if they are missing."""
 
@@ -145,6 +146,10 @@ def reassigned(name: str, number: int) -> str:
 
 def drain(broker_id: int) -> str:
     return f"{DRAINS}/{broker_id}"
+
+
+def unrecorded(identifier: str) -> str:
+    return f"{UNRECORDED}/{identifier}"
 
 
 # --- contents --------------------------------------------------------------------------------
@@ -375,6 +380,15 @@ def _load_trail(path: str, raw: Any) -> tuple[StateChangeEvent, ...]:
         except ValueError as error:
             logger.error("not an event: it will not be recorded", path=path, reason=str(error))
     return tuple(events)
+
+
+def dump_unrecorded(events: Iterable[StateChangeEvent]) -> bytes:
+    return dump([dump_event(event) for event in events])
+
+
+def load_unrecorded(path: str, data: bytes) -> tuple[StateChangeEvent, ...]:
+    with reading(path, data) as raw:
+        return _load_trail(path, raw)
 
 
 def dump_leader(broker_id: BrokerId, broker_epoch: BrokerEpoch, leader_epoch: LeaderEpoch) -> bytes:

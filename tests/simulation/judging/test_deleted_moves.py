@@ -114,3 +114,38 @@ def test_an_event_that_a_dead_leader_did_not_record_is_recorded_when_its_topic_g
 
         seen = world.run(main())
     assert [each.state for each in seen if each.id == "a move"] == [RequestState.COMPLETED]
+
+
+def test_the_end_of_a_reassignment_outlives_the_controller_that_deleted_its_topic() -> None:
+    """CORRECTNESS Q5: the controller is killed right after the deletion, before any broker that leads
+    `__state_changes` can take its events."""
+    with World(1) as world:
+        cluster = Cluster(world, brokers=4, controllers=2)
+        client = (stage := Stage(cluster)).client("client")
+
+        async def work(host: ServiceHost) -> list[RequestState]:
+            settings = ZooKeeperSettings(zookeeper=world.zookeeper.address)
+            session = await host.connect_coordination(settings, lambda waited_s: None)
+            async with Admin(cluster.bootstrap, host=host) as admin:
+                await host.clock.sleep(1)
+                await admin.create_topics([NewTopic("t", 0, assignments=((0, 1, 2),))])
+                cluster.brokers[3].kill()
+                await admin.reassign({TopicPartition("t", 0): (0, 1, 3)})
+                await host.clock.sleep(1)
+                for controller in cluster.controller_machines:
+                    for broker in cluster.broker_machines:
+                        world.network.cut(controller.host, broker.host)
+                await admin.delete_topics(["t"])
+                active = (await admin.describe_cluster()).controller.id
+                cluster.controllers[active].kill()
+                world.network.heal_all()
+                await host.clock.sleep(20)
+                assert await session.children(znodes.UNRECORDED) == []
+            events = [parse_event(each.value) for each in await records(stage, host, STATE_CHANGES_TOPIC)]
+            return [each.state for each in events if each.command is ChangeKind.REASSIGN]
+
+        async def main() -> list[RequestState]:
+            return await client.run(work(client.host))
+
+        seen = world.run(main())
+    assert set(seen) == {RequestState.REQUESTED, RequestState.SUPERSEDED}
