@@ -133,13 +133,18 @@ class MemberLife(RebalanceListener):
         for _ in records:
             slow = self._random.random() < SLOW_RATE
             await host.clock.sleep(
-                MAX_POLL_INTERVAL_MS / 1000 * 1.5 if slow else self._random.expovariate(1 / self._plan.work_s)
+                MAX_POLL_INTERVAL_MS / 1000 * 1.5 if slow else self._random.expovariate(1 / self._work_s)
             )
         for record in records:
             self._recorder.handled(record.partition, record.offset)
             place = TopicPartition(record.topic, record.partition)
             if place in self._next:
                 self._next[place] = record.offset + 1
+
+    @property
+    def _work_s(self) -> float:
+        """After the faults it hurries: what has piled up has to be done before the run ends."""
+        return WORK_S[0] if self._stage.faults_ended.is_set() else self._plan.work_s
 
     async def _commit(self) -> None:
         """Offsets that cannot be committed now go with the next commit, or to the next owner."""

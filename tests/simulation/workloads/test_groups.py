@@ -9,6 +9,10 @@ from strandline.producer.producer import Producer
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.engine.world import World
+from strandline.simulation.plan import Plan
+from strandline.simulation.run import run_quietly
+from strandline.simulation.workloads.groups import Groups
+from strandline.simulation.workloads.member import MemberPlan
 
 RECORDS = 120
 
@@ -52,3 +56,15 @@ def test_a_group_reads_everything_although_a_member_and_a_broker_are_killed() ->
         assert world.defects == []
     assert sorted(seen) == list(range(RECORDS))
     assert {name for names in seen.values() for name in names} == {"one", "two"}
+
+
+def test_a_slow_member_catches_up_once_the_faults_have_ended() -> None:
+    """At its own pace, its work would take four minutes: twice as long as healing may."""
+    slow = MemberPlan(protocol="eager", becomes="eager", by_hand=False, static=False, work_s=2.0)
+    group = Groups(
+        name="groups", partitions=1, writers=2, pause_s=0.05, synced=False, assignor="range", members=(slow,),
+        change_s=100.0,
+    )  # fmt: skip
+    outcome = run_quietly(Plan(seed=1, seconds=3.0, workloads=(group,), faults=()))
+    assert outcome.problems == ()
+    assert outcome.counts["records"] > 100
