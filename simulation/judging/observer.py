@@ -57,7 +57,7 @@ class Observer(Judge):
         lossy = self._stage.isr_history.losses()
         changes = [] if any(topic == STATE_CHANGES_TOPIC for topic, _ in lossy) else self._changes
         found = [
-            *cluster.findings(self._observations, changes),
+            *cluster.findings(self._observations, changes, crowded_out=self._stage.isr_history.crowded_out),
             *leader_epochs.findings(self._with_crowded_out(changes)),
             *requests.findings(changes),
             *requests.findings(self._due if changes else (), settled_ms=sys.maxsize),

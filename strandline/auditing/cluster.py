@@ -13,7 +13,7 @@ For each partition:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from strandline.auditing.checks import FELL, LEADERSHIP, Finding, in_order
@@ -43,16 +43,21 @@ class Observation:
         return TopicPartition(self.topic, self.partition)
 
 
-def findings(observations: Iterable[Observation], changes: Iterable[StateChangeEvent] = ()) -> list[Finding]:
+def findings(
+    observations: Iterable[Observation],
+    changes: Iterable[StateChangeEvent] = (),
+    *,
+    crowded_out: Iterable[StateChangeEvent] = (),
+) -> list[Finding]:
     """All findings. Observations are in the order in which they were made, `changes` in the order of the
-    topic."""
+    topic. Events that were `crowded_out` of their trail may be recorded after later ones."""
     seen = list(observations)
     elections = [change for change in changes if change.command is ChangeKind.ELECT_LEADER]
     return in_order(
         {
             *_outside_isr(seen),
             *_two_leaders(seen, elections),
-            *_epochs_fell(elections),
+            *_epochs_fell(elections, {event.identity for event in crowded_out}),
             *_watermarks_fell(seen),
         }
     )
@@ -75,9 +80,11 @@ def _outside_isr(seen: Iterable[Observation]) -> Iterator[Finding]:
         )
 
 
-def _epochs_fell(changes: Iterable[StateChangeEvent]) -> Iterator[Finding]:
+def _epochs_fell(changes: Iterable[StateChangeEvent], late: Collection[tuple[str, str]]) -> Iterator[Finding]:
     highest: dict[PartitionKey, StateChangeEvent] = {}
     for change in changes:
+        if change.identity in late:
+            continue
         before = highest.get(change.key, change)
         if change.epoch < before.epoch:
             detail = (

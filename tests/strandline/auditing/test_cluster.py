@@ -114,6 +114,14 @@ def test_each_fault_is_found_with_its_evidence(
     assert {(each.topic, each.partition) for each in found} == {("orders", 1)}
 
 
+def test_an_election_that_had_no_room_in_its_trail_may_be_recorded_late() -> None:
+    """E7: its leader records it when it can, and the leaders after it do not know of it."""
+    observations, elections = sound()
+    _epoch_fell(observations, elections)
+    assert findings(observations, elections, crowded_out=elections[-1:]) == []
+    assert findings(observations, elections, crowded_out=elections[:1]) != []
+
+
 def test_partitions_and_observers_are_held_to_their_own_words() -> None:
     one = [seen(10, 1, 3, 100), seen(20, 1, 3, 110)]
     other_partition = [replace(each, partition=0, watermark=5, leader=2) for each in one]
