@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from random import Random
 from typing import Any, Final, Literal, get_args
@@ -17,6 +18,7 @@ from strandline.producer.producer import Producer
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import SYNCED, Acknowledged, Stage
 from strandline.simulation.workloads.cleaned_log import Found, Write, findings
+from strandline.simulation.workloads.producing import producing
 from strandline.simulation.workloads.topic import DELIVERY_TIMEOUT_MS, MIN_INSYNC, create_topic
 from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
@@ -180,9 +182,9 @@ class _Clients(Workload):
             starts = await consumer.beginning_offsets(self._partitions)
         self._starts = {name.partition: starts[name] for name in self._partitions}
 
-    def _producer(self, host: Host) -> Producer:
-        return Producer(
-            self._stage.cluster.bootstrap, host=host, linger_ms=1, delivery_timeout_ms=DELIVERY_TIMEOUT_MS
+    def _producer(self, host: Host) -> AbstractAsyncContextManager[Producer]:
+        return producing(
+            self._stage.cluster.bootstrap, host, linger_ms=1, delivery_timeout_ms=DELIVERY_TIMEOUT_MS
         )
 
     def _consumer(self, host: Host) -> Consumer:
@@ -190,7 +192,12 @@ class _Clients(Workload):
 
 
 async def _received(consumer: Consumer) -> Sequence[Found]:
-    batches = await consumer.getmany(timeout_ms=GET_MS_MAX)
+    try:
+        batches = await consumer.getmany(timeout_ms=GET_MS_MAX)
+    except StrandlineError as error:
+        if not error.retriable:
+            raise
+        return ()  # a position that is not found for some time: the search goes on
     return [
         Found(name.partition, each.offset, each.key, each.value)
         for name, records in batches.items()

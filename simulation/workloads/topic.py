@@ -17,8 +17,8 @@ from strandline.consumer.consumer import Consumer
 from strandline.errors import InvalidReplicationFactor, StrandlineError, UnexpectedOffset
 from strandline.host import Host
 from strandline.ids import TopicPartition
-from strandline.producer.producer import Producer
 from strandline.simulation.stage import SYNCED, Acknowledged, Stage
+from strandline.simulation.workloads.producing import producing
 
 REPLICAS: Final = 3
 MIN_INSYNC: Final = 2
@@ -84,7 +84,7 @@ class ClosedTopic:
         recorder = self.recorder(name)
         given = {"delivery_timeout_ms": DELIVERY_TIMEOUT_MS, "linger_ms": 1, **settings}
         record = 0
-        async with Producer(self._stage.cluster.bootstrap, host=host, **given) as producer:
+        async with producing(self._stage.cluster.bootstrap, host, **given) as producer:
             while not self._stage.faults_ended.is_set():
                 record += 1
                 partition = random.choice(self.partitions).partition if placed else None
@@ -109,7 +109,7 @@ class ClosedTopic:
         ends = dict.fromkeys(self.partitions, 0)
         record = 0
         given = {"delivery_timeout_ms": DELIVERY_TIMEOUT_MS, **settings}
-        async with Producer(self._stage.cluster.bootstrap, host=host, **given) as producer:
+        async with producing(self._stage.cluster.bootstrap, host, **given) as producer:
             while not self._stage.faults_ended.is_set():
                 record += 1
                 place = random.choice(self.partitions)
@@ -168,7 +168,7 @@ class ClosedTopic:
         """Returns the end of each partition."""
         recorder = self.recorder(f"{self.name} last")
         ends: dict[TopicPartition, int] = {}
-        async with Producer(self._stage.cluster.bootstrap, host=host) as producer:
+        async with producing(self._stage.cluster.bootstrap, host) as producer:
             for record, name in enumerate(self.partitions):
                 value = LAST + b"%d" % record
                 recorder.sent(record, LAST, value, name.partition)
@@ -212,6 +212,10 @@ async def _receive(consumer: Consumer, recorder: Recorder) -> None:
             record = await anext(consumer)
     except TimeoutError:
         return
+    except StrandlineError as error:
+        if not error.retriable:
+            raise
+        return  # a position that is not found for some time: the search goes on
     recorder.received(record.partition, [record])
 
 
