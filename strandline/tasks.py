@@ -68,25 +68,38 @@ def _taken_back(task: asyncio.Task[Any], before: int) -> None:
 async def pipelined(
     work: Callable[[Item], Awaitable[T]], items: Iterable[Item], *, in_flight_max: int
 ) -> list[T]:
-    """The result for each item, in order. The first failure cancels the others and is raised as it is."""
-    slots = asyncio.Semaphore(in_flight_max)
+    """The result for each item, in order. The first failure cancels the others and is raised as it is.
 
-    async def one(item: Item) -> T:
+    No task of the group fails, so that a cancellation of the caller at the same moment is not lost: see
+    `until_failure`.
+    """
+    slots = asyncio.Semaphore(in_flight_max)
+    running: set[asyncio.Task[None]] = set()
+    results: dict[int, T] = {}
+    failures: list[Exception] = []
+
+    async def one(number: int, item: Item) -> None:
         try:
-            return await work(item)
+            results[number] = await work(item)
+        except Exception as failure:
+            failures.append(failure)
+            for task in running:
+                if task is not asyncio.current_task():
+                    task.cancel()
         finally:
             slots.release()
 
-    started = []
-    try:
-        with group_caught():
-            async with asyncio.TaskGroup() as tasks:
-                for item in items:
-                    await slots.acquire()
-                    started.append(tasks.create_task(one(item)))
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from group
-    return [task.result() for task in started]
+    async with asyncio.TaskGroup() as tasks:
+        for number, item in enumerate(items):
+            await slots.acquire()
+            if failures:
+                break
+            task = tasks.create_task(one(number, item))
+            running.add(task)
+            task.add_done_callback(running.discard)
+    if failures:
+        raise failures[0]
+    return [results[number] for number in range(len(results))]
 
 
 async def until_failure(kind: type[Failure] | tuple[type[Failure], ...], *parts: Part) -> Failure:

@@ -1,8 +1,8 @@
 """Keeps events in ZooKeeper until they are in `__state_changes`, for events that no broker records again.
 
 A znode with them is created by the same `multi` that removes what they were made from. If this controller
-ends before they are recorded, the next one finds them (CORRECTNESS Q5). An event that is recorded twice counts
-once.
+ends before they are recorded, the next one finds them (CORRECTNESS Q5). An event that is recorded twice
+counts once.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -110,6 +111,31 @@ async def test_the_first_failure_is_raised_as_it_is() -> None:
 
     with pytest.raises(_Broken):
         await pipelined(work, range(5), in_flight_max=5)
+
+
+async def test_a_caller_that_is_cancelled_as_an_item_fails_ends() -> None:
+    """CORRECTNESS E12: a broker that began a session read who is alive as it lost the connection. It waited
+    forever for the end of that read, and came never back (seed 1000137, 60 s)."""
+    broken = asyncio.Event()
+
+    async def work(_: int) -> None:
+        await broken.wait()
+        raise _Broken
+
+    async def again_and_again() -> None:
+        while True:
+            with contextlib.suppress(_Broken):
+                await pipelined(work, [1, 2], in_flight_max=2)
+            broken.clear()
+
+    task = asyncio.get_running_loop().create_task(again_and_again())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    broken.set()
+    await asyncio.sleep(0)  # the items have failed, their group has not heard of it
+    task.cancel()
+    await eventually(task.done)
+    assert task.cancelled()
 
 
 async def test_a_group_that_was_caught_leaves_no_cancellation_behind() -> None:
