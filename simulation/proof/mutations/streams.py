@@ -53,7 +53,7 @@ STREAMS: Final = (
         "self._state is not None and self._positions.origins.seen(content)",
         "self._positions.origins.seen(content) is None",
         workloads=_STREAMS,
-        seed=27,
+        seed=37,
     ),
     Mutation(
         "the next owner does not know which outputs were counted",
