@@ -18,6 +18,7 @@ from strandline.config.consumer import ConsumerSettings
 from strandline.config.load import load
 from strandline.consumer import arguments
 from strandline.consumer.core.assignors.assignor import Assignor
+from strandline.consumer.core.assignors.registry import DEFAULTS
 from strandline.consumer.core.positions import Reset
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.commits import OffsetLike
@@ -43,8 +44,9 @@ class Consumer(Client[ConsumerSettings]):
     """Reads partitions up to their high watermarks: assigned ones, or its share of a group's (DESIGN §6).
 
     `bootstrap` as for a producer; `settings` are those of `ConsumerSettings`; `assignors` are names of
-    built-in ones or the user's own objects, the preferred one first. Iterate over the consumer, or use one of
-    the get calls, which raise permanent errors of the cluster.
+    built-in ones or the user's own objects, the preferred one first; the default depends on
+    `rebalance_protocol` (`assignors.registry.DEFAULTS`). Iterate over the consumer, or use one of the get
+    calls, which raise permanent errors of the cluster.
 
     A position moves with the delivered records, and by `seek`; a change of leader keeps it. A partition
     without a position begins at the group's committed offset, or, if there is no valid one, where
@@ -55,14 +57,14 @@ class Consumer(Client[ConsumerSettings]):
         self,
         bootstrap: str | Sequence[str],
         *,
-        assignors: Sequence[str | Assignor] = ("sticky",),
+        assignors: Sequence[str | Assignor] | None = None,
         host: Host | None = None,
         **settings: Any,
     ) -> None:
         self._host = host = host or system_host()
         given = load(ConsumerSettings, **settings)
         super().__init__("consumer", bootstrap, given, host.transport(None), host.clock)
-        chosen = arguments.assignors(assignors)
+        chosen = arguments.assignors(DEFAULTS[given.rebalance_protocol] if assignors is None else assignors)
         self._wakeups = Wakeups(self._clock)
         coordinator = self._make_coordinator()
         self._committed: Committed | None = None

@@ -27,7 +27,7 @@ from strandline.adapters.codecs.groups import (
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.cli.perf.worker_processes import commands
-from strandline.consumer.core.protocol import COOPERATIVE_VERSION, Assignment, Subscription
+from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscription
 from strandline.errors import IllegalGeneration, RebalanceInProgress
 from strandline.vocabulary.groups import (
     CommittedOffset,
@@ -44,8 +44,8 @@ SESSION_MS: Final = 60_000
 CALL_S_MAX: Final = 120.0
 BEAT_S: Final = 1.0
 PROTOCOL: Final = "sticky"
-METADATA: Final = Subscription(COOPERATIVE_VERSION, ("a-topic",)).encode()
-ASSIGNMENT: Final = Assignment(COOPERATIVE_VERSION, (TopicPartition("a-topic", 0),)).encode()
+METADATA: Final = Subscription(DRAFT_VERSION, ("a-topic",)).encode()
+ASSIGNMENT: Final = Assignment(DRAFT_VERSION, (TopicPartition("a-topic", 0),)).encode()
 
 
 class Bench:

@@ -4,6 +4,7 @@ returns as that member.
 The returning process gets the assignment that the group kept, without being asked for its
 subscription (KIP-345). The note shows whether the assignment was made for its current subscription;
 and, if it leads, whether it was made with the current partition counts (KIP-814, CORRECTNESS G13).
+A note for no topics fits no subscription: that assignment waits for the member to join again.
 
 A note is one digest of four bytes; the leader's own note has two. Any other data was not written by
 a strandline leader and is ignored.

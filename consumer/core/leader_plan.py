@@ -10,16 +10,19 @@ generation, and all join again at once;
 * claimed but unknown (the topic was deleted, or is not known to the leader yet): its claimant keeps
   it.
 
-This holds for a group in which every member is cooperative (V1). Eager members (V0) have revoked
-all partitions before they joined, so a group with only those uses the assignor's answer directly.
-In a mixed group no owned partition moves: the cooperative members keep what they own, and free
+This holds for a group in which every member is cooperative. Eager members have revoked all
+partitions before they joined, so a group with only those uses the assignor's answer directly. In a
+mixed group no owned partition moves: the cooperative members keep what they own, and free
 partitions go to members of both kinds.
+
+Under `cooperative-sticky`, KIP-429 as released, no group is mixed: a member that claims nothing is
+like one that is new. Its members find by themselves what they have to revoke, and join again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heapify, heapreplace
@@ -32,7 +35,8 @@ from strandline.consumer.core.assignors.assignor import (
 )
 from strandline.consumer.core.claims import Claims, settle
 from strandline.consumer.core.protocol import (
-    COOPERATIVE_VERSION,
+    COOPERATIVE_STICKY,
+    DRAFT_VERSION,
     EAGER_VERSION,
     Assignment,
     AssignmentError,
@@ -57,10 +61,6 @@ class ParsedMember:
     subscription: Subscription
     instance: str | None = None
 
-    @property
-    def eager(self) -> bool:
-        return self.subscription.version == EAGER_VERSION
-
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
@@ -84,7 +84,7 @@ class PlanReport:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An assignment for every member, in its own version."""
+    """An assignment for every member, in the form that it reads."""
 
     assignments: Mapping[str, Assignment]
     report: PlanReport
@@ -105,8 +105,8 @@ def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], ass
 
     Raises AssignorFailed.
     """
-    eager = {name: member for name, member in members.items() if member.eager}
-    cooperative = {name: member for name, member in members.items() if not member.eager}
+    cooperative = {n: m for n, m in members.items() if m.subscription.cooperative(assignor.name)}
+    eager = {name: member for name, member in members.items() if name not in cooperative}
     claims = settle({name: member.subscription for name, member in cooperative.items()})
     shares = {name: _Share() for name in members}
     if not eager:
@@ -121,9 +121,13 @@ def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], ass
         _add_user_data(shares, user_data)
     else:
         consensus = Consensus.MIXED
-        rejoin = _mixed(shares, members, claims, partitions, assignor)
+        rejoin = _mixed(shares, members, eager, claims, partitions, assignor)
+    draft = assignor.name != COOPERATIVE_STICKY
     return Plan(
-        {name: _assignment(members[name], share, rejoin=rejoin) for name, share in shares.items()},
+        {
+            name: _assignment(share, draft=draft and name in cooperative, rejoin=rejoin)
+            for name, share in shares.items()
+        },
         PlanReport(
             consensus,
             tuple(sorted(eager)),
@@ -134,11 +138,11 @@ def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], ass
     )
 
 
-def _assignment(member: ParsedMember, share: _Share, *, rejoin: bool) -> Assignment:
-    if member.eager:
+def _assignment(share: _Share, *, draft: bool, rejoin: bool) -> Assignment:
+    if not draft:
         return Assignment(EAGER_VERSION, tuple(sorted(share.assigned)), user_data=share.user_data)
     return Assignment(
-        COOPERATIVE_VERSION,
+        DRAFT_VERSION,
         tuple(sorted(share.assigned)),
         tuple(sorted(share.revoked)),
         AssignmentError.NEEDS_REJOIN if rejoin else AssignmentError.NONE,
@@ -179,6 +183,7 @@ def _incremental(
 def _mixed(
     shares: Mapping[str, _Share],
     members: Mapping[str, ParsedMember],
+    eager: Collection[str],
     claims: Claims,
     partitions: Mapping[str, int],
     assignor: Assignor,
@@ -208,20 +213,24 @@ def _mixed(
         else:
             left.setdefault(partition.topic, []).append(partition)
     for topic, those in left.items():
-        given |= _deal(those, {n: m for n, m in members.items() if topic in m.subscription.topics}, room)
-    _move_surplus(given, members, room)
+        subscribers = [name for name, member in members.items() if topic in member.subscription.topics]
+        given |= _deal(those, subscribers, eager, room)
+    _move_surplus(given, members, eager, room)
     for partition, member in given.items():
         shares[member].assigned.add(partition)
     return any(partition in wanted and partition not in claims.owners for partition in claims.void)
 
 
 def _deal(
-    partitions: Iterable[TopicPartition], subscribers: Mapping[str, ParsedMember], room: Counter[str]
+    partitions: Iterable[TopicPartition],
+    subscribers: Iterable[str],
+    eager: Collection[str],
+    room: Counter[str],
 ) -> dict[TopicPartition, str]:
     """Give each partition to the subscriber with the most room; among equals to an eager one, whose share is
     free again in the next generation."""
     dealt: dict[TopicPartition, str] = {}
-    heap = [(-room[name], not member.eager, name) for name, member in subscribers.items()]
+    heap = [(-room[name], name not in eager, name) for name in subscribers]
     heapify(heap)
     for partition in partitions:
         full, cooperative, name = heap[0]
@@ -232,7 +241,10 @@ def _deal(
 
 
 def _move_surplus(
-    given: dict[TopicPartition, str], members: Mapping[str, ParsedMember], room: Counter[str]
+    given: dict[TopicPartition, str],
+    members: Mapping[str, ParsedMember],
+    eager: Collection[str],
+    room: Counter[str],
 ) -> None:
     """Move partitions from members with more than their share to subscribers with room.
 
@@ -244,7 +256,7 @@ def _move_surplus(
             continue
         others = [n for n, m in members.items() if room[n] > 0 and partition.topic in m.subscription.topics]
         if others:
-            taker = min(others, key=lambda n: (-room[n], not members[n].eager, n))
+            taker = min(others, key=lambda n: (-room[n], n not in eager, n))
             given[partition] = taker
             room[name] += 1
             room[taker] -= 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 from strandline.consumer.core.assignors.assignor import Assignor, SendsAssignmentData
 from strandline.consumer.core.leader_note import add_user_data, note, same_counts
 from strandline.consumer.core.leader_plan import ParsedMember, Plan, plan
-from strandline.consumer.core.protocol import EAGER_VERSION, Assignment, Subscription
+from strandline.consumer.core.protocol import COOPERATIVE_STICKY, EAGER_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.vocabulary.groups import GroupMember
 
@@ -20,6 +20,8 @@ class LeaderState:
     force (KIP-814). It cannot remember the partition counts of that plan, nor can a static member
     remember its subscription, so the plan puts a note of them into their assignments, which the
     group keeps (CORRECTNESS G13); the note stands beside the assignor's user data, if there is any.
+    Nor could a static member remember that it had to join again after a revocation, where its
+    assignment does not say so; its note then names no topics.
     """
 
     def __init__(self, members: Sequence[GroupMember], topics: Sequence[str], *, skip: bool) -> None:
@@ -64,7 +66,8 @@ class LeaderState:
         for name, member in self._members.items():
             if member.instance is not None:
                 counts = self._planned if name == leader else None
-                data = note(member.subscription.topics, counts)
+                settled = assignor.name != COOPERATIVE_STICKY or name not in made.report.revoked
+                data = note(member.subscription.topics if settled else (), counts)
                 if isinstance(assignor, SendsAssignmentData):
                     data = add_user_data(data, assignments[name].user_data)
                 assignments[name] = replace(assignments[name], user_data=data)

@@ -9,7 +9,12 @@ from typing import Final
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.assignors.assignor import Assignor, user_data_of
 from strandline.consumer.core.ownership import Ownership, Partitions
-from strandline.consumer.core.protocol import COOPERATIVE_VERSION, EAGER_VERSION, Subscription
+from strandline.consumer.core.protocol import (
+    COOPERATIVE_STICKY,
+    DRAFT_VERSION,
+    EAGER_VERSION,
+    Subscription,
+)
 from strandline.vocabulary.groups import (
     GroupProtocol,
     JoinGroup,
@@ -26,7 +31,7 @@ PROTOCOL_TYPE: Final = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """`cooperative`: KIP-429's protocol (V1); otherwise everything is revoked before each join (V0)."""
+    """`cooperative`: KIP-429's protocol; otherwise everything is revoked before each join."""
 
     group: str
     cooperative: bool
@@ -55,12 +60,10 @@ class MemberSettings:
         reason: str,
     ) -> JoinGroup:
         """One protocol for each assignor. An eager member claims no partitions."""
-        version = COOPERATIVE_VERSION if self.cooperative else EAGER_VERSION
         claims = owned.all if self.cooperative else ()
         protocols = tuple(
             GroupProtocol(
-                assignor.name,
-                Subscription(version, topics, claims, owned.generation, user_data_of(assignor)).encode(),
+                assignor.name, self._subscription(assignor, topics, claims, owned.generation).encode()
             )
             for assignor in assignors
         )
@@ -75,6 +78,15 @@ class MemberSettings:
             self.client_id,
             reason,
         )
+
+    def _subscription(
+        self, assignor: Assignor, topics: tuple[str, ...], claims: Partitions, generation: int
+    ) -> Subscription:
+        user_data = user_data_of(assignor)
+        if assignor.name == COOPERATIVE_STICKY:
+            return Subscription.released(topics, claims, generation, user_data)
+        version = DRAFT_VERSION if self.cooperative else EAGER_VERSION
+        return Subscription(version, topics, claims, generation, user_data)
 
     def sync(
         self, member: str, generation: int, protocol: str, assignments: Mapping[str, bytes]

@@ -100,8 +100,7 @@ class Membership:
         self._attempts = 0
         """Failures since the last assignment."""
         self._heartbeating = False
-        self._coordinator_known = False
-        self._coordinator_searched = False
+        self._coordinator_known = self._coordinator_searched = False
         self._reason = ""
         """Why the member joins, releases or leaves."""
         self._enforced: str | None = None
@@ -287,6 +286,7 @@ class Membership:
             taken = take(
                 data,
                 self._owned,
+                self.protocol,
                 self._assignors.get(self.protocol),
                 generation=self.generation,
                 topics=self._joined_topics,

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from strandline.consumer.core.protocol import Assignment
+from strandline.consumer.core.protocol import COOPERATIVE_STICKY, DRAFT_VERSION, Assignment
 from strandline.errors import InconsistentGroupProtocol
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import NO_GENERATION
+
+_HINT: Final = (
+    f"its leader takes all members for eager ones: under other assignors than {COOPERATIVE_STICKY!r}, a"
+    ' Kafka client and a member with rebalance_protocol="cooperative" cannot share a group'
+)
 
 Partitions = tuple[TopicPartition, ...]
 """Sorted, without duplicates."""
@@ -48,9 +54,10 @@ class Ownership:
         assigned, revoked = frozenset(assignment.assigned), frozenset(assignment.revoked)
         missing = self.partitions - revoked - assigned
         if missing:
+            hint = "" if assignment.version == DRAFT_VERSION else f"; {_HINT}"
             raise InconsistentGroupProtocol(
                 f"the assignment of generation {generation} lacks {_named(missing)}: owned"
-                f" {_named(self.partitions)}, revoked {_named(revoked)}, assigned {_named(assigned)}"
+                f" {_named(self.partitions)}, revoked {_named(revoked)}, assigned {_named(assigned)}{hint}"
             )
         added = assigned - self.partitions - revoked
         removed = self.partitions & revoked

@@ -1,15 +1,28 @@
 """The binary format of what the members of a consumer group and their leader send each other. The
 coordinator does not decode it.
 
-Version 0 is Kafka's ConsumerProtocolSubscription and -Assignment V0, byte for byte: an eager member
-has revoked all partitions before it joins, so it names topics only. Version 1 is KIP-429's first
-draft, in which the assignment names what is revoked and whether to join again, with the generation
-in which ownership was valid (KIP-792). All numbers are big-endian; strings, bytes and arrays begin
-with their length.
+Members write one of three forms:
 
-Later versions must begin like these and append fields: a higher version is decoded as version 1,
-and the rest is ignored. Any other deviation is an `InconsistentGroupProtocol` that names the
-position: it comes from a member with another protocol of the same name.
+    eager     version 0 of Kafka's ConsumerProtocolSubscription and -Assignment, byte for byte. An
+              eager member has revoked all partitions before it joins, so it names topics only
+    draft     version 1, KIP-429's first draft, which only strandline speaks: the assignment names
+              what is revoked and whether to join again, and the subscription the generation in
+              which ownership was valid
+    released  version 3 of Kafka's subscription: KIP-429 as it was released, with the generation
+              (KIP-792) and the rack (KIP-881). Its assignment is that of version 0: an owner
+              finds by itself what it is no longer assigned
+
+The name of the assignor decides which of the last two a cooperative member speaks: the released
+form under `cooperative-sticky`, the draft under every other name. Kafka's clients send versions 0
+to 3 under any name, and are eager members under every name but `cooperative-sticky`. So strandline
+writes no version above 1 under another name. A subscription of version 1 is the draft if it ends
+with a generation, which Kafka's version 1 lacks; an assignment of version 1 is the draft if
+anything follows its user data.
+
+All numbers are big-endian; strings, bytes and arrays begin with their length. Versions after 3
+begin like it, and the rest of them is ignored. Any other deviation is an
+`InconsistentGroupProtocol` that names the position: it comes from a member with another protocol of
+the same name.
 """
 
 from __future__ import annotations
@@ -26,7 +39,13 @@ from strandline.vocabulary.fields import INT16, INT32, FieldReader, int32s, stri
 from strandline.vocabulary.groups import NO_GENERATION
 
 EAGER_VERSION: Final = 0
-COOPERATIVE_VERSION: Final = 1
+DRAFT_VERSION: Final = 1
+RELEASED_VERSION: Final = 3
+
+COOPERATIVE_STICKY: Final = "cooperative-sticky"
+"""The assignor of KIP-429 as it was released."""
+
+_NO_RACK: Final = INT16.pack(-1)
 
 _STRING_BYTES_MIN: Final = INT16.size
 _TOPIC_BYTES_MIN: Final = INT16.size + INT32.size
@@ -42,9 +61,10 @@ class AssignmentError(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A member's topics and, in version 1, its owned partitions and their generation.
+    """A member's topics, its owned partitions and their generation.
 
-    Version 0 has no `owned` and `owned_generation`.
+    `version` is that of its form: EAGER_VERSION, without `owned` and `owned_generation`,
+    DRAFT_VERSION or RELEASED_VERSION.
     """
 
     version: int
@@ -53,14 +73,28 @@ class Subscription:
     owned_generation: int = NO_GENERATION
     user_data: bytes = b""
 
+    @classmethod
+    def released(
+        cls, topics: tuple[str, ...], owned: tuple[TopicPartition, ...], generation: int, user_data: bytes
+    ) -> Subscription:
+        """A subscription under `cooperative-sticky`. Without other user data the generation is that too: a
+        Kafka client that knows no version above 1 finds it there."""
+        return cls(RELEASED_VERSION, topics, owned, generation, user_data or INT32.pack(generation))
+
     def encode(self) -> bytes:
         """The bytes; `owned` is sorted in them."""
         parts = [INT16.pack(self.version), INT32.pack(len(self.topics))]
         parts += map(string, self.topics)
         parts.append(_bytes(self.user_data))
-        if self.version >= COOPERATIVE_VERSION:
+        if self.version >= DRAFT_VERSION:
             parts += [_partitions(self.owned), INT32.pack(self.owned_generation)]
+        if self.version >= RELEASED_VERSION:
+            parts.append(_NO_RACK)
         return b"".join(parts)
+
+    def cooperative(self, protocol: str) -> bool:
+        """True if its member keeps partitions while it joins a group whose assignor has this name."""
+        return protocol == COOPERATIVE_STICKY or self.version == DRAFT_VERSION
 
     @classmethod
     def decode(cls, data: bytes) -> Subscription:
@@ -72,17 +106,21 @@ class Subscription:
         if version == EAGER_VERSION:
             reader.end()
             return cls(EAGER_VERSION, topics, user_data=user_data)
-        owned, generation = reader.partitions(), reader.int32()
-        if version == COOPERATIVE_VERSION:
-            reader.end()
-        return cls(COOPERATIVE_VERSION, topics, owned, generation, user_data)
+        owned = reader.partitions()
+        if version > DRAFT_VERSION:
+            return cls(RELEASED_VERSION, topics, owned, reader.int32(), user_data)
+        if not reader.left:
+            return cls(RELEASED_VERSION, topics, owned, _generation_in(user_data), user_data)
+        generation = reader.int32()
+        reader.end()
+        return cls(DRAFT_VERSION, topics, owned, generation, user_data)
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A member's partitions and, in version 1, those to revoke and whether to join again.
+    """A member's partitions and, in the draft, those to revoke and whether to join again.
 
-    Version 0 has no `revoked` and `error`.
+    `version` is EAGER_VERSION, without `revoked` and `error`, or DRAFT_VERSION.
     """
 
     version: int
@@ -94,13 +132,20 @@ class Assignment:
     def encode(self) -> bytes:
         """The bytes; `assigned` and `revoked` are sorted in them."""
         parts = [INT16.pack(self.version), _partitions(self.assigned), _bytes(self.user_data)]
-        if self.version >= COOPERATIVE_VERSION:
+        if self.version >= DRAFT_VERSION:
             parts += [_partitions(self.revoked), INT16.pack(self.error)]
         return b"".join(parts)
 
     def only(self, topics: Collection[str]) -> Assignment:
         """The same assignment without partitions of other topics."""
         return replace(self, assigned=tuple(name for name in self.assigned if name.topic in topics))
+
+    def to_owner_of(self, owned: Collection[TopicPartition]) -> Assignment:
+        """What an assignment of KIP-429 as released means to a member that owns these partitions: it revokes
+        those that are not assigned, and joins again if there are any."""
+        revoked = tuple(sorted(set(owned) - set(self.assigned)))
+        error = AssignmentError.NEEDS_REJOIN if revoked else AssignmentError.NONE
+        return Assignment(DRAFT_VERSION, self.assigned, revoked, error, self.user_data)
 
     @classmethod
     def decode(cls, data: bytes) -> Assignment:
@@ -110,11 +155,19 @@ class Assignment:
         assigned, user_data = reader.partitions(), reader.blob()
         if version == EAGER_VERSION:
             reader.end()
+        if version != DRAFT_VERSION or not reader.left:
             return cls(EAGER_VERSION, assigned, user_data=user_data)
         revoked, error = reader.partitions(), reader.assignment_error()
-        if version == COOPERATIVE_VERSION:
-            reader.end()
-        return cls(COOPERATIVE_VERSION, assigned, revoked, error, user_data)
+        reader.end()
+        return cls(DRAFT_VERSION, assigned, revoked, error, user_data)
+
+
+def _generation_in(user_data: bytes) -> int:
+    """The generation of a claim in Kafka's version 1, where Java's `cooperative-sticky` puts it."""
+    if len(user_data) != INT32.size:
+        return NO_GENERATION
+    generation: int = INT32.unpack(user_data)[0]
+    return generation
 
 
 def _bytes(data: bytes) -> bytes:

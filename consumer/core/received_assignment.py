@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, notify_assignor
 from strandline.consumer.core.leader_note import other_topics, split_user_data
 from strandline.consumer.core.ownership import Ownership, Received
-from strandline.consumer.core.protocol import EAGER_VERSION, Assignment, AssignmentError
+from strandline.consumer.core.protocol import (
+    COOPERATIVE_STICKY,
+    EAGER_VERSION,
+    Assignment,
+    AssignmentError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +23,10 @@ class Taken:
 
     received: Received
     rejoin: bool
-    """True if the leader asks all members to join again."""
+    """True if this member has to join again, after it has released what is revoked."""
     stale: bool
-    """True if it was made for another subscription. Partitions of unwanted topics were not taken."""
+    """True if it was made for another subscription, or waits for a revocation of the process before this
+    one. Partitions of unwanted topics were not taken."""
     note: bytes
     """The leader's note, for a static member."""
 
@@ -28,13 +34,14 @@ class Taken:
 def take(
     data: bytes,
     owned: Ownership,
+    protocol: str,
     assignor: Assignor | None,
     *,
     generation: int,
     topics: Collection[str],
     static: bool,
 ) -> Taken:
-    """Own what is added, and notify the assignor before any listener.
+    """Own what is added, and notify the assignor before any listener. `protocol` is the assignor's name.
 
     Empty data is an empty assignment. Raises InconsistentGroupProtocol and AssignorFailed; then
     ownership is unchanged.
@@ -44,6 +51,8 @@ def take(
     stale = owned.fresh and other_topics(note, topics)
     if stale:
         assignment = assignment.only(topics)
+    if protocol == COOPERATIVE_STICKY:
+        assignment = assignment.to_owner_of(owned.partitions)
     received = owned.receive(assignment, generation)
     if assignor is not None:
         try:

@@ -102,7 +102,7 @@ class PlayedCluster(Faults):
         self._inside()
         return Producer(self.bootstrap, host=self.host, **settings)
 
-    def consumer(self, *, assignors: Sequence[str | Assignor] = ("sticky",), **settings: Any) -> Consumer:
+    def consumer(self, *, assignors: Sequence[str | Assignor] | None = None, **settings: Any) -> Consumer:
         """A consumer of the test, not started yet."""
         self._inside()
         return Consumer(self.bootstrap, host=self.host, assignors=assignors, **settings)

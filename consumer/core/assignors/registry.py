@@ -9,11 +9,27 @@ from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.range import RangeAssignor
 from strandline.consumer.core.assignors.round_robin import RoundRobinAssignor
 from strandline.consumer.core.assignors.sticky import StickyAssignor
+from strandline.consumer.core.protocol import COOPERATIVE_STICKY
 from strandline.errors import SettingsError
 
 BUILT_IN: Final[Mapping[str, Assignor]] = {
-    assignor.name: assignor for assignor in (RangeAssignor(), RoundRobinAssignor(), StickyAssignor())
+    assignor.name: assignor
+    for assignor in (
+        RangeAssignor(),
+        RoundRobinAssignor(),
+        StickyAssignor(),
+        StickyAssignor(COOPERATIVE_STICKY),
+    )
 }
+
+DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "eager": ("sticky", "range", "roundrobin", COOPERATIVE_STICKY),
+    "cooperative": ("sticky", COOPERATIVE_STICKY),
+}
+"""The assignors of a member by its rebalance protocol, the preferred one first. The first is what
+strandline's members use among themselves; the others are for groups with Kafka clients. A
+cooperative member leaves `range` and `roundrobin` out, since a Kafka client that leads by those
+takes all members for eager ones."""
 
 
 def named(wanted: str | Assignor) -> Assignor:

@@ -16,7 +16,8 @@ Owned = Mapping[int, list[int]]
 
 
 class StickyAssignor:
-    """Keeps the promises of Kafka's "sticky" with another algorithm.
+    """Keeps the promises of Kafka's "sticky" and "cooperative-sticky" with another algorithm. The name
+    decides how the group carries out an assignment, not what is assigned.
 
     Loads are as even as possible: no partition, nor a chain of them, could be moved so that one
     member has less and another one, with at least two fewer, more. With equal subscriptions loads
@@ -25,7 +26,8 @@ class StickyAssignor:
     place.
     """
 
-    name: Final = "sticky"
+    def __init__(self, name: str = "sticky") -> None:
+        self.name: Final = name
 
     def assign(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]

@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from strandline.consumer.core.protocol import COOPERATIVE_VERSION, Assignment, Subscription
+from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.ids import TopicPartition
-from strandline.vocabulary.groups import CommittedOffset, DescribedMember
+from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
 
 if TYPE_CHECKING:
     from strandline.client.admin.groups import GroupDescription
@@ -102,14 +102,14 @@ class GroupView:
         return sum(known) if len(known) == len(lags) else None
 
 
-def member_view(member: DescribedMember, protocol_type: str) -> MemberView:
+def member_view(member: DescribedMember, group: DescribedGroup) -> MemberView:
     """A member with its bytes decoded; if they cannot be decoded, the other facts are still shown."""
     topics = protocol = assigned = None
-    if protocol_type == CONSUMERS:
+    if group.protocol_type == CONSUMERS:
         with suppress(InconsistentGroupProtocol):
             subscription = Subscription.decode(member.metadata)
             topics = subscription.topics
-            protocol = COOPERATIVE if subscription.version >= COOPERATIVE_VERSION else EAGER
+            protocol = COOPERATIVE if subscription.cooperative(group.protocol) else EAGER
         with suppress(InconsistentGroupProtocol):
             assigned = tuple(sorted(Assignment.decode(member.assignment).assigned))
     return MemberView(
@@ -127,7 +127,7 @@ def member_view(member: DescribedMember, protocol_type: str) -> MemberView:
 def members_of(description: GroupDescription) -> tuple[MemberView, ...]:
     """The members, sorted by id."""
     group = description.group
-    members = (member_view(member, group.protocol_type) for member in group.members)
+    members = (member_view(member, group) for member in group.members)
     return tuple(sorted(members, key=lambda member: member.member))
 
 

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription
 from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.consumer.core.leader_plan import Consensus, ParsedMember, Plan, plan
-from strandline.consumer.core.protocol import AssignmentError, Subscription
+from strandline.consumer.core.protocol import (
+    COOPERATIVE_STICKY,
+    DRAFT_VERSION,
+    EAGER_VERSION,
+    RELEASED_VERSION,
+    AssignmentError,
+    Subscription,
+)
 from strandline.ids import TopicPartition
 
 STICKY = BUILT_IN["sticky"]
@@ -305,18 +312,19 @@ TOPICS = "tuv"
 
 @st.composite
 def groups(draw: st.DrawFn) -> tuple[dict[str, ParsedMember], dict[str, int]]:
-    """Up to five members of both versions, whose claims conflict, are stale or on unknown topics."""
+    """Up to five members of every form, whose claims conflict, are stale or on unknown topics."""
     names = st.tuples(st.sampled_from(TOPICS), st.integers(0, 4)).map(lambda name: TopicPartition(*name))
     subscriptions = st.lists(st.sampled_from(TOPICS), unique=True).map(tuple)
     members: dict[str, ParsedMember] = {}
     for name in "abcde"[: draw(st.integers(1, 5))]:
         topics = draw(subscriptions)
-        if draw(st.booleans()):
-            members[name] = ParsedMember(Subscription(0, topics))
+        version = draw(st.sampled_from([EAGER_VERSION, DRAFT_VERSION, RELEASED_VERSION]))
+        if version == EAGER_VERSION:
+            members[name] = ParsedMember(Subscription(version, topics))
         else:
             owned = tuple(draw(st.lists(names, unique=True, max_size=5)))
             generation = draw(st.integers(3, 5))
-            members[name] = ParsedMember(Subscription(1, topics, owned, generation))
+            members[name] = ParsedMember(Subscription(version, topics, owned, generation))
     counts = draw(st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 4)))
     return members, counts
 
@@ -326,23 +334,33 @@ def test_no_plan_gives_away_what_another_member_may_own(
     drawn: tuple[dict[str, ParsedMember], dict[str, int]], assignor: Assignor
 ) -> None:
     """KIP-429: assigned ⊇ owned − revoked; nothing is given twice; nothing is given to one member that
-    another one claims; in agreement with all subscriptions. And what is free is given."""
+    another one claims; in agreement with all subscriptions. And what is free is given. Only members that
+    are cooperative under the assignor's name have claims; under `cooperative-sticky` all of them are, and
+    an owner revokes what it is not assigned."""
     members, counts = drawn
     made = plan(members, counts, assignor)
     assert made.assignments.keys() == members.keys()
+    claims = {name: claims_of(member, assignor) for name, member in members.items()}
     given_to: dict[TopicPartition, str] = {}
+    revoking = set[str]()
     for name, assignment in made.assignments.items():
         said = members[name].subscription
-        assert assignment.version == said.version
-        assert set(assignment.assigned) >= set(said.owned) - set(assignment.revoked)
-        assert set(assignment.revoked) <= set(said.owned)
-        assert not set(assignment.revoked) & set(assignment.assigned)
+        revoked = set(assignment.revoked)
+        if assignor.name == COOPERATIVE_STICKY:
+            assert (assignment.version, revoked) == (EAGER_VERSION, set())
+            revoked = claims[name] - set(assignment.assigned)
+        else:
+            assert assignment.version == (DRAFT_VERSION if said.version == DRAFT_VERSION else EAGER_VERSION)
+        revoking |= {name} if revoked else set()
+        assert set(assignment.assigned) >= claims[name] - revoked
+        assert revoked <= claims[name]
+        assert not revoked & set(assignment.assigned)
         for partition in assignment.assigned:
             assert partition.topic in said.topics
             assert partition not in given_to
             given_to[partition] = name
-            others = [m for n, m in members.items() if n != name and partition in m.subscription.owned]
-            if partition not in said.owned:
+            others = [m for n, m in members.items() if n != name and partition in claims[n]]
+            if partition not in claims[name]:
                 assert not others
             assert all(m.subscription.owned_generation < said.owned_generation for m in others)
     waiting = False
@@ -351,11 +369,20 @@ def test_no_plan_gives_away_what_another_member_may_own(
             continue
         for partition in (TopicPartition(topic, n) for n in range(count)):
             if partition not in given_to:
-                assert any(partition in member.subscription.owned for member in members.values())
+                assert any(partition in claimed for claimed in claims.values())
                 waiting = True
     assert waiting == made.report.rejoin
-    cooperative = {name for name, member in members.items() if not member.eager}
-    assert rejoins(made) == (cooperative if waiting else set())
+    if assignor.name == COOPERATIVE_STICKY:
+        assert revoking or not waiting, "a member that revokes something joins again"
+    else:
+        drafts = {name for name, member in members.items() if member.subscription.version == DRAFT_VERSION}
+        assert rejoins(made) == (drafts if waiting else set())
+
+
+def claims_of(member: ParsedMember, assignor: Assignor) -> set[TopicPartition]:
+    """What the member may own in a group of this assignor."""
+    cooperative = member.subscription.cooperative(assignor.name)
+    return set(member.subscription.owned) if cooperative else set()
 
 
 ONLY_ONE_SUBSCRIBES = (
@@ -386,7 +413,7 @@ def test_a_mixed_group_gives_no_member_more_than_its_share_while_another_has_les
         for name, assignment in made.assignments.items()
     }
     for name, assignment in made.assignments.items():
-        for partition in set(assignment.assigned) - set(members[name].subscription.owned):
+        for partition in set(assignment.assigned) - claims_of(members[name], assignor):
             others = {n for n, m in members.items() if partition.topic in m.subscription.topics} - {name}
             assert room[name] >= 0 or all(room[other] <= 0 for other in others)
 

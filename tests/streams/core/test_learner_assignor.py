@@ -17,7 +17,7 @@ from strandline.consumer.core.assignors.assignor import (
 )
 from strandline.consumer.core.claims import settle
 from strandline.consumer.core.leader_plan import ParsedMember, plan
-from strandline.consumer.core.protocol import COOPERATIVE_VERSION, Assignment, AssignmentError, Subscription
+from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, AssignmentError, Subscription
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
 from strandline.streams.core.assignor import APPLICATION_SERVER_BYTES_MAX, LearnerAssignor
@@ -258,7 +258,7 @@ def test_a_ready_learner_has_its_task_in_the_generation_that_the_owner_gave_it_u
         said = {"a": owner.says(*mine), "b": learner.says(*its)}
         members = {
             name: ParsedMember(
-                Subscription(COOPERATIVE_VERSION, m.topics, m.owned, m.owned_generation, m.user_data)
+                Subscription(DRAFT_VERSION, m.topics, m.owned, m.owned_generation, m.user_data)
             )
             for name, m in said.items()
         }
@@ -296,9 +296,7 @@ def test_a_ready_copy_continues_while_two_claim_its_task_and_neither_gets_it(
         for name in ("b", "c")
     }
     members = {
-        name: ParsedMember(
-            Subscription(COOPERATIVE_VERSION, m.topics, m.owned, m.owned_generation, m.user_data)
-        )
+        name: ParsedMember(Subscription(DRAFT_VERSION, m.topics, m.owned, m.owned_generation, m.user_data))
         for name, m in said.items()
     }
     made = plan(members, {"amounts": 1}, learner.assignor)
@@ -325,7 +323,7 @@ said = st.builds(
 owned = st.frozensets(st.builds(TopicPartition, st.sampled_from(TOPICS), st.integers(0, 2)), max_size=5)
 subscriptions = st.builds(
     Subscription,
-    st.just(COOPERATIVE_VERSION),
+    st.just(DRAFT_VERSION),
     st.sampled_from([TOPICS, TOPICS, TOPICS, ("amounts",)]),
     owned.map(tuple),
     st.integers(0, 3),

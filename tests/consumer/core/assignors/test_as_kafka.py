@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
 import pytest
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
@@ -10,8 +13,12 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 from aiokafka.protocol.metadata import MetadataResponse_v0
 from hypothesis import given, settings
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor as PythonAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor as PythonRange
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor as PythonRoundRobin
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from strandline.consumer.core.assignors.assignor import Assignor, MemberSubscription
+from strandline.consumer.core.assignors.assignor import Assignor, MemberSubscription, in_order
 from strandline.consumer.core.assignors.range import RangeAssignor
 from strandline.consumer.core.assignors.round_robin import RoundRobinAssignor
 from strandline.ids import TopicPartition
@@ -50,6 +57,61 @@ def test_ours_and_theirs_agree_to_the_partition(
     dynamic = {member: MemberSubscription(said.topics) for member, said in group.members.items()}
     group = Group(dynamic, group.partitions)
     assert ours.assign(group.members, group.partitions) == theirs(kafkas, group)
+
+
+@dataclass(frozen=True)
+class PythonMember:
+    """A member as kafka-python's assignors see it."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: ConsumerProtocolSubscription
+
+
+@dataclass(frozen=True)
+class PythonCluster:
+    """The partitions of each topic as kafka-python's assignors look them up."""
+
+    partitions: Mapping[str, int]
+
+    def partitions_for_topic(self, topic: str) -> list[int] | None:
+        count = self.partitions.get(topic, 0)
+        return list(range(count)) if count else None
+
+
+def python_s(assignor: type[PythonAssignor], group: Group) -> dict[str, list[TopicPartition]]:
+    """The result of kafka-python's assignor. It wants static members first."""
+    members = [
+        PythonMember(
+            name,
+            group.members[name].instance,
+            ConsumerProtocolSubscription(0, list(group.members[name].topics)),
+        )
+        for name in in_order(group.members)
+    ]
+    answers = assignor.assign(PythonCluster(group.partitions), members)
+    return {
+        name: sorted(TopicPartition(*one) for one in answer.partitions()) for name, answer in answers.items()
+    }
+
+
+@settings(deadline=None)
+@given(group=groups())
+def test_range_agrees_with_static_members_too(group: Group) -> None:
+    """KIP-345: static members come first, by instance."""
+    ours = RangeAssignor().assign(group.members, group.partitions)
+    assert ours == python_s(PythonRange, group)
+
+
+@settings(deadline=None)
+@given(group=groups())
+def test_round_robin_agrees_with_static_members_too(group: Group) -> None:
+    """The same, where all subscribe to the same: kafka-python 3.0 cannot skip a member."""
+    topics = tuple(sorted(group.partitions))
+    members = {name: replace(said, topics=topics) for name, said in group.members.items()}
+    group = Group(members, {topic: count for topic, count in group.partitions.items() if count})
+    ours = RoundRobinAssignor().assign(group.members, group.partitions)
+    assert ours == (python_s(PythonRoundRobin, group) if members else {})
 
 
 def test_range_gives_partitions_of_one_number_to_one_member() -> None:

@@ -100,10 +100,17 @@ class World:
     # --- what happens to a group -------------------------------------------------------------
 
     def start(
-        self, name: str, topics: Iterable[str], *, cooperative: bool = True, instance: str | None = None
+        self,
+        name: str,
+        topics: Iterable[str],
+        *,
+        cooperative: bool = True,
+        instance: str | None = None,
+        kind: type[Membership] | None = None,
     ) -> Node:
         settings = MemberSettings("g", cooperative, 10_000, 60_000, instance, name)
-        node = Node(name, cooperative, self._membership(settings, [self._assignor]), dict(self.topics))
+        kind = kind or self._membership
+        node = Node(name, cooperative, kind(settings, [self._assignor]), dict(self.topics))
         node.instance = instance
         self.nodes[name] = node
         self.carry_out(node, node.membership.subscribed(topics, NOW_MS))

@@ -44,11 +44,12 @@ class Walk:
         versions: str,
         assignor: str | Assignor = "sticky",
         coordinator: RealCoordinator | None = None,
-        membership: type[Membership] = Membership,
+        kinds: Sequence[type[Membership]] = (Membership,),
     ) -> None:
         topics = {"t": 3, "u": 2}
-        self.world = World(topics, assignor=assignor, coordinator=coordinator, membership=membership)
+        self.world = World(topics, assignor=assignor, coordinator=coordinator)
         self.versions = versions
+        self.kinds = kinds
         self.started = 0
 
     def step(self, action: str, n: int) -> None:
@@ -101,7 +102,8 @@ class Walk:
     def start(self, n: int) -> None:
         self.started += 1
         cooperative = {"cooperative": True, "eager": False, "mixed": n % 2 == 0}[self.versions]
-        self.world.start(f"n{self.started}", self.some_topics(n // 2), cooperative=cooperative)
+        kind = self.kinds[self.started % len(self.kinds)]
+        self.world.start(f"n{self.started}", self.some_topics(n // 2), cooperative=cooperative, kind=kind)
 
     def some_topics(self, n: int) -> tuple[str, ...]:
         """Mostly all of them; never none."""
@@ -182,10 +184,10 @@ def walk(
     versions: str,
     assignor: str = "sticky",
     coordinator: RealCoordinator | None = None,
-    membership: type[Membership] = Membership,
+    kinds: Sequence[type[Membership]] = (Membership,),
 ) -> Walk:
     random = Random(f"{versions} {seed}")
-    walked = Walk(versions, assignor, coordinator, membership)
+    walked = Walk(versions, assignor, coordinator, kinds)
     for _ in range(STEPS):
         walked.step(random.choice(CHAOS), random.randrange(60))
     walked.heal()
@@ -412,7 +414,7 @@ def test_a_walk_without_one_rule_finds_a_violation(broken: type[Membership], ver
     """CORRECTNESS G3, G5: each of these rules is needed, and the walk notices its absence."""
     for seed in range(WALKS_TO_NOTICE_MAX):
         try:
-            walk(seed, versions, membership=broken)
+            walk(seed, versions, kinds=(broken,))
         except Violation as violation:
             print(f"{broken.__name__}, walk {seed}: {str(violation)[:160]}")
             return

@@ -93,7 +93,7 @@ def walk(
 ) -> tuple[WhimsicalWalk, Whimsical]:
     random = Random(f"{versions} {seed}")
     assignor = Whimsical(f"whims {seed}")
-    walked = WhimsicalWalk(versions, assignor, coordinator, membership)
+    walked = WhimsicalWalk(versions, assignor, coordinator, (membership,))
     for _ in range(STEPS):
         walked.step(random.choice(ACTIONS), random.randrange(60))
     walked.heal()

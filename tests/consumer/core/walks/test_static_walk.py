@@ -16,7 +16,7 @@ from strandline.consumer.core.leader_note import DIGEST_BYTES, note
 from strandline.consumer.core.member_effects import Effect
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
-from strandline.consumer.core.protocol import Assignment
+from strandline.consumer.core.protocol import COOPERATIVE_STICKY, Assignment
 from tests.consumer.core.support.group_world import Node, Violation
 from tests.consumer.core.support.real_coordinator import RealCoordinator
 from tests.consumer.core.walks.test_group_walk import CHAOS, VERSIONS, Walk
@@ -36,8 +36,8 @@ class StaticWalk(Walk):
     otherwise an old join would fence it, which is rightly fatal.
     """
 
-    def __init__(self, versions: str, membership: type[Membership] = Membership) -> None:
-        super().__init__(versions, "sticky", RealCoordinator(), membership)
+    def __init__(self, versions: str, assignor: str, membership: type[Membership] = Membership) -> None:
+        super().__init__(versions, assignor, RealCoordinator(), (membership,))
         self.last: dict[str, Node] = {}
         self.returned = 0
         self.returned_for_others = 0
@@ -68,7 +68,10 @@ class StaticWalk(Walk):
                 self.world.crash(before.name)
             self.world.todo = [todo for todo in self.world.todo if todo.node is not before]
         topics = self.some_topics(n // 2)
-        node = self.world.start(f"n{self.started}", topics, cooperative=cooperative, instance=instance)
+        (kind,) = self.kinds
+        node = self.world.start(
+            f"n{self.started}", topics, cooperative=cooperative, instance=instance, kind=kind
+        )
         if instance is not None:
             self.last[instance] = node
 
@@ -83,7 +86,10 @@ class StaticWalk(Walk):
         cooperative = random.choice([True, False]) if self.versions == "mixed" else gone.cooperative
         generation = world.coordinator.generation
         world.crash(gone.name)
-        back = world.start(f"{gone.name}b", topics, cooperative=cooperative, instance=gone.instance)
+        (kind,) = self.kinds
+        back = world.start(
+            f"{gone.name}b", topics, cooperative=cooperative, instance=gone.instance, kind=kind
+        )
         world.run()
         self.check()
         if back.membership.topics == gone.membership.topics:
@@ -94,9 +100,11 @@ class StaticWalk(Walk):
             self.returned_for_others += 1
 
 
-def walk(seed: int, versions: str, membership: type[Membership] = Membership) -> StaticWalk:
+def walk(
+    seed: int, versions: str, assignor: str = "sticky", membership: type[Membership] = Membership
+) -> StaticWalk:
     random = Random(f"static {versions} {seed}")
-    walked = StaticWalk(versions, membership)
+    walked = StaticWalk(versions, assignor, membership)
     for _ in range(STEPS):
         walked.step(random.choice((*CHAOS, "start", "start", "crash", "leave")), random.randrange(60))
     walked.heal()
@@ -105,15 +113,21 @@ def walk(seed: int, versions: str, membership: type[Membership] = Membership) ->
     return walked
 
 
-@pytest.mark.parametrize("versions", VERSIONS)
-def test_no_walk_with_static_members_gives_a_partition_two_owners(versions: str) -> None:
+@pytest.mark.parametrize(
+    ("assignor", "versions"),
+    [
+        *(("sticky", versions) for versions in VERSIONS),
+        *((COOPERATIVE_STICKY, versions) for versions in ("cooperative", "mixed")),
+    ],
+)
+def test_no_walk_with_static_members_gives_a_partition_two_owners(assignor: str, versions: str) -> None:
     """KIP-345, KIP-429, CORRECTNESS G13: when everything heals, each member owns only what it subscribes to,
     and each partition has one owner; a member that then comes back for the same topics costs no generation.
     """
     returned = returned_for_others = 0
     for seed in range(WALKS):
         try:
-            walked = walk(seed, versions)
+            walked = walk(seed, versions, assignor)
         except Violation as violation:
             raise AssertionError(f"walk {seed}: {violation}") from violation
         returned += walked.returned
@@ -139,7 +153,7 @@ def test_a_walk_whose_members_ignore_the_note_finds_a_violation(versions: str) -
     absence."""
     for seed in range(WALKS_TO_NOTICE_MAX):
         try:
-            walk(seed, versions, IgnoresTheNote)
+            walk(seed, versions, membership=IgnoresTheNote)
         except Violation as violation:
             print(f"walk {seed}: {str(violation)[:160]}")
             return

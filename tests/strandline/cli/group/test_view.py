@@ -80,7 +80,7 @@ def test_a_partition_that_is_only_committed_is_shown_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("versions", "mixed"), [((0, 0), False), ((1, 1), False), ((0, 1), True), ((2, 1), False)]
+    ("versions", "mixed"), [((0, 0), False), ((1, 1), False), ((0, 1), True), ((3, 1), True), ((3, 0), False)]
 )
 def test_a_group_on_both_protocols_names_the_members_of_each(versions: tuple[int, int], mixed: bool) -> None:
     """KIP-429: a group whose members never agree on a protocol falls into case 3.b forever."""
