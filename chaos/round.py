@@ -18,9 +18,10 @@ from strandline.auditing.checks import Finding
 from strandline.chaos import clients, settling
 from strandline.chaos.core.demands import SETTLE_S_MAX, WRITABLE_MS_MAX
 from strandline.chaos.core.faults import Role
-from strandline.chaos.core.load import MIN_INSYNC, OWN, ClientRoles
+from strandline.chaos.core.load import KAFKA, MIN_INSYNC, OWN, ClientRoles
 from strandline.chaos.core.plan import Plan, dump
 from strandline.chaos.judge import judge, longest_staleness
+from strandline.chaos.kafka.outcomes import promise_broken
 from strandline.chaos.nemesis import REPLICATION_FACTOR, Nemesis
 from strandline.chaos.observer import Observer
 from strandline.chaos.report.page import write_report
@@ -40,6 +41,7 @@ QUOTED_MAX: Final = 2_000
 """Characters quoted from the output of a member."""
 SHOWN_MAX: Final = 10
 
+BROKEN_PROMISE: Final = "broken-promise"
 DIED: Final = "died"
 HUNG: Final = "hung"
 STALLED: Final = "stalled"
@@ -134,6 +136,7 @@ async def run_round(
         raise _first(group) from group
     course.timeline.note("ended")
     await _look_at_members(course)
+    _look_at_kafka_producers(course)
     await _judge(course)
     await asyncio.to_thread(write_report, out)
     return Verdict(plan.seed, course.findings, course.settled_ms, course.writable_ms, out)
@@ -246,6 +249,17 @@ async def _look_at_members(course: _Course) -> None:
                 shown = said[begin : begin + QUOTED_MAX].decode(errors="replace")
                 course.found(TRACEBACK_FOUND, f"{member}: {shown}")
                 break
+
+
+def _look_at_kafka_producers(course: _Course) -> None:
+    """Looks for errors of idempotent producers that no fault explains."""
+    for role in course.clients.roles:
+        if role.library not in KAFKA or not role.produces:
+            continue
+        for path in sorted(course.out.glob(f"{role.name}*.jsonl")):
+            line = next((line for line in path.read_bytes().splitlines() if promise_broken(line)), None)
+            if line is not None:
+                course.found(BROKEN_PROMISE, f"{path.stem}: {line.decode(errors='replace')}")
 
 
 async def _judge(course: _Course) -> None:

@@ -16,7 +16,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.core.load import KAFKA, Library
 from strandline.chaos.kafka.history_lines import HistoryLines, Stopped
 from strandline.chaos.kafka.installed import how_to_install, missing
-from strandline.chaos.kafka.options import Produced, Reading, Target
+from strandline.chaos.kafka.options import Membership, Produced, Reading, Target
 
 FAILED: Final = 1
 
@@ -32,11 +32,14 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     produce.add_argument("--value-prefix", default="", help="what each value begins with")
     produce.add_argument("--acks", choices=("1", "all"), default="all")
     produce.add_argument("--delivery-timeout-ms", type=int, default=30_000)
-    consume = commands.add_parser("consume", help="read all partitions from their beginnings")
+    consume = commands.add_parser("consume", help="read all partitions, or a member's share of them")
     consume.add_argument("topic")
     consume.add_argument(
         "--watermarks", type=float, default=1.0, help="seconds between two requests for them"
     )
+    consume.add_argument("--group", help="read as a member of this group")
+    consume.add_argument("--assignor", default="range")
+    consume.add_argument("--session-timeout-ms", type=int, default=10_000)
     for command in (produce, consume):
         command.add_argument("--client-id", default="strandline-chaos")
     return parser.parse_args(given)
@@ -45,11 +48,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def run_client(wanted: argparse.Namespace, lines: HistoryLines) -> bool:
     """Runs the client until SIGTERM. Returns False if it could not continue."""
     target = Target(wanted.bootstrap, wanted.topic, wanted.client_id)
-    what = (
-        Produced(wanted.rate, wanted.value_prefix, wanted.acks, wanted.delivery_timeout_ms)
-        if wanted.command == "produce"
-        else Reading(wanted.watermarks)
-    )
+    what = _wanted(wanted)
     try:
         if wanted.library is Library.CONFLUENT:
             return _confluent(target, what, lines)
@@ -58,17 +57,28 @@ def run_client(wanted: argparse.Namespace, lines: HistoryLines) -> bool:
         lines.summary()
 
 
-def _confluent(target: Target, what: Produced | Reading, lines: HistoryLines) -> bool:
+def _wanted(wanted: argparse.Namespace) -> Produced | Reading | Membership:
+    if wanted.command == "produce":
+        return Produced(wanted.rate, wanted.value_prefix, wanted.acks, wanted.delivery_timeout_ms)
+    if wanted.group is None:
+        return Reading(wanted.watermarks)
+    return Membership(wanted.group, wanted.assignor, wanted.session_timeout_ms)
+
+
+def _confluent(target: Target, what: Produced | Reading | Membership, lines: HistoryLines) -> bool:
     from confluent_kafka import KafkaException
 
     from strandline.chaos.kafka import confluent_clients as clients
 
     stopped = _stopped_by_sigterm()
     try:
-        if isinstance(what, Produced):
-            clients.produce(target, what, lines, SystemClock(), stopped)
-        else:
-            clients.read(target, what, lines, SystemClock(), stopped)
+        match what:
+            case Produced():
+                clients.produce(target, what, lines, SystemClock(), stopped)
+            case Reading():
+                clients.read(target, what, lines, SystemClock(), stopped)
+            case Membership():
+                clients.join(target, what, lines, stopped)
     except (KafkaException, clients.Failed) as error:
         cause = error.error if isinstance(error, clients.Failed) else error.args[0]
         lines.error(cause.code(), cause.name(), cause.str())
@@ -76,17 +86,20 @@ def _confluent(target: Target, what: Produced | Reading, lines: HistoryLines) ->
     return True
 
 
-def _aiokafka(target: Target, what: Produced | Reading, lines: HistoryLines) -> bool:
+def _aiokafka(target: Target, what: Produced | Reading | Membership, lines: HistoryLines) -> bool:
     from aiokafka.errors import KafkaError
 
     from strandline.chaos.kafka import aiokafka_clients as clients
 
     async def run() -> None:
         stopped = _stopped_by_sigterm()
-        if isinstance(what, Produced):
-            await clients.produce(target, what, lines, SystemClock(), stopped)
-        else:
-            await clients.read(target, what, lines, SystemClock(), stopped)
+        match what:
+            case Produced():
+                await clients.produce(target, what, lines, SystemClock(), stopped)
+            case Reading():
+                await clients.read(target, what, lines, SystemClock(), stopped)
+            case Membership():
+                await clients.join(target, what, lines, stopped)
 
     try:
         asyncio.run(run())

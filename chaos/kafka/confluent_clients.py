@@ -1,8 +1,9 @@
-"""A producer and a reader of confluent-kafka (librdkafka). Its calls block, and serve its callbacks."""
+"""Clients of confluent-kafka (librdkafka). Its calls block, and serve its callbacks."""
 
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from confluent_kafka import (
 )
 
 from strandline.chaos.kafka.history_lines import HistoryLines, Stopped
-from strandline.chaos.kafka.options import Produced, Reading, Target
+from strandline.chaos.kafka.options import COMMIT_MS, HEARTBEAT_MS, Membership, Produced, Reading, Target
 from strandline.chaos.kafka.outcomes import outcome_of
 from strandline.errors import Outcome
 from strandline.ports import Clock
@@ -93,7 +94,8 @@ def produce(target: Target, wanted: Produced, lines: HistoryLines, clock: Clock,
 
 
 def read(target: Target, wanted: Reading, lines: HistoryLines, clock: Clock, stopped: Stopped) -> None:
-    """Reads all partitions that the topic has now, from their beginnings, until it is stopped.
+    """Reads all partitions that the topic has now, from their beginnings, until it is stopped. Then it reads
+    on to their ends: a reader that does not get there does not end.
 
     An offset that no broker has sends it back to the beginning, which the checks of its history find.
     Raises KafkaException, Failed.
@@ -119,28 +121,81 @@ def read(target: Target, wanted: Reading, lines: HistoryLines, clock: Clock, sto
             [TopicPartition(target.topic, number, OFFSET_BEGINNING) for number in described.partitions]
         )
         lines.assigned(list(described.partitions))
+
+        def read_some() -> None:
+            message = consumer.poll(POLL_S)
+            if message is not None and (place := _received(message, lines)):
+                proven[place[0]] = max(proven[place[0]], place[1] + 1)
+
         due = clock.monotonic()
         while not stopped():
-            message = consumer.poll(POLL_S)
-            if message is not None:
-                _received(message, lines, proven)
+            read_some()
             if clock.monotonic() >= due:
                 due = clock.monotonic() + wanted.watermarks_s
                 _ask_for_watermarks(consumer, partitions, lines, proven)
+        while not _at_ends(consumer, partitions, lines, proven):
+            read_some()
     finally:
         consumer.close()
 
 
-def _received(message: Message, lines: HistoryLines, proven: dict[int, int]) -> None:
-    """Raises Failed for an error that does not pass."""
+def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopped) -> None:
+    """Reads its share of the topic as a member of a group, and leaves the group once it is stopped.
+
+    Raises KafkaException, Failed.
+    """
+    consumer = Consumer(
+        {
+            **SETTINGS,
+            "bootstrap.servers": target.bootstrap,
+            "client.id": target.client_id,
+            "group.id": wanted.group,
+            "partition.assignment.strategy": wanted.assignor,
+            "session.timeout.ms": wanted.session_timeout_ms,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "auto.commit.interval.ms": COMMIT_MS,
+            # A record is stored for the next commit once its line is written.
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "fetch.error.backoff.ms": 100,
+        }
+    )
+    member = ""
+
+    def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
+        nonlocal member
+        member = consumer.memberid() or ""
+        lines.owned("assigned", [each.partition for each in partitions], member)
+
+    def given_up(event: str, _: Consumer, partitions: list[TopicPartition]) -> None:
+        lines.owned(event, [each.partition for each in partitions], member)
+
+    consumer.subscribe(
+        [target.topic],
+        on_assign=assigned,
+        on_revoke=partial(given_up, "revoked"),
+        on_lost=partial(given_up, "lost"),
+    )
+    try:
+        while not stopped():
+            message = consumer.poll(POLL_S)
+            if message is not None and _received(message, lines):
+                with suppress(KafkaException):  # the partition was given up meanwhile
+                    consumer.store_offsets(message)
+    finally:
+        consumer.close()
+
+
+def _received(message: Message, lines: HistoryLines) -> tuple[int, int] | None:
+    """Writes a record, and returns its partition and offset; None for an error that passes. Raises Failed."""
     error = message.error()
     if error is not None:
         if error.fatal():
             raise Failed(error)
-        return
+        return None
     partition, offset = _place(message)
     lines.received(partition, offset, message.timestamp()[1], message.key(), message.value())
-    proven[partition] = max(proven.get(partition, 0), offset + 1)
+    return partition, offset
 
 
 def _place(message: Message) -> tuple[int, int]:
@@ -150,11 +205,20 @@ def _place(message: Message) -> tuple[int, int]:
     return partition, offset
 
 
+def _at_ends(
+    consumer: Consumer, partitions: list[TopicPartition], lines: HistoryLines, proven: dict[int, int]
+) -> bool:
+    """True if all records below the present high watermarks were received."""
+    ends = _ask_for_watermarks(consumer, partitions, lines, proven)
+    return len(ends) == len(partitions) and all(proven[each] >= end for each, end in ends.items())
+
+
 def _ask_for_watermarks(
     consumer: Consumer, partitions: list[TopicPartition], lines: HistoryLines, proven: dict[int, int]
-) -> None:
-    """Writes the high watermarks that brokers answer with. No broker knows that of a partition without a
-    leader."""
+) -> dict[int, int]:
+    """Writes and returns the high watermarks that brokers answer with. No broker knows that of a partition
+    without a leader."""
+    ends: dict[int, int] = {}
     for each in partitions:
         known = proven[each.partition]
         try:
@@ -162,4 +226,6 @@ def _ask_for_watermarks(
         except KafkaException:
             continue
         if answer is not None:
+            ends[each.partition] = answer[1]
             lines.watermark(each.partition, answer[1], known)
+    return ends

@@ -6,10 +6,12 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from strandline.errors import Outcome
 from strandline.ports import Clock
+
+GENERATION_UNKNOWN: Final = -1
 
 
 class HistoryLines:
@@ -40,6 +42,17 @@ class HistoryLines:
     def assigned(self, partitions: Sequence[int]) -> None:
         """A reader outside of groups begins."""
         self._note("assigned", partitions=sorted(partitions))
+
+    def owned(self, event: str, partitions: Sequence[int], member: str) -> None:
+        """Partitions of a group's member were `assigned`, `revoked` or `lost`. Neither library tells its
+        user the generation."""
+        self._note(
+            event,
+            partitions=sorted(partitions),
+            member=member,
+            generation=GENERATION_UNKNOWN,
+            at_ms=self._clock.wall_ms(),
+        )
 
     def received(
         self, partition: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,19 @@ class Produced:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a reader reads. It reads the high watermarks every `watermarks_s`."""
+    """How a reader of assigned partitions reads. It asks for the high watermarks every `watermarks_s`."""
 
     watermarks_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """How a member of a group reads. It commits every `COMMIT_MS`, and what it has left in each rebalance."""
+
+    group: str
+    assignor: str
+    session_timeout_ms: int
+
+
+HEARTBEAT_MS: Final = 1_000
+COMMIT_MS: Final = 1_000

@@ -11,7 +11,17 @@ import pytest
 
 from strandline import Admin, LocalCluster, NewTopic
 from strandline.auditing import reference
-from strandline.auditing.history import Acked, Failed, History, Received, Sent, Watermark, read
+from strandline.auditing.history import (
+    Acked,
+    Assigned,
+    Failed,
+    History,
+    Received,
+    Sent,
+    Unassigned,
+    Watermark,
+    read,
+)
 from strandline.auditing.reference import Logged, Span
 from strandline.chaos import clients
 from strandline.chaos.core.load import TOPICS, WITH_KAFKA, ClientRole, ClientRoles, Library
@@ -37,10 +47,13 @@ def count(folder: Path, kind: str, topic: str, event: str) -> int:
 
 
 def all_read(folder: Path) -> bool:
-    """True if the reader of each topic has as many records as were sent."""
+    """True if the reader and the group of each topic have as many records as were sent."""
+    kinds = ["consume-assign", *(f"consume-group-{group}" for group in KAFKA_ROLES.groups)]
     return all(
-        count(folder, "consume", each.topic, "received") >= count(folder, "produce", each.topic, "sent")
+        count(folder, kind, each.topic, "received") >= count(folder, "produce", each.topic, "sent")
+        for kind in kinds
         for each in TOPICS
+        if any(role.topic == each.topic and role.name.startswith(kind) for role in KAFKA_ROLES.roles)
     )
 
 
@@ -72,7 +85,7 @@ async def test_all_of_their_records_are_sent_acknowledged_and_received(tmp_path:
             running = tasks.create_task(load.run())
             await load.begun()
             await eventually(
-                lambda: count(tmp_path, "consume", "ebb", "received") >= RECORDS, deadline_s=READ_S_MAX
+                lambda: count(tmp_path, "consume-assign", "ebb", "received") >= RECORDS, deadline_s=READ_S_MAX
             )
             await load.end("produce")
             await eventually(lambda: all_read(tmp_path), deadline_s=READ_S_MAX)
@@ -87,8 +100,10 @@ async def test_all_of_their_records_are_sent_acknowledged_and_received(tmp_path:
             assert Sent in events
             assert Failed not in events
             assert (Acked in events) is ("1" not in role.options), "acks=1 promises nothing"
+        elif role.group:
+            assert {Assigned, Received, Unassigned} <= events
         else:
-            assert {Received, Watermark} <= events
+            assert {Assigned, Received, Watermark} <= events
 
 
 async def test_a_record_without_an_answer_has_an_unknown_outcome(tmp_path: Path) -> None:
