@@ -12,7 +12,9 @@ from strandline.broker.kafka.handlers.fetch import FetchApi
 from strandline.broker.kafka.handlers.new_topics import Leaders, TopicDefaults
 from strandline.broker.kafka.handlers.offsets import OffsetsApi
 from strandline.broker.kafka.handlers.on_demand import TopicsOnDemand
+from strandline.broker.kafka.handlers.placement import PlacementApi
 from strandline.broker.kafka.handlers.produce import ProduceApi
+from strandline.broker.kafka.handlers.replicas import ReplicasApi
 from strandline.broker.kafka.handlers.topics import TopicsApi
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire import apis
@@ -53,6 +55,8 @@ def kafka_router(
         own,
         clock,
     )
+    replicas = ReplicasApi(handlers, manager)
+    placement = PlacementApi(requests, clock)
     return Router(
         (
             Api(apis.PRODUCE, produces.handle, produces.begin),
@@ -69,5 +73,12 @@ def kafka_router(
             Api(apis.ALTER_CONFIGS, answered(configs.alter)),
             Api(apis.INCREMENTAL_ALTER_CONFIGS, answered(configs.alter_incrementally)),
             Api(apis.DESCRIBE_ACLS, answered(describe_acls)),
+            Api(apis.DELETE_RECORDS, answered(replicas.delete_records)),
+            Api(apis.DESCRIBE_LOG_DIRS, answered(replicas.log_dirs)),
+            Api(apis.ELECT_LEADERS, answered(placement.elect)),
+            Api(apis.ALTER_PARTITION_REASSIGNMENTS, answered(placement.reassign)),
+            Api(apis.LIST_PARTITION_REASSIGNMENTS, answered(placement.reassignments)),
+            Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
+            Api(apis.DESCRIBE_PRODUCERS, answered(replicas.producers)),
         )
     )

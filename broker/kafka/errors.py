@@ -19,6 +19,8 @@ class KafkaCode(IntEnum):
     SECURITY_DISABLED = 54
     FETCH_SESSION_ID_NOT_FOUND = 70
     UNKNOWN_TOPIC_ID = 100
+    MISMATCHED_ENDPOINT_TYPE = 114
+    UNSUPPORTED_ENDPOINT_TYPE = 115
 
 
 NO_TRANSACTIONS: Final = "strandline has no transactions: leave transactional.id out"

@@ -1,12 +1,19 @@
-"""Answers Metadata, FindCoordinator and InitProducerId."""
+"""Answers Metadata, DescribeCluster, FindCoordinator and InitProducerId."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 
 from strandline.broker.kafka.addresses import kafka_address
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, code_of
+from strandline.broker.kafka.wire.admin.cluster import (
+    BROKERS,
+    CONTROLLERS,
+    DescribeClusterAnswer,
+    DescribeClusterRequest,
+)
 from strandline.broker.kafka.wire.coordinator import (
     GROUP,
     FindCoordinatorAnswer,
@@ -97,9 +104,29 @@ class ClusterApi:
         return MetadataAnswer(
             brokers,
             cluster.cluster_id or None,
-            self._own.id if self._own.id in reachable else int(NO_BROKER),
+            self._controller(reachable),
             tuple(_reachable(topic, reachable) for topic in topics),
         )
+
+    async def describe_cluster(self, request: DescribeClusterRequest, call: Call) -> DescribeClusterAnswer:
+        """The brokers as in Metadata. A client that is configured to talk to controllers is refused
+        (KIP-919): those of strandline do not speak Kafka's protocol."""
+        if request.endpoints != BROKERS:
+            known = request.endpoints == CONTROLLERS
+            code = KafkaCode.MISMATCHED_ENDPOINT_TYPE if known else KafkaCode.UNSUPPORTED_ENDPOINT_TYPE
+            return DescribeClusterAnswer(
+                endpoints=request.endpoints, error=int(code), message="this is a broker"
+            )
+        with suppress(LeaderNotAvailable):
+            self._last = (await self._describe(MetadataQuery(None, include_config=False))).cluster
+        brokers = _addresses(self._last, call.caller.listener)
+        controller = self._controller({broker.broker for broker in brokers})
+        return DescribeClusterAnswer(self._last.cluster_id, controller, brokers)
+
+    def _controller(self, reachable: set[int]) -> int:
+        """This broker, which passes on what the controller has to do: a client goes to the broker that is
+        named here."""
+        return self._own.id if self._own.id in reachable else int(NO_BROKER)
 
     async def _described(self, request: MetadataRequest) -> tuple[ClusterMetadata, list[TopicFacts]]:
         """Raises LeaderNotAvailable."""

@@ -43,7 +43,7 @@ class Deadline:
 
 
 class ControllerRequests:
-    """The requests. Each returns one outcome a topic, in order; it raises nothing."""
+    """The requests. Those about topics return one outcome a topic, in order, and raise nothing."""
 
     def __init__(self, link: ControllerLink) -> None:
         self._link = link
@@ -54,7 +54,7 @@ class ControllerRequests:
         if not topics:
             return ()
         try:
-            return await self._ask(CREATE_TOPICS, CreateTopics(topics, validate_only), deadline)
+            return await self.ask(CREATE_TOPICS, CreateTopics(topics, validate_only), deadline)
         except StrandlineError as error:
             return [TopicResult(each.name, error) for each in topics]
 
@@ -62,14 +62,14 @@ class ControllerRequests:
         if not names:
             return ()
         try:
-            return await self._ask(DELETE_TOPICS, names, deadline)
+            return await self.ask(DELETE_TOPICS, names, deadline)
         except StrandlineError as error:
             return [TopicResult(name, error) for name in names]
 
     async def alter(self, alterations: Sequence[AlterTopic], deadline: Deadline) -> Sequence[TopicResult]:
         async def alter_one(alteration: AlterTopic) -> TopicResult:
             try:
-                await self._ask(ALTER_TOPIC, alteration, deadline)
+                await self.ask(ALTER_TOPIC, alteration, deadline)
             except StrandlineError as error:
                 return TopicResult(alteration.topic, error)
             return TopicResult(alteration.topic)
@@ -81,8 +81,9 @@ class ControllerRequests:
             return [TopicResult(each.topic, many) for each in alterations]
         return await pipelined(alter_one, alterations, in_flight_max=ALTERATIONS_IN_FLIGHT_MAX)
 
-    async def _ask(self, method: Method[Request, Response], request: Request, deadline: Deadline) -> Response:
-        """Asks until a controller is active, since NotController says that nothing was done."""
+    async def ask(self, method: Method[Request, Response], request: Request, deadline: Deadline) -> Response:
+        """Asks until a controller is active, since NotController says that nothing was done. Raises as
+        `ControllerLink.call`."""
         try:
             async with asyncio.timeout(deadline.call_s):
                 while True:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from strandline.broker.kafka.wire import coordinator, fetch, metadata, offsets, produce, producer_id
-from strandline.broker.kafka.wire.admin import acls, configs, topic_changes
+from strandline.broker.kafka.wire.admin import acls, cluster, configs, placement, replicas, topic_changes
 from strandline.broker.kafka.wire.fields import Reader, Writer
 
 Request = TypeVar("Request")
@@ -77,4 +77,29 @@ DESCRIBE_CONFIGS: Final = ApiWire(
 ALTER_CONFIGS: Final = ApiWire(33, "AlterConfigs", 0, 2, 2, configs.read_alter, configs.write_alter)
 INCREMENTAL_ALTER_CONFIGS: Final = ApiWire(
     44, "IncrementalAlterConfigs", 0, 1, 1, configs.read_incremental_alter, configs.write_alter
+)
+DELETE_RECORDS: Final = ApiWire(
+    21, "DeleteRecords", 0, 2, 2, replicas.read_deletions, replicas.write_deletions
+)
+DESCRIBE_LOG_DIRS: Final = ApiWire(
+    35, "DescribeLogDirs", 1, 4, 2, replicas.read_log_dirs, replicas.write_log_dirs
+)
+ELECT_LEADERS: Final = ApiWire(
+    43, "ElectLeaders", 0, 2, 2, placement.read_elections, placement.write_elections
+)
+ALTER_PARTITION_REASSIGNMENTS: Final = ApiWire(
+    45,
+    "AlterPartitionReassignments",
+    0,
+    0,
+    0,
+    placement.read_reassignments,
+    placement.write_reassignments,
+)
+LIST_PARTITION_REASSIGNMENTS: Final = ApiWire(
+    46, "ListPartitionReassignments", 0, 0, 0, placement.read_list, placement.write_list
+)
+DESCRIBE_CLUSTER: Final = ApiWire(60, "DescribeCluster", 0, 1, 0, cluster.read_request, cluster.write_answer)
+DESCRIBE_PRODUCERS: Final = ApiWire(
+    61, "DescribeProducers", 0, 0, 0, replicas.read_producers, replicas.write_producers
 )

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from strandline.broker.kafka.wire.fields import Reader, Writer
 
 NO_TOPIC_ID: Final = "0" * 32
-_OPERATIONS_UNKNOWN: Final = -(2**31)
+OPERATIONS_UNKNOWN: Final = -(2**31)
 """Authorized operations of a cluster or topic: not asked for, or not known."""
 
 
@@ -102,7 +102,7 @@ def write_answer(writer: Writer, answer: MetadataAnswer, version: int) -> None:
         writer.int32(answer.controller)
     writer.array(answer.topics, write_topic)
     if 8 <= version <= 10:
-        writer.int32(_OPERATIONS_UNKNOWN)
+        writer.int32(OPERATIONS_UNKNOWN)
     writer.tags()
 
 
@@ -127,5 +127,5 @@ def _write_topic(writer: Writer, topic: TopicFacts, version: int) -> None:
         writer.boolean(topic.is_internal)
     writer.array(topic.partitions, write_partition)
     if version >= 8:
-        writer.int32(_OPERATIONS_UNKNOWN)
+        writer.int32(OPERATIONS_UNKNOWN)
     writer.tags()

@@ -11,7 +11,7 @@ from strandline.broker.kafka.wire.fields import Reader, Writer
 P = TypeVar("P")
 Q = TypeVar("Q")
 
-_TOPIC_BYTES_MIN = 2
+TOPIC_BYTES_MIN = 2
 
 
 class OfTopic(NamedTuple, Generic[P]):
@@ -37,7 +37,14 @@ def read_topics(reader: Reader, read_partition: Callable[[Reader], P], *, bytes_
         reader.tags()
         return topic
 
-    return reader.array(read_topic, bytes_min=_TOPIC_BYTES_MIN)
+    return reader.array(read_topic, bytes_min=TOPIC_BYTES_MIN)
+
+
+def read_topic_numbers(reader: Reader) -> OfTopic[int]:
+    """One topic, with numbers of its partitions: an element of an array."""
+    topic = OfTopic(reader.string(), reader.array(Reader.int32, bytes_min=4))
+    reader.tags()
+    return topic
 
 
 def write_topics(writer: Writer, topics: Topics[P], write_partition: Callable[[P], None]) -> None:

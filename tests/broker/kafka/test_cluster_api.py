@@ -11,6 +11,7 @@ import pytest
 from strandline.adapters.system.clock import SystemClock
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.cluster import ClusterApi
+from strandline.broker.kafka.wire.admin.cluster import CONTROLLERS, DescribeClusterRequest
 from strandline.broker.kafka.wire.coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicWanted
@@ -154,6 +155,25 @@ async def test_an_unknown_topic_is_created_if_the_client_allows_it(auto_create: 
     assert known.created == (["new"] if auto_create else [])
     new = NOT_AVAILABLE if auto_create else UNKNOWN_TOPIC
     assert [each.error for each in found.topics] == [0, new, INVALID_TOPIC]
+
+
+async def test_the_cluster_is_described_as_in_metadata_without_a_look_at_topics() -> None:
+    known = Known(CLUSTER)
+    api = known.api
+    found = await api.describe_cluster(DescribeClusterRequest(), call())
+    assert (found.cluster_id, found.controller, found.brokers, found.error) == ("c", 1, INSIDE, 0)
+    outside = await api.describe_cluster(DescribeClusterRequest(), call(Listener.EXTERNAL))
+    assert outside.brokers == (BrokerAddress(1, "out", 29_092, "r"), INSIDE[1])
+    known.cluster = None
+    assert await api.describe_cluster(DescribeClusterRequest(), call()) == found, "what it knew last"
+    assert known.asked == [None, None, None]
+
+
+@pytest.mark.parametrize(("endpoints", "error"), [(CONTROLLERS, 114), (3, 115)])
+async def test_a_client_of_controllers_is_refused(endpoints: int, error: int) -> None:
+    """KIP-919: a controller's address is none of a broker's."""
+    found = await Known(CLUSTER).api.describe_cluster(DescribeClusterRequest(endpoints), call())
+    assert (found.error, found.endpoints, found.brokers) == (error, endpoints, ())
 
 
 async def test_internal_topics_say_so() -> None:

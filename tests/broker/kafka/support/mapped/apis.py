@@ -6,13 +6,16 @@ from typing import Final
 
 from tests.broker.kafka.support.mapped import (
     acls,
+    cluster,
     configs,
     coordinator,
     fetch,
     metadata,
     offsets,
+    placement,
     produce,
     producer_id,
+    replicas,
     topic_changes,
 )
 
@@ -26,4 +29,7 @@ MAPPED: Final = (
     *topic_changes.MAPPED,
     *configs.MAPPED,
     *acls.MAPPED,
+    *replicas.MAPPED,
+    *placement.MAPPED,
+    *cluster.MAPPED,
 )

@@ -30,3 +30,10 @@ def by_topic(
     topics: list[Values], make: Callable[[Values], Any], name: str = "name", partitions: str = "partitions"
 ) -> Topics[Any]:
     return tuple(OfTopic(topic[name], tuple(map(make, topic[partitions]))) for topic in topics)
+
+
+def numbers_by_topic(topics: list[Values] | None, name: str, partitions: str) -> Topics[int] | None:
+    """Where a message has nothing of the partitions but their numbers."""
+    if topics is None:
+        return None
+    return tuple(OfTopic(topic[name], tuple(topic[partitions])) for topic in topics)

@@ -1,0 +1,127 @@
+"""Passes ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments on to the active
+controller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strandline.adapters.codecs.admin import ELECT_PREFERRED, ELECT_UNCLEAN, LIST_REASSIGNMENTS, REASSIGN
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline
+from strandline.broker.kafka.wire.admin.placement import (
+    PREFERRED,
+    UNCLEAN,
+    ElectLeadersRequest,
+    ListReassignmentsAnswer,
+    ListReassignmentsRequest,
+    MovingPartition,
+    PartitionOutcome,
+    PlacementAnswer,
+    ReassignRequest,
+)
+from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
+from strandline.errors import InvalidReplicaAssignment, InvalidRequest, StrandlineError
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+from strandline.vocabulary.admin import (
+    ElectUnclean,
+    OngoingReassignment,
+    PartitionReassignment,
+    PartitionResult,
+    Reassign,
+    UncleanElection,
+)
+
+Results = Sequence[PartitionResult] | Sequence[UncleanElection]
+
+
+class PlacementApi:
+    """These APIs, for all connections of one broker."""
+
+    def __init__(self, controller: ControllerRequests, clock: Clock) -> None:
+        self._controller = controller
+        self._clock = clock
+
+    async def elect(self, request: ElectLeadersRequest, call: Call) -> PlacementAnswer:
+        """Answered once the leaders lead, or the controller has waited long enough. Without names, only
+        partitions that another broker leads are in the answer; for unclean elections, those without a
+        leader."""
+        names = None
+        if request.topics is not None:
+            names = [TopicPartition(*named) for named in each_partition(request.topics)]
+        if names is not None and not names:
+            return PlacementAnswer(())  # to the controller, no names are all
+        try:
+            results = await self._elected(names or [], request.kind, self._deadline(request.timeout_ms))
+        except StrandlineError as error:
+            return _refused(names or [], error)
+        return PlacementAnswer(_outcomes(results))
+
+    async def _elected(self, names: list[TopicPartition], kind: int, deadline: Deadline) -> Results:
+        if kind == PREFERRED:
+            return await self._controller.ask(ELECT_PREFERRED, names, deadline)
+        if kind == UNCLEAN:
+            return await self._controller.ask(ELECT_UNCLEAN, ElectUnclean(names), deadline)
+        raise InvalidRequest(f"election type {kind} is not known: 0 is preferred, 1 is unclean")
+
+    async def reassign(self, request: ReassignRequest, call: Call) -> PlacementAnswer:
+        """Answered once the moves have begun, or are taken back."""
+        wanted = [
+            (TopicPartition(topic, asked.partition), asked.replicas)
+            for topic, asked in each_partition(request.topics)
+        ]
+        results: dict[TopicPartition, PartitionResult] = {}
+        moves: list[PartitionReassignment] = []
+        for name, replicas in wanted:
+            if replicas == ():  # to the controller, no replicas are a cancellation
+                none = InvalidReplicaAssignment(f"{name}: the list of replicas is empty; null takes back")
+                results[name] = PartitionResult(name, none)
+            else:
+                moves.append(PartitionReassignment(name, replicas or ()))
+        deadline = self._deadline(request.timeout_ms)
+        try:
+            found = await self._controller.ask(REASSIGN, Reassign(moves), deadline) if moves else ()
+        except StrandlineError as error:
+            return _refused([name for name, _ in wanted], error)
+        results |= {result.name: result for result in found}
+        return PlacementAnswer(_outcomes([results[name] for name, _ in wanted]))
+
+    async def reassignments(self, request: ListReassignmentsRequest, call: Call) -> ListReassignmentsAnswer:
+        """Those in progress, of the named partitions or of all."""
+        deadline = self._deadline(request.timeout_ms)
+        try:
+            ongoing = await self._controller.ask(LIST_REASSIGNMENTS, None, deadline)
+        except StrandlineError as error:
+            return ListReassignmentsAnswer((), code_of(error), error.message)
+        if request.topics is not None:
+            named = {TopicPartition(*each) for each in each_partition(request.topics)}
+            ongoing = [each for each in ongoing if each.name in named]
+        return ListReassignmentsAnswer(by_topic((each.name.topic, _moving(each)) for each in ongoing))
+
+    def _deadline(self, timeout_ms: int) -> Deadline:
+        return Deadline(self._clock, timeout_ms)
+
+
+def _refused(names: Sequence[TopicPartition], error: StrandlineError) -> PlacementAnswer:
+    """Says it for each partition too: version 0 of ElectLeaders has no other place."""
+    outcomes = _outcomes([PartitionResult(name, error) for name in names])
+    return PlacementAnswer(outcomes, code_of(error), error.message)
+
+
+def _outcomes(results: Results) -> Topics[PartitionOutcome]:
+    return by_topic((result.name.topic, _outcome(result)) for result in results)
+
+
+def _outcome(result: PartitionResult | UncleanElection) -> PartitionOutcome:
+    error = result.error
+    message = None if error is None else error.message
+    return PartitionOutcome(result.name.partition, code_of(error), message)
+
+
+def _moving(move: OngoingReassignment) -> MovingPartition:
+    """A cancelled one goes back: it adds none, and removes what it had added."""
+    added = tuple(broker for broker in move.replicas if broker not in move.original)
+    removed = tuple(broker for broker in move.original if broker not in move.replicas)
+    adding, removing = ((), added) if move.reverting else (added, removed)
+    return MovingPartition(move.name.partition, move.original + added, adding, removing)

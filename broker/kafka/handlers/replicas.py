@@ -1,0 +1,101 @@
+"""Answers what this broker's replicas can: DeleteRecords, DescribeLogDirs and DescribeProducers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.wire.admin.replicas import (
+    ActiveProducer,
+    DeletedPartition,
+    DeleteRecordsAnswer,
+    DeleteRecordsRequest,
+    DescribeLogDirsAnswer,
+    DescribeLogDirsRequest,
+    DescribeProducersAnswer,
+    DescribeProducersRequest,
+    LogDirectory,
+    PartitionProducers,
+    PartitionSize,
+)
+from strandline.broker.kafka.wire.topics import by_topic, each_partition
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.tasks import Slices, pipelined
+
+DELETIONS_IN_FLIGHT_MAX: Final = 100
+"""Partitions of one request whose in-sync replicas are asked at the same time."""
+
+
+class ReplicasApi:
+    """These APIs, for all connections of one broker."""
+
+    def __init__(self, handlers: Handlers, manager: ReplicaManager) -> None:
+        self._handlers = handlers
+        self._manager = manager
+        self._clock = manager.clock
+
+    async def delete_records(self, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsAnswer:
+        """Answered once the in-sync replicas of each partition have deleted the records. The time is that of
+        the whole request."""
+        timeout_ms = min(request.timeout_ms, self._manager.settings.produce_timeout_ms_max)
+        ends = self._clock.monotonic() + timeout_ms / 1000
+
+        async def delete(asked: tuple[str, int, int]) -> tuple[str, DeletedPartition]:
+            topic, partition, offset = asked
+            left_ms = int((ends - self._clock.monotonic()) * 1000)
+            name = TopicPartition(topic, partition)
+            found = await self._handlers.delete_records(name, offset, timeout_ms=left_ms)
+            return topic, DeletedPartition(partition, code_of(found.error), found.log_start_offset)
+
+        wanted = [(topic, asked.partition, asked.offset) for topic, asked in each_partition(request.topics)]
+        deleted = await pipelined(delete, wanted, in_flight_max=DELETIONS_IN_FLIGHT_MAX)
+        return DeleteRecordsAnswer(by_topic(deleted))
+
+    async def log_dirs(self, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsAnswer:
+        """The sizes of the replicas that are here; partitions without one are left out, as by Kafka."""
+        wanted = None
+        if request.topics is not None:
+            wanted = {TopicPartition(*named) for named in each_partition(request.topics)}
+        slices, found = Slices(self._clock), dict[TopicPartition, PartitionSize]()
+        for replica in self._manager:
+            if slices.used_up:
+                await slices.next()
+            if wanted is None or replica.name in wanted:
+                found[replica.name] = _size(replica)
+        sizes = ((name.topic, found[name]) for name in sorted(found))
+        directory = LogDirectory(str(self._manager.folder.path), by_topic(sizes))
+        return DescribeLogDirsAnswer((directory,))
+
+    async def producers(self, request: DescribeProducersRequest, call: Call) -> DescribeProducersAnswer:
+        """The producers that a replica here remembers, be it the leader or a follower. A partition is
+        described once, however often it is named."""
+        slices, found = Slices(self._clock), list[tuple[str, PartitionProducers]]()
+        for topic, partition in dict.fromkeys(each_partition(request.topics)):
+            if slices.used_up:
+                await slices.next()
+            found.append((topic, self._producers(topic, partition)))
+        return DescribeProducersAnswer(by_topic(found))
+
+    def _producers(self, topic: str, partition: int) -> PartitionProducers:
+        try:
+            replica = self._manager.named(topic, partition)
+        except StrandlineError as error:
+            return PartitionProducers(partition, code_of(error), error.message)
+        return PartitionProducers(
+            partition,
+            producers=tuple(
+                ActiveProducer(number, known.epoch, known.batches[-1].last_sequence, known.at_ms)
+                for number, known in replica.log.producers
+            ),
+        )
+
+
+def _size(replica: Replica) -> PartitionSize:
+    """The log may end below the high watermark: while a broker that lost records copies them again."""
+    lag = max(0, replica.watermark_known - replica.log.log_end_offset)
+    return PartitionSize(replica.name.partition, replica.log.size_bytes, lag)

@@ -1,0 +1,118 @@
+"""Elections and reassignments that Kafka clients ask for, as the controller gets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.handlers.controller import ControllerRequests
+from strandline.broker.kafka.handlers.placement import PlacementApi
+from strandline.broker.kafka.wire.admin.placement import (
+    PREFERRED,
+    UNCLEAN,
+    ElectLeadersRequest,
+    ListReassignmentsRequest,
+    MovingPartition,
+    PartitionTarget,
+    ReassignRequest,
+)
+from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.errors import ErrorCode, InvalidRequest, NotController, StrandlineError
+from strandline.ids import TopicPartition
+from strandline.ports import Caller, Listener
+from strandline.vocabulary.admin import (
+    ElectUnclean,
+    OngoingReassignment,
+    PartitionReassignment,
+    PartitionResult,
+    Reassign,
+)
+from tests.broker.kafka.support.controller import MemoryController
+from tests.broker.support.replicas import CLOCK
+
+CALL = Call(RequestHeader(43, 2, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
+TIDES = (OfTopic("tides", (0, 1)),)
+NAMES = [TopicPartition("tides", 0), TopicPartition("tides", 1)]
+
+WAIT_MS = 10_000
+
+
+def placement(controller: MemoryController) -> PlacementApi:
+    return PlacementApi(ControllerRequests(controller.link), CLOCK)
+
+
+def done(names: list[TopicPartition]) -> list[PartitionResult]:
+    return [PartitionResult(name) for name in names or NAMES]
+
+
+async def test_all_partitions_and_none_are_different_requests() -> None:
+    """To a Kafka client null is all and an empty list is none; to the controller an empty list is all."""
+    controller = MemoryController(done)
+    api = placement(controller)
+    assert (await api.elect(ElectLeadersRequest((), WAIT_MS), CALL)).topics == ()
+    assert controller.asked == []
+    (every,) = (await api.elect(ElectLeadersRequest(None, WAIT_MS), CALL)).topics
+    assert controller.asked == [("ElectPreferred", [])]
+    assert (every.name, [each.partition for each in every.partitions]) == ("tides", [0, 1])
+
+
+async def test_kinds_of_elections() -> None:
+    controller = MemoryController(lambda request: done(NAMES))
+    api = placement(controller)
+    for kind in (PREFERRED, UNCLEAN):
+        assert (await api.elect(ElectLeadersRequest(TIDES, WAIT_MS, kind), CALL)).error == 0
+    assert controller.asked == [("ElectPreferred", NAMES), ("ElectUnclean", ElectUnclean(NAMES))]
+    unknown = await api.elect(ElectLeadersRequest(TIDES, WAIT_MS, 7), CALL)
+    assert (unknown.error, len(controller.asked)) == (ErrorCode.INVALID_REQUEST, 2)
+
+
+@pytest.mark.parametrize("error", [InvalidRequest("too many"), NotController("there is none")])
+async def test_a_refusal_of_the_whole_request_is_said_for_each_partition(error: StrandlineError) -> None:
+    """Version 0 of ElectLeaders has no other place for it."""
+
+    def refuse(request: Any) -> None:
+        raise error
+
+    api = placement(MemoryController(refuse))
+    moves = (OfTopic("tides", (PartitionTarget(0, (1,)), PartitionTarget(1, None))),)
+    elected = await api.elect(ElectLeadersRequest(TIDES, 0), CALL)
+    for answer in (elected, await api.reassign(ReassignRequest(0, moves), CALL)):
+        (topic,) = answer.topics
+        assert answer.error == error.code and answer.message
+        assert [(each.partition, each.error) for each in topic.partitions] == [
+            (0, error.code), (1, error.code)
+        ]  # fmt: skip
+    assert (await api.reassignments(ListReassignmentsRequest(0, None), CALL)).error == error.code
+
+
+async def test_only_null_takes_a_reassignment_back() -> None:
+    """To the controller no replicas are a cancellation; from a client they are a mistake."""
+    controller = MemoryController(lambda request: [PartitionResult(each.name) for each in request.partitions])
+    api = placement(controller)
+    moves = tuple(PartitionTarget(*each) for each in ((0, (3, 1)), (1, ()), (2, None)))
+    (topic,) = (await api.reassign(ReassignRequest(WAIT_MS, (OfTopic("tides", moves),)), CALL)).topics
+    assert [(each.partition, each.error) for each in topic.partitions] == [
+        (0, 0), (1, ErrorCode.INVALID_REPLICA_ASSIGNMENT), (2, 0)
+    ]  # fmt: skip
+    sent = [
+        PartitionReassignment(TopicPartition("tides", 0), (3, 1)),
+        PartitionReassignment(TopicPartition("tides", 2), ()),
+    ]
+    assert controller.asked == [("Reassign", Reassign(sent))]
+
+
+@pytest.mark.parametrize(
+    ("reverting", "adding", "removing"), [(False, (4,), (1, 2)), (True, (), (4,))], ids=["on", "back"]
+)
+async def test_a_reassignment_shows_what_it_adds_and_removes(
+    reverting: bool, adding: tuple[int, ...], removing: tuple[int, ...]
+) -> None:
+    ongoing = OngoingReassignment(TopicPartition("tides", 0), (1, 2, 3), (4, 3), (1, 2, 3), 0, reverting)
+    api = placement(MemoryController(lambda request: [ongoing]))
+    (topic,) = (await api.reassignments(ListReassignmentsRequest(0, None), CALL)).topics
+    assert topic == OfTopic("tides", (MovingPartition(0, (1, 2, 3, 4), adding, removing),))
+    others = ListReassignmentsRequest(WAIT_MS, (OfTopic("tides", (1,)), OfTopic("other", (0,))))
+    assert (await api.reassignments(others, CALL)).topics == ()

@@ -1,0 +1,100 @@
+"""What Kafka clients learn of the replicas on one broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.handlers.replicas import ReplicasApi
+from strandline.broker.kafka.wire.admin.replicas import (
+    DeletedPartition,
+    DeleteRecordsRequest,
+    DescribeLogDirsRequest,
+    DescribeProducersRequest,
+    PartitionDeletion,
+    PartitionSize,
+)
+from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.errors import ErrorCode
+from strandline.ids import LeaderEpoch, Offset
+from strandline.ports import Caller, Listener
+from tests.broker.support.replicas import CLOCK, NAME, batch, settings
+from tests.broker.support.seat import Seat, seated
+
+CALL = Call(RequestHeader(21, 2, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
+EPOCH = LeaderEpoch(4)
+
+
+@dataclass
+class Here:
+    """Broker 2, which follows no broker yet and has one replica of three batches."""
+
+    seat: Seat
+    api: ReplicasApi
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[Here]:
+    async with seated(tmp_path) as seat:
+        log = seat.replica.log
+        log.begin_epoch(EPOCH)
+        for producer, sequence in ((7, 0), (8, 0), (7, 2)):
+            records = batch("a", "b", producer=(producer, sequence))
+            log.append_as_leader(records, EPOCH, now_ms=CLOCK.wall_ms())
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        ids = ProducerIds(lambda: None, Random(0))
+        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
+        yield Here(seat, ReplicasApi(handlers, seat.manager))
+
+
+async def test_a_follower_describes_its_producers_once_however_often_it_is_asked(here: Here) -> None:
+    """CORRECTNESS X6: a small request does not make a large answer."""
+    asked = (OfTopic(NAME.topic, (0, 0, 1, 0)), OfTopic(NAME.topic, (0,)))
+    (topic,) = (await here.api.producers(DescribeProducersRequest(asked), CALL)).topics
+    known, unknown = topic.partitions
+    found = {each.producer_id: each for each in known.producers}
+    assert {number: each.last_sequence for number, each in found.items()} == {7: 3, 8: 1}
+    assert all(each.producer_epoch == 0 and each.last_at_ms > 0 for each in found.values())
+    assert (unknown.partition, unknown.error) == (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert unknown.message and not unknown.producers
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_log_that_lost_its_end_lags_behind_the_high_watermark(here: Here, named: bool) -> None:
+    here.seat.replica.watermark_known = Offset(9)
+    topics = (OfTopic(NAME.topic, (0, 0, 5)), OfTopic("other", (0,))) if named else None
+    (found,) = (await here.api.log_dirs(DescribeLogDirsRequest(topics), CALL)).directories
+    size = PartitionSize(0, here.seat.replica.log.size_bytes, lag=3)
+    assert found.topics == (OfTopic(NAME.topic, (size,)),)
+    assert found.path == str(here.seat.manager.folder.path)
+
+
+async def test_other_topics_have_no_size_here(here: Here) -> None:
+    asked = DescribeLogDirsRequest((OfTopic("other", (0,)),))
+    (found,) = (await here.api.log_dirs(asked, CALL)).directories
+    assert found.topics == ()
+
+
+async def test_only_the_leader_deletes(here: Here) -> None:
+    request = DeleteRecordsRequest((OfTopic(NAME.topic, (PartitionDeletion(0, 2),)),), 1_000)
+    (topic,) = (await here.api.delete_records(request, CALL)).topics
+    assert topic.partitions == (DeletedPartition(0, ErrorCode.NOT_LEADER_OR_FOLLOWER),)
+
+
+async def test_a_client_that_does_not_wait_learns_that_the_deletion_may_not_be_complete(here: Here) -> None:
+    """CORRECTNESS H9: no other replica has said yet that its log starts there too."""
+    here.seat.lead(EPOCH + 1)
+    here.seat.replica.raise_watermark(Offset(6))
+    request = DeleteRecordsRequest((OfTopic(NAME.topic, (PartitionDeletion(0, 3),)),), 0)
+    (topic,) = (await here.api.delete_records(request, CALL)).topics
+    assert topic.partitions == (DeletedPartition(0, ErrorCode.REQUEST_TIMED_OUT),)
+    assert here.seat.replica.log.log_start_offset == 3
