@@ -7,7 +7,7 @@ leads that, the answer is NotCoordinator, and names it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from typing import Any, Final
 from uuid import UUID
 
@@ -34,9 +34,11 @@ from strandline.errors import (
     LeaderHint,
     LeaderNotAvailable,
     NotCoordinator,
+    StrandlineError,
 )
 from strandline.ids import OFFSETS_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.ports import Caller
+from strandline.tasks import Slices
 from strandline.vocabulary.groups import (
     DescribedGroup,
     FetchedOffsets,
@@ -84,20 +86,50 @@ class GroupHandlers:
     # --- finding the coordinator -------------------------------------------------------------
 
     async def find_coordinator(self, group: str, caller: Caller) -> Endpoint:
-        """The broker that leads the group's partition; the first call creates the topic.
+        """The broker that leads the group's partition; the first call creates the topic."""
+        (found,) = await self.find_coordinators([group])
+        if isinstance(found, StrandlineError):
+            raise found
+        return found
 
-        A replica of that partition knows its leader by itself, even while ZooKeeper is away.
+    async def find_coordinators(self, groups: Iterable[str]) -> list[Endpoint | StrandlineError]:
+        """For each group, the broker that leads its partition, or why there is none. The topic is looked for
+        once, or created.
+
+        A replica of a partition knows its leader by itself, even while ZooKeeper is away.
         """
-        check_group(group)
-        registration = self._leader_of_own_replica(group)
-        if registration is None:
+        slices, found = Slices(self._manager.clock), list[Endpoint | StrandlineError]()
+        topic: TopicMetadata | StrandlineError | None = None
+        for group in groups:
+            if slices.used_up:
+                await slices.next()
+            try:
+                check_group(group)
+                registration = self._leader_of_own_replica(group)
+                if registration is None:
+                    topic = await self._find_topic() if topic is None else topic
+                    registration = self._leader_of(topic, group)
+                found.append(registration.endpoint)
+            except StrandlineError as error:
+                found.append(error)
+        return found
+
+    async def _find_topic(self) -> TopicMetadata | StrandlineError:
+        try:
             topic = await self._topics.find(self._topic)
-            self._size = topic.topic_id, len(topic.partitions)
-            led = _partition(topic, group)
-            registration = self._manager.live.get(BrokerId(led.leader))
-            if registration is None:
-                raise CoordinatorNotAvailable(f"{OFFSETS_TOPIC}-{led.partition} has no leader now")
-        return registration.endpoint
+        except StrandlineError as error:
+            return error
+        self._size = topic.topic_id, len(topic.partitions)
+        return topic
+
+    def _leader_of(self, topic: TopicMetadata | StrandlineError, group: str) -> Registration:
+        if isinstance(topic, StrandlineError):
+            raise topic
+        led = _partition(topic, group)
+        registration = self._manager.live.get(BrokerId(led.leader))
+        if registration is None:
+            raise CoordinatorNotAvailable(f"{OFFSETS_TOPIC}-{led.partition} has no leader now")
+        return registration
 
     def _leader_of_own_replica(self, group: str) -> Registration | None:
         if self._size is None:

@@ -48,7 +48,7 @@ def kafka_router(
     cluster = ClusterApi(
         handlers.metadata,
         handlers.new_identity,
-        groups.find_coordinator,
+        groups.find_coordinators,
         on_demand.create,
         lambda: manager.live,
         lambda: manager.peers.suspected,

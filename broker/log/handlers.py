@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from sys import maxsize
+from typing import Final
 
 from strandline.adapters.system.crash_points import defect_point
 from strandline.broker.core.replication.produce_ticket import OnProduced
@@ -14,6 +15,7 @@ from strandline.broker.log.leader_epochs import LeaderEpochs
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.config.limits import RECORDS_BYTES_MAX
@@ -29,7 +31,7 @@ from strandline.errors import (
 )
 from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, TopicPartition
 from strandline.ports import Clock
-from strandline.tasks import Slices
+from strandline.tasks import Slices, pipelined
 from strandline.vocabulary.log import (
     EARLIEST,
     LATEST,
@@ -46,6 +48,9 @@ from strandline.vocabulary.log import (
     ProducerIdentity,
 )
 from strandline.vocabulary.topics import check_topic_name
+
+QUESTIONS_IN_FLIGHT_MAX: Final = 64
+"""Partitions of one request for which followers are asked at the same time whether their leader stands."""
 
 
 def answer_bytes(bytes_max: int, bound: int = RECORDS_BYTES_MAX) -> int:
@@ -74,7 +79,7 @@ class Handlers:
         self._clock = clock
         self._holds_lease = holds_lease
         self._producer_ids = producer_ids
-        self._epochs = LeaderEpochs(manager)
+        self._epochs = LeaderEpochs(manager, self._replica)
         self._times = TimeLookup(manager.host)
         self._deletion = RecordDeletion(manager, clock)
 
@@ -91,12 +96,12 @@ class Handlers:
 
         `sure`: False for a partition that `unsure` returned.
         """
-        topic, partition = entry.name
+        topic = entry.name.topic
         if topic.startswith(INTERNAL_PREFIX) and not entry.internal:
             done(InvalidTopic(f"topic {topic!r} is the system's own: it is read by all, and written by none"))
             return
         try:
-            replica = self._manager.named(topic, partition)
+            replica = self._replica(entry.name)
         except StrandlineError as error:
             self._manager.counts.others.produce_failures += 1
             done(error)
@@ -106,6 +111,16 @@ class Handlers:
         except StrandlineError as error:
             replica.counts.produce_failures += 1
             done(self._manager.with_hint(error, replica))
+
+    def _replica(self, name: TopicPartition) -> Replica:
+        """The replica of a partition. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a closed
+        one, and for a partition that other brokers have: the client has to look for its leader."""
+        try:
+            return self._manager.named(*name)
+        except UnknownTopicOrPartition as error:
+            if self._view.has(name):
+                raise NotLeaderOrFollower(error.message) from None
+            raise
 
     def _append(
         self,
@@ -141,14 +156,17 @@ class Handlers:
         Called before the leader alone acknowledges (acks 0 and 1). It costs nothing while the followers
         acknowledge what they receive, and a round trip to them or to ZooKeeper if they have been silent.
         """
-        return frozenset([name for name in partitions if not await self._is_sure(name)])
+        asked = {name: leadership for name in partitions if (leadership := self._uncertain(name))}
+        sure = await pipelined(Leadership.assured, asked.values(), in_flight_max=QUESTIONS_IN_FLIGHT_MAX)
+        return frozenset(name for name, is_sure in zip(asked, sure, strict=True) if not is_sure)
 
-    async def _is_sure(self, name: TopicPartition) -> bool:
+    def _uncertain(self, name: TopicPartition) -> Leadership | None:
+        """The leadership of the partition, if the followers have to be asked whether it stands."""
         try:
             leadership = self._manager.named(*name).led()
         except StrandlineError:
-            return True  # `produce` answers with the error
-        return not self._holds_lease() or leadership.certain() or await leadership.assured()
+            return None  # `produce` answers with the error
+        return None if not self._holds_lease() or leadership.certain() else leadership
 
     def log_start(self, name: TopicPartition) -> int:
         """The first offset of a partition's log; -1 if this broker has no replica of it."""
@@ -253,7 +271,7 @@ class Handlers:
     def _read_one(self, wanted: FetchPartition, room: int, *, first: bool) -> Fetched:
         """The answer of one partition. The `first` records may exceed the room, by the rest of one batch."""
         try:
-            replica = self._manager.named(*wanted.name)
+            replica = self._replica(wanted.name)
         except StrandlineError as error:
             return Fetched(wanted.name, error)
         try:
@@ -296,7 +314,7 @@ class Handlers:
     async def _list_one(self, query: OffsetQuery, known_epoch: int, deadline: float) -> ListedOffset:
         name = query.name
         try:
-            replica = self._manager.named(*name)
+            replica = self._replica(name)
         except StrandlineError as error:
             return ListedOffset(name, error)
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import (
@@ -10,14 +12,17 @@ from strandline.errors import (
     StrandlineError,
     UnknownLeaderEpoch,
 )
+from strandline.ids import TopicPartition
 from strandline.vocabulary.log import EpochQuery, ListedEpochEnd
 
 
 class LeaderEpochs:
     """The leader epochs of one broker's replicas."""
 
-    def __init__(self, manager: ReplicaManager) -> None:
+    def __init__(self, manager: ReplicaManager, find: Callable[[TopicPartition], Replica]) -> None:
+        """`find` returns the replica of a partition, or raises a StrandlineError."""
         self._manager = manager
+        self._find = find
 
     def check(self, replica: Replica, epoch: int) -> None:
         """Compares the leader epoch that a client knows (-1: none) with the current one. Raises
@@ -37,7 +42,7 @@ class LeaderEpochs:
         is none. A client whose position is above that end has read records that are gone (KIP-320)."""
         name = query.name
         try:
-            replica = self._manager.named(*name)
+            replica = self._find(name)
         except StrandlineError as error:
             return ListedEpochEnd(name, error)
         try:

@@ -117,6 +117,10 @@ class ClusterView:
         self._counts.update(found)
         return found
 
+    def has(self, partition: TopicPartition) -> bool:
+        """True if the partition existed when its topic was last asked for. It costs no reading."""
+        return self._topics.has(partition)
+
     async def missing(self, names: Iterable[TopicPartition]) -> Set[TopicPartition]:
         """Those of these partitions that do not exist; none while ZooKeeper does not answer quickly."""
         try:

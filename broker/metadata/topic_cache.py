@@ -93,6 +93,11 @@ class TopicCache:
         """The topics that were found at their last request."""
         return sorted(self._known)
 
+    def has(self, partition: TopicPartition) -> bool:
+        """True if the partition existed at its topic's last reading."""
+        known = self._known.get(partition.topic)
+        return known is not None and 0 <= partition.partition < len(known.topic.partitions)
+
     def outdated(self, partition: TopicPartition) -> None:
         """Marks a partition whose state has changed or will change: the next request reads it again."""
         known = self._known.get(partition.topic)

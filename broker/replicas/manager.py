@@ -6,6 +6,7 @@ no other task sees a change half done (decide, then act).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -68,6 +69,8 @@ class ReplicaManager:
         self._by_name: dict[TopicPartition, Replica] = {}
         self._closed: dict[PartitionKey, Replica] = {}
         """Closed replicas. No task uses them, so they are in neither of the two above."""
+        self._closed_names: Counter[TopicPartition] = Counter()
+        """Closed replicas by name: several, of earlier incarnations, may have the same."""
         self._unclean: set[PartitionKey] = set()
         """Closed replicas whose logs the next start must scan."""
         self._unjudged: set[PartitionKey] = set()
@@ -103,7 +106,7 @@ class ReplicaManager:
         name = TopicPartition(topic, partition)
         replica = self._by_name.get(name)
         if replica is None:
-            if any(replica.name == name for replica in self._closed.values()):
+            if name in self._closed_names:
                 raise NotLeaderOrFollower(f"the replica of {name} on broker {self.me} is closed")
             raise UnknownTopicOrPartition(f"broker {self.me} has no replica of {topic}-{partition}")
         return replica
@@ -234,6 +237,7 @@ class ReplicaManager:
         if self._by_name.get(replica.name) is replica:
             del self._by_name[replica.name]
         self._closed[replica.key] = replica
+        self._closed_names[replica.name] += 1
         replica.leader = NO_BROKER
         replica.log.close(clean=clean)
         replica.become(ReplicaState.CLOSED)
@@ -253,10 +257,16 @@ class ReplicaManager:
         replica.reopened(log)
         log.on_failed = partial(self._log_failed, replica, log)
         replica.become(ReplicaState.FOLLOWER)
-        del self._closed[replica.key]
+        self._forget_closed(replica)
         self._unclean.discard(replica.key)
         self._replicas[replica.key] = replica
         self._by_name[replica.name] = replica
+
+    def _forget_closed(self, replica: Replica) -> None:
+        del self._closed[replica.key]
+        self._closed_names[replica.name] -= 1
+        if not self._closed_names[replica.name]:
+            del self._closed_names[replica.name]
 
     def delete(self, replica: Replica) -> Path:
         """Closes the replica if necessary, and moves its folder aside. The caller removes the returned
@@ -272,7 +282,7 @@ class ReplicaManager:
         )
         self.folder.files.rename_directory(replica.log.directory, aside)
         replica.become(ReplicaState.DELETED)
-        del self._closed[replica.key]
+        self._forget_closed(replica)
         self._unclean.discard(replica.key)
         self._unjudged.discard(replica.key)
         self._watermarks.forget(self._checkpoint_key(replica.key))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from strandline.broker.kafka.addresses import kafka_address
 from strandline.broker.kafka.call import Call
@@ -38,7 +41,7 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import INTERNAL_PREFIX, NO_BROKER, BrokerId
-from strandline.ports import Caller, Clock, Listener
+from strandline.ports import Clock, Listener
 from strandline.tasks import Slices
 from strandline.vocabulary.log import MetadataAnswer as Described
 from strandline.vocabulary.log import MetadataQuery, ProducerIdentity
@@ -50,10 +53,13 @@ from strandline.vocabulary.metadata import (
     TopicMetadata,
 )
 
+T = TypeVar("T")
+U = TypeVar("U")
+
 Describe = Callable[[MetadataQuery], Awaitable[Described]]
 CreateMissing = Callable[[Iterable[str]], Awaitable[Mapping[str, StrandlineError]]]
 NewIdentity = Callable[[], Awaitable[ProducerIdentity]]
-FindGroup = Callable[[str, Caller], Awaitable[Endpoint]]
+FindGroups = Callable[[Iterable[str]], Awaitable[Sequence[Endpoint | StrandlineError]]]
 
 
 class ClusterApi:
@@ -63,7 +69,7 @@ class ClusterApi:
         self,
         describe: Describe,
         new_identity: NewIdentity,
-        find_group: FindGroup,
+        find_groups: FindGroups,
         create_missing: CreateMissing,
         live: Callable[[], Mapping[BrokerId, Registration]],
         suspected: Callable[[], Collection[BrokerId]],
@@ -76,28 +82,33 @@ class ClusterApi:
         self._clock = clock
         self._describe = describe
         self._new_identity = new_identity
-        self._find_group = find_group
+        self._find_groups = find_groups
         self._create_missing = create_missing
         self._live = live
         self._suspected = suspected
         self._own = own
         self._last = ClusterMetadata("", (own,), None, ())
-        """The last answer. It has the brokers and the cluster's id while there is no ZooKeeper session."""
+        """Of the last answer: the brokers and the cluster's id, for while there is no ZooKeeper session."""
 
     # --- metadata ----------------------------------------------------------------------------
 
     async def metadata(self, request: MetadataRequest, call: Call) -> MetadataAnswer:
         """The cluster as Kafka clients see it. Brokers without a Kafka address are left out. A partition that
-        one of them leads, or a suspected broker, has no leader that a client could reach."""
+        one of them leads, or a suspected broker, has no leader that a client could reach.
+
+        Raises LeaderNotAvailable if all topics are asked for and this broker does not know them.
+        """
         to = call.caller.listener
         try:
             cluster, topics = await self._described(request)
         except LeaderNotAvailable:
+            if request.topics is None:
+                raise  # an empty list would say that there are no topics; another broker may know them
             cluster = self._last
             code = int(ErrorCode.LEADER_NOT_AVAILABLE)
-            topics = [TopicFacts(each.name, code, each.topic_id) for each in request.topics or ()]
+            topics = [TopicFacts(each.name, code, each.topic_id) for each in request.topics]
         else:
-            self._last = cluster
+            self._last = replace(cluster, topics=())
         brokers = _addresses(cluster, to)
         # A client that goes to a killed leader waits, often for a second, before it asks again.
         reachable = {broker.broker for broker in brokers}.difference(self._suspected())
@@ -105,7 +116,7 @@ class ClusterApi:
             brokers,
             cluster.cluster_id or None,
             self._controller(reachable),
-            tuple(_reachable(topic, reachable) for topic in topics),
+            tuple(await self._sliced(partial(_reachable, reachable), topics)),
         )
 
     async def describe_cluster(self, request: DescribeClusterRequest, call: Call) -> DescribeClusterAnswer:
@@ -128,6 +139,15 @@ class ClusterApi:
         named here."""
         return self._own.id if self._own.id in reachable else int(NO_BROKER)
 
+    async def _sliced(self, work: Callable[[T], U], items: Iterable[T]) -> list[U]:
+        """The result for each item. Others have their turns meanwhile: there may be thousands."""
+        slices, found = Slices(self._clock), list[U]()
+        for item in items:
+            if slices.used_up:
+                await slices.next()
+            found.append(work(item))
+        return found
+
     async def _described(self, request: MetadataRequest) -> tuple[ClusterMetadata, list[TopicFacts]]:
         """Raises LeaderNotAvailable."""
         wanted = request.topics
@@ -138,7 +158,7 @@ class ClusterApi:
         answer = await self._describe(MetadataQuery(names, include_config=False))
         cluster, live = answer.cluster, self._live()
         if wanted is None:
-            return cluster, [_topic(topic, live) for topic in cluster.topics]
+            return cluster, await self._sliced(partial(_topic, live), cluster.topics)
         errors = dict(answer.errors)
         if request.auto_create:
             missing = [name for name, error in errors.items() if isinstance(error, UnknownTopicOrPartition)]
@@ -149,36 +169,35 @@ class ClusterApi:
         def facts(each: TopicWanted) -> TopicFacts:
             found = ids.get(each.topic_id) if each.name is None else by_name.get(each.name)
             if found is not None:
-                return _topic(found, live)
+                return _topic(live, found)
             if each.name is None:
                 return TopicFacts(None, int(KafkaCode.UNKNOWN_TOPIC_ID), each.topic_id)
             error = errors.get(each.name)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is None else error.code
             return TopicFacts(each.name, int(code))
 
-        return cluster, [facts(each) for each in dict.fromkeys(wanted)]
+        return cluster, await self._sliced(facts, dict.fromkeys(wanted))
 
     # --- coordinators and identities ---------------------------------------------------------
 
     async def find_coordinator(self, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorAnswer:
-        slices, found = Slices(self._clock), list[FoundCoordinator]()
-        for key in dict.fromkeys(request.keys):
-            if slices.used_up:
-                await slices.next()
-            found.append(await self._coordinator(key, request.kind, call))
+        keys = list(dict.fromkeys(request.keys))
+        if request.kind != GROUP:
+            code = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return FindCoordinatorAnswer(tuple(FoundCoordinator(key, code, NO_TRANSACTIONS) for key in keys))
+        led_by = await self._find_groups(keys)
+        found = [self._coordinator(key, led, call) for key, led in zip(keys, led_by, strict=True)]
         return FindCoordinatorAnswer(tuple(found))
 
-    async def _coordinator(self, key: str, kind: int, call: Call) -> FoundCoordinator:
-        if kind != GROUP:
-            code = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            return FoundCoordinator(key, code, NO_TRANSACTIONS)
+    def _coordinator(self, key: str, led_by: Endpoint | StrandlineError, call: Call) -> FoundCoordinator:
         try:
-            endpoint = await self._find_group(key, call.caller)
-            address = kafka_address(endpoint, call.caller.listener)
+            if isinstance(led_by, StrandlineError):
+                raise led_by
+            address = kafka_address(led_by, call.caller.listener)
             if address is None:
-                raise CoordinatorNotAvailable(f"broker {endpoint.id} coordinates it, and has no Kafka port")
-            if endpoint.id in self._suspected():
-                raise CoordinatorNotAvailable(f"broker {endpoint.id} coordinates it, and cannot be reached")
+                raise CoordinatorNotAvailable(f"broker {led_by.id} coordinates it, and has no Kafka port")
+            if led_by.id in self._suspected():
+                raise CoordinatorNotAvailable(f"broker {led_by.id} coordinates it, and cannot be reached")
         except StrandlineError as error:
             return FoundCoordinator(key, code_of(error), error.message)
         return FoundCoordinator(key, 0, None, address.broker, address.host, address.port)
@@ -200,7 +219,7 @@ def _addresses(cluster: ClusterMetadata, to: Listener) -> tuple[BrokerAddress, .
     return tuple(address for address in found if address is not None)
 
 
-def _topic(topic: TopicMetadata, live: Mapping[BrokerId, Registration]) -> TopicFacts:
+def _topic(live: Mapping[BrokerId, Registration], topic: TopicMetadata) -> TopicFacts:
     return TopicFacts(
         topic.name,
         0,
@@ -222,7 +241,7 @@ def _partition(partition: PartitionMetadata, live: Mapping[BrokerId, Registratio
     )
 
 
-def _reachable(topic: TopicFacts, brokers: set[int]) -> TopicFacts:
+def _reachable(brokers: set[int], topic: TopicFacts) -> TopicFacts:
     """The same topic, without leaders that the answer has no address for."""
     if all(partition.leader in brokers for partition in topic.partitions):
         return topic

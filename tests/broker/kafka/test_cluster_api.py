@@ -4,7 +4,9 @@ came by."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 
@@ -12,11 +14,17 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.cluster import ClusterApi
 from strandline.broker.kafka.wire.admin.cluster import CONTROLLERS, DescribeClusterRequest
-from strandline.broker.kafka.wire.coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
+from strandline.broker.kafka.wire.coordinator import GROUP, FindCoordinatorRequest
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicWanted
 from strandline.broker.kafka.wire.producer_id import InitProducerIdRequest
-from strandline.errors import InvalidTopic, LeaderNotAvailable, StrandlineError, UnknownTopicOrPartition
+from strandline.errors import (
+    CoordinatorNotAvailable,
+    InvalidTopic,
+    LeaderNotAvailable,
+    StrandlineError,
+    UnknownTopicOrPartition,
+)
 from strandline.ids import BrokerEpoch, BrokerId, TopicId
 from strandline.ports import Caller, Clock, Listener
 from strandline.vocabulary.log import MetadataAnswer, MetadataQuery, ProducerIdentity
@@ -28,6 +36,8 @@ from strandline.vocabulary.metadata import (
     TopicMetadata,
 )
 from tests.broker.support.replicas import CLOCK
+
+T = TypeVar("T")
 
 OWN = Endpoint(1, "h1", 1, "r", kafka=("k1", 9094), kafka_external=("out", 29_092))
 WITHOUT = Endpoint(2, "h2", 1)
@@ -78,8 +88,9 @@ class Known:
         self.created += names
         return {name: LeaderNotAvailable("is being created") for name in names}
 
-    async def group(self, key: str, caller: Caller) -> Endpoint:
-        return {"on-1": OWN, "on-2": WITHOUT}[key]
+    async def groups(self, keys: Iterable[str]) -> list[Endpoint | StrandlineError]:
+        led_by: dict[str, Endpoint | StrandlineError] = {"on-1": OWN, "on-2": WITHOUT}
+        return [led_by.get(key, CoordinatorNotAvailable(key)) for key in keys]
 
     @property
     def api(self) -> ClusterApi:
@@ -89,7 +100,7 @@ class Known:
         return ClusterApi(
             self.describe,
             self.identity,
-            self.group,
+            self.groups,
             self.create_missing,
             lambda: LIVE,
             lambda: self.suspected,
@@ -193,8 +204,19 @@ async def test_without_a_session_clients_keep_the_brokers_and_ask_again() -> Non
     assert (await api.new_producer_id(InitProducerIdRequest(None), call())).error == NO_COORDINATOR
 
 
+async def test_a_broker_without_a_session_does_not_say_that_there_are_no_topics() -> None:
+    """A consumer that subscribes by a pattern would give up all of its partitions. Without an answer the
+    client asks another broker."""
+    known = Known(CLUSTER)
+    api = known.api
+    await api.metadata(ALL, call())
+    known.cluster = None
+    with pytest.raises(LeaderNotAvailable):
+        await api.metadata(ALL, call())
+
+
 async def test_a_broker_that_never_had_a_session_names_itself() -> None:
-    found = await Known(None).api.metadata(ALL, call())
+    found = await Known(None).api.metadata(MetadataRequest(()), call())
     assert found.brokers == INSIDE[:1] and not found.topics
 
 
@@ -217,8 +239,8 @@ class HurriedClock(SystemClock):
         return self.seconds
 
 
-async def test_others_have_their_turns_while_many_coordinators_are_looked_up() -> None:
-    """CORRECTNESS X6: one request may name 20,000 groups."""
+async def turns_during(work: Awaitable[T]) -> tuple[int, T]:
+    """How often another task had its turn, and the result of the work."""
     turns = 0
 
     async def count() -> None:
@@ -227,10 +249,17 @@ async def test_others_have_their_turns_while_many_coordinators_are_looked_up() -
             turns += 1
             await asyncio.sleep(0)
 
-    keys = tuple(f"transaction-{number}" for number in range(100))
-    api = Known(CLUSTER).api_by(HurriedClock())
     async with asyncio.TaskGroup() as tasks:
         counting = tasks.create_task(count())
-        found = await api.find_coordinator(FindCoordinatorRequest(keys, TRANSACTION), call())
+        found = await work
         counting.cancel()
-    assert len(found.found) == len(keys) and turns >= len(keys)
+    return turns, found
+
+
+async def test_others_have_their_turns_while_thousands_of_topics_are_described() -> None:
+    """CORRECTNESS X6: one request may ask for all topics."""
+    topics = tuple(replace(TIDES, name=f"t-{number}") for number in range(100))
+    api = Known(replace(CLUSTER, topics=topics)).api_by(HurriedClock())
+    for asked in (ALL, MetadataRequest(tuple(TopicWanted(each.name) for each in topics))):
+        turns, found = await turns_during(api.metadata(asked, call()))
+        assert len(found.topics) == len(topics) and turns >= 2 * len(topics)

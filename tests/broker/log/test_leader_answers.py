@@ -9,15 +9,25 @@ from random import Random
 
 import pytest
 
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.znodes import TopicNode
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
-from strandline.errors import NotLeaderOrFollower, OffsetNotAvailable
+from strandline.errors import NotLeaderOrFollower, OffsetNotAvailable, UnknownTopicOrPartition
 from strandline.ids import BrokerId, Offset, TopicPartition
 from strandline.records import decode
-from strandline.vocabulary.log import EARLIEST, LATEST, FetchPartition, OffsetQuery, ProduceEntry
-from tests.broker.support.replicas import CLOCK, LIVE, NAME, batch, settings, write
+from strandline.vocabulary.log import (
+    EARLIEST,
+    LATEST,
+    EpochQuery,
+    FetchPartition,
+    MetadataQuery,
+    OffsetQuery,
+    ProduceEntry,
+)
+from tests.broker.support.replicas import CLOCK, KEY, LIVE, NAME, batch, settings, write
 from tests.broker.support.seat import Seat, led_by, seated
 
 COMMITTED, WITHHELD = ("a", "b"), ("c",)
@@ -69,6 +79,30 @@ async def test_requests_that_need_the_watermark_are_refused_until_it_is_known(
     leadership.turn()
     (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
     assert (listed.error, listed.offset, listed.high_watermark) == (None, 3 if asked == LATEST else -1, 3)
+
+
+async def test_a_client_of_a_partition_that_others_have_looks_for_its_leader(
+    seat: Seat, handlers: Handlers
+) -> None:
+    """After a reassignment a client may still ask the old broker. UNKNOWN_TOPIC_OR_PARTITION would say that
+    the partition is gone, which some clients report as an error of the application."""
+    there, gone = TopicPartition(NAME.topic, 1), TopicPartition(NAME.topic, 2)
+    await seat.coordination.set(znodes.topic(NAME.topic), znodes.dump_topic(TopicNode(KEY.topic_id, 2, {})))
+    for path, data in (
+        (znodes.replicas(*there), znodes.dump_replicas((BrokerId(1),))),
+        (znodes.isr(*there), znodes.dump_isr(led_by(1, 1, epoch=5))),
+    ):
+        await seat.coordination.ensure_path(path)
+        await seat.coordination.set(path, data)
+    await handlers.metadata(MetadataQuery([NAME.topic]))
+    for name, kind in ((there, NotLeaderOrFollower), (gone, UnknownTopicOrPartition)):
+        outcomes: list[ProduceOutcome] = []
+        handlers.produce(ProduceEntry(name, batch("d"), acks=-1), outcomes.append)
+        (fetched,) = await handlers.read([FetchPartition(name, 0, 5, 1 << 20)], 1 << 20)
+        (listed,) = await handlers.list_offsets([OffsetQuery(name, LATEST)])
+        (ended,) = await handlers.epoch_ends([EpochQuery(name, 5)])
+        found = [*outcomes, fetched.error, listed.error, ended.error]
+        assert [type(each) for each in found] == [kind] * 4
 
 
 async def test_a_leader_that_was_replaced_unnoticed_acknowledges_nothing_alone(
