@@ -56,6 +56,10 @@ check: setup  ## Run every static check: format, lint, types, layers, generated 
 bench: setup  ## Measure (docs/run/performance.md says what).
 	@$(PYTHON) -m bench $(ARGS)
 
+.PHONY: interop
+interop: setup  ## Run other projects' Kafka clients and suites: make interop SUITES=folder ARGS=kcat. CONTRIBUTING.md.
+	@$(PYTHON) -m interop --suites $(or $(SUITES),suites) $(ARGS)
+
 .PHONY: setup
 setup: $(READY)  ## Put the pinned environment into .venv; done again only when the lock or pyproject.toml changes.
 

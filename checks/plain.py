@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PATHS: tuple[str, ...] = ("*.md", "bench", "broker", "chaos", "checks", "consumer", "controller", "docker")
-PATHS += ("examples", "pipeline", "producer", "simulation", "strandline", "streams", "tests")
+PATHS += ("examples", "interop", "pipeline", "producer", "simulation", "strandline", "streams", "tests")
 """Folders and files whose text is checked. Add a path once it is clean."""
 
 ADVICE = {

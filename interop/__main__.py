@@ -1,0 +1,61 @@
+"""`python -m interop [--suites FOLDER] [--tests NAME…] [suite…]`: runs suites of other projects."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from interop.outcome import Missing, Place, Report, Suite, explained, table, unexplained
+from interop.suites import aiokafka, clients, kafka_python, librdkafka
+from strandline import LocalCluster
+
+SUITES: Final[dict[str, Suite]] = {
+    suite.name: suite for suite in (*clients.SUITES, aiokafka.SUITE, kafka_python.SUITE, *librdkafka.SUITES)
+}
+BROKERS: Final = 3
+
+
+async def run(suites: list[Suite], arguments: argparse.Namespace) -> int:
+    """Runs the suites one after another, each against a new cluster; prints the table. 1 if one failed."""
+    reports: list[Report] = []
+    missing: list[Missing] = []
+    failed = False
+    for suite in suites:
+        began = time.monotonic()
+        print(f"{suite.name} …", file=sys.stderr, flush=True)
+        async with LocalCluster(brokers=BROKERS, kafka=True, broker_settings=suite.brokers) as cluster:
+            where = Place(cluster.kafka_bootstrap, arguments.suites, arguments.output, arguments.tests)
+            report = await asyncio.to_thread(suite.run, where)
+        if report is None:
+            missing.append(Missing(suite.name, suite.how))
+            continue
+        print(f"{suite.name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        failed = failed or bool(unexplained(report, suite.stays))
+        reports.append(explained(report, suite.stays))
+    print(table(reports, missing))
+    return 1 if failed else 0
+
+
+def main() -> int:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(prog="python -m interop", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="suite", help=f"of {', '.join(SUITES)}; default: all")
+    parser.add_argument("--suites", type=Path, default=Path("suites"), help="the folder with checkouts")
+    parser.add_argument("--output", type=Path, default=Path(".interop"), help="where output is kept")
+    parser.add_argument(
+        "--tests", nargs="*", default=[], help="only tests that have one of these in the name"
+    )
+    given = parser.parse_args()
+    given.suites, given.output = given.suites.resolve(), given.output.resolve()
+    unknown = sorted(set(given.names) - set(SUITES))
+    if unknown:
+        parser.error(f"unknown suite {', '.join(unknown)}; there are {', '.join(SUITES)}")
+    return asyncio.run(run([SUITES[name] for name in given.names or SUITES], given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Plugins of pytest for suites of other projects. They import nothing of strandline."""

@@ -1,0 +1,1 @@
+"""Programs that use a client. Some run with another Python: they import nothing of strandline."""

@@ -1,0 +1,40 @@
+// Prints what a client does, a line for each claim: `passed NAME`, or `failed NAME: reason`.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const SECONDS = 60
+
+/** Prints the version of the package in a folder. */
+export function version(folder) {
+  console.log(`version ${JSON.parse(readFileSync(join(folder, 'package.json'))).version}`)
+}
+
+/** Runs the work. The claim holds if it ends in time without an error. */
+export async function claim(name, work) {
+  let timer
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not done after ${SECONDS} s`)), SECONDS * 1000)
+  })
+  try {
+    await Promise.race([work(), late])
+    console.log(`passed ${name}`)
+  } catch (error) {
+    console.error(error)
+    console.log(`failed ${name}: ${String(error).replace(/\s+/g, ' ').slice(0, 200)}`)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Throws with both if their JSON differs. */
+export function same(found, expected) {
+  if (JSON.stringify(found) !== JSON.stringify(expected)) {
+    throw new Error(`${JSON.stringify(found)} is not ${JSON.stringify(expected)}`)
+  }
+}
+
+/** Waits until the condition holds. */
+export async function until(condition) {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 100))
+}

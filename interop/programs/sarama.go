@@ -1,0 +1,135 @@
+// Sarama: topics, records, a group, and administration. Prints a line for each claim.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/Shopify/sarama"
+)
+
+const records = 100
+
+var topic = fmt.Sprintf("sarama-%d", time.Now().UnixNano())
+
+func claim(name string, work func() error) {
+	if err := work(); err != nil {
+		fmt.Printf("failed %s: %s\n", name, strings.ReplaceAll(err.Error(), "\n", " "))
+	} else {
+		fmt.Printf("passed %s\n", name)
+	}
+}
+
+// reader collects what a group reads, and ends its session once it has all.
+type reader struct {
+	wanted int
+	read   map[string]bool
+	found  chan string
+}
+
+func (r *reader) Setup(sarama.ConsumerGroupSession) error   { return nil }
+func (r *reader) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+func (r *reader) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for message := range claim.Messages() {
+		session.MarkMessage(message, "")
+		r.found <- string(message.Value)
+	}
+	return nil
+}
+
+func readWithGroup(addresses []string, config *sarama.Config, wanted int) error {
+	group, err := sarama.NewConsumerGroup(addresses, topic, config)
+	if err != nil {
+		return err
+	}
+	r := &reader{wanted: wanted, read: map[string]bool{}, found: make(chan string)}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	done := make(chan error, 1)
+	go func() { done <- group.Consume(ctx, []string{topic}, r) }()
+	for len(r.read) < wanted {
+		select {
+		case value := <-r.found:
+			r.read[value] = true
+		case err := <-done:
+			cancel()
+			group.Close()
+			return fmt.Errorf("ended with %d of %d records: %v", len(r.read), wanted, err)
+		}
+	}
+	cancel()
+	go func() {
+		for range r.found {
+		}
+	}()
+	<-done
+	return group.Close()
+}
+
+func produce(addresses []string, config *sarama.Config, prefix string, count int) error {
+	producer, err := sarama.NewSyncProducer(addresses, config)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	var messages []*sarama.ProducerMessage
+	for number := 0; number < count; number++ {
+		value := sarama.StringEncoder(fmt.Sprintf("%s-%d", prefix, number))
+		messages = append(messages, &sarama.ProducerMessage{Topic: topic, Value: value})
+	}
+	return producer.SendMessages(messages)
+}
+
+func main() {
+	addresses := strings.Split(os.Args[1], ",")
+	config := sarama.NewConfig()
+	config.Version = sarama.V2_1_0_0
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	config.Producer.Return.Successes = true
+	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	fmt.Println("version 1.22")
+
+	var admin sarama.ClusterAdmin
+	claim("topics are created", func() (err error) {
+		if admin, err = sarama.NewClusterAdmin(addresses, config); err != nil {
+			return err
+		}
+		return admin.CreateTopic(topic, &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: 3}, false)
+	})
+	codecs := map[string]sarama.CompressionCodec{
+		"none": sarama.CompressionNone, "gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy,
+		"lz4": sarama.CompressionLZ4, "zstd": sarama.CompressionZSTD,
+	}
+	claim("batches of each codec are acknowledged", func() error {
+		for name, codec := range codecs {
+			config.Producer.Compression = codec
+			if err := produce(addresses, config, name, records); err != nil {
+				return fmt.Errorf("%s: %v", name, err)
+			}
+		}
+		return nil
+	})
+	claim("a group reads, commits, and goes on where it was", func() error {
+		if err := readWithGroup(addresses, config, len(codecs)*records); err != nil {
+			return err
+		}
+		if err := produce(addresses, config, "more", 1); err != nil {
+			return err
+		}
+		return readWithGroup(addresses, config, 1)
+	})
+	claim("groups are listed and described", func() error {
+		groups, err := admin.ListConsumerGroups()
+		if err != nil {
+			return err
+		}
+		if _, there := groups[topic]; !there {
+			return fmt.Errorf("%s is not among %d groups", topic, len(groups))
+		}
+		_, err = admin.DescribeConsumerGroups([]string{topic})
+		return err
+	})
+	claim("topics are deleted", func() error { return admin.DeleteTopic(topic) })
+}

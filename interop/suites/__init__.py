@@ -1,0 +1,1 @@
+"""The suites and clients that can be run. Each file has one."""

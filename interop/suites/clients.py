@@ -1,0 +1,101 @@
+"""Clients and frameworks that are used as an application uses them, each by a program of this repository."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from interop.outcome import Place, Suite
+from interop.suites.programs import PROGRAMS, Command, program_suite
+
+GO_SOURCES: Final = Path("/usr/share/gocode")
+"""Where Debian's packages of Go libraries are."""
+
+
+def here(module: str, program: str) -> Command:
+    """A program for this environment's Python, if it has the module."""
+
+    def command(_place: Place) -> Sequence[str | Path] | None:
+        return [sys.executable, "-m", f"interop.programs.{program}"] if find_spec(module) else None
+
+    return command
+
+
+def node(package: str, program: str) -> Command:
+    """A program for Node.js, if the package is in SUITES/node."""
+
+    def command(place: Place) -> Sequence[str | Path] | None:
+        packages = place.suites / "node" / "node_modules"
+        if not (packages / package).is_dir() or shutil.which("node") is None:
+            return None
+        return ["node", PROGRAMS / program, packages / package]
+
+    return command
+
+
+def java(place: Place) -> Sequence[str | Path] | None:
+    """A program that Java compiles as it starts it."""
+    jars = place.suites / "java"
+    if not any(jars.glob("kafka-clients*.jar")) or shutil.which("javac") is None:
+        return None
+    return ["java", "-cp", f"{jars}/*", PROGRAMS / "KafkaClients.java"]
+
+
+def sarama(_place: Place) -> Sequence[str | Path] | None:
+    """A program that Go compiles as it starts it, with the libraries of Debian."""
+    if not (GO_SOURCES / "src/github.com/Shopify/sarama").is_dir() or shutil.which("go") is None:
+        return None
+    return ["go", "run", PROGRAMS / "sarama.go"]
+
+
+def kcat(_place: Place) -> Sequence[str | Path] | None:
+    return [sys.executable, "-m", "interop.programs.kcat"] if shutil.which("kcat") else None
+
+
+def application(module: str, program: str) -> Command:
+    """A program for the Python of SUITES/applications, if it has the module."""
+
+    def command(place: Place) -> Sequence[str | Path] | None:
+        home = place.suites / "applications"
+        if not any(home.glob(f"lib/python*/site-packages/{module}")):
+            return None
+        return [home / "bin" / "python", "-m", f"interop.programs.{program}"]
+
+    return command
+
+
+SUITES: Final[tuple[Suite, ...]] = (
+    program_suite("kcat", "Debian's package kcat", kcat),
+    program_suite("confluent-kafka", "make setup", here("confluent_kafka", "confluent_client")),
+    program_suite("aiokafka client", "make setup", here("aiokafka", "aiokafka_client")),
+    program_suite("kafka-python client", "make setup", here("kafka", "kafka_python_client")),
+    program_suite("kafkajs", "npm install kafkajs in SUITES/node", node("kafkajs", "kafkajs.mjs")),
+    program_suite(
+        "@platformatic/kafka",
+        "npm install @platformatic/kafka in SUITES/node",
+        node("@platformatic/kafka", "platformatic.mjs"),
+    ),
+    program_suite("Java kafka-clients", "kafka-clients.jar and slf4j-api.jar in SUITES/java, a JDK", java),
+    program_suite(
+        "Sarama",
+        "Debian's packages golang-go and golang-github-shopify-sarama-dev",
+        sarama,
+        environment={"GO111MODULE": "off", "GOPATH": str(GO_SOURCES), "GOFLAGS": "-buildvcs=false"},
+    ),
+    program_suite(
+        "Faust", "pip install faust-streaming in SUITES/applications",
+        application("faust", "faust_application"),
+    ),
+    program_suite(
+        "FastStream", "pip install faststream[kafka] in SUITES/applications",
+        application("faststream", "faststream_application"),
+    ),
+    program_suite(
+        "Quix Streams", "pip install quixstreams in SUITES/applications",
+        application("quixstreams", "quix_application"),
+    ),
+)  # fmt: skip

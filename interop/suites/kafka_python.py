@@ -1,0 +1,51 @@
+"""kafka-python's integration tests."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from interop.outcome import Place, Report, Suite
+from interop.process import ROOT, printed
+from interop.suites.pytest_suite import run_pytest
+
+BROKER_VERSION: Final = "3.9.0"
+SUITE_S_MAX: Final = 1800.0
+LEFT_OUT: Final = {
+    "*transactional*": "transactions",
+    "*test_create_describe_delete_acls*": "ACLs",
+    "*_sasl_*": "SASL",
+    "*_ssl_*": "TLS",
+    "*test_alter_replica_log_dirs*": "a broker has one folder of logs",
+}
+STAYS: Final[dict[str, str]] = {}
+
+
+def run_suite(place: Place) -> Report | None:
+    """Runs it, or returns None if there is no checkout or no environment."""
+    checkout, python = place.suites / "kafka-python", place.suites / "python" / "bin" / "python"
+    if not (checkout / "test" / "integration").is_dir() or not python.exists():
+        return None
+    outcomes = run_pytest(
+        python,
+        checkout,
+        place.output / "kafka-python",
+        ["test/integration"],
+        seconds=SUITE_S_MAX,
+        environment={
+            "KAFKA_URI": f"kafka://{place.kafka.partition(',')[0]}",
+            "KAFKA_VERSION": BROKER_VERSION,
+            "PYTHONPATH": str(ROOT),
+        },
+        left_out=LEFT_OUT,
+        names=place.tests,
+    )
+    return Report("kafka-python", printed(["git", "describe", "--tags"], cwd=checkout), outcomes)
+
+
+SUITE: Final = Suite(
+    "kafka-python",
+    "a checkout of dpkp/kafka-python as SUITES/kafka-python; its environment in SUITES/python",
+    run_suite,
+    STAYS,
+    {"num_partitions": 4},
+)

@@ -1,0 +1,117 @@
+"""`make interop` counts each test of a suite once, and explains each that did not pass."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+
+from interop.outcome import Missing, Outcome, Place, Report, Status, explained, table, unexplained
+from interop.programs.claims import claim, same, version
+from interop.suites.librdkafka import listed_tests
+from interop.suites.programs import claims_of, program_suite
+from interop.suites.pytest_suite import outcomes_of
+
+STAYS = {"*later*": "comes later"}
+REPORT = Report(
+    "a suite",
+    "1.0",
+    [
+        Outcome("one", Status.PASSED),
+        Outcome("two_later", Status.FAILED, "not there"),
+        Outcome("three", Status.FAILED, "wrong"),
+        Outcome("four", Status.LEFT_OUT, "TLS"),
+        Outcome("five", Status.LEFT_OUT, "TLS"),
+    ],
+)
+
+
+def test_a_known_reason_replaces_what_the_test_said() -> None:
+    assert [each.reason for each in explained(REPORT, STAYS).outcomes] == [
+        "",
+        "comes later",
+        "wrong",
+        "TLS",
+        "TLS",
+    ]
+
+
+def test_a_failure_without_a_known_reason_is_unexplained() -> None:
+    assert [each.name for each in unexplained(REPORT, STAYS)] == ["three"]
+
+
+def test_the_table_counts_and_lists_reasons() -> None:
+    text = table([explained(REPORT, STAYS)], [Missing("another", "get it")])
+    assert "| a suite | 1.0 | 1 | 2 | 2 |" in text
+    assert "* a suite: two_later: comes later" in text
+    assert "* a suite: 2: TLS" in text
+    assert "* another: get it" in text
+
+
+def test_a_reported_test_counts_once_also_if_its_end_failed_too() -> None:
+    report = """<testsuites><testsuite>
+      <testcase classname="tests.test_a.TestA" name="test_good"/>
+      <testcase classname="tests.test_a.TestA" name="test_bad"><failure message="it  is&#10;bad"/></testcase>
+      <testcase classname="tests.test_a.TestA" name="test_bad"><error message="torn down"/></testcase>
+      <testcase classname="tests.test_a.TestA" name="test_ssl"><skipped message="left out"/></testcase>
+      <testcase classname="tests.test_a.TestA" name="test_old"><skipped message="old"/></testcase>
+    </testsuite></testsuites>"""
+    found = {each.name.rpartition(".")[2]: each for each in outcomes_of(report, {"*ssl": "TLS"})}
+    assert found["test_good"].status is Status.PASSED
+    assert found["test_bad"].status is Status.FAILED
+    assert (found["test_ssl"].status, found["test_ssl"].reason) == (Status.LEFT_OUT, "TLS")
+    assert found["test_old"].reason == "the suite skips it: old"
+    assert len(found) == 4
+
+
+def test_the_listed_tests_librdkafka_are_read_from_its_table() -> None:
+    source = """
+    _TEST(0001_one, 0),
+    _TEST(0002_two,
+          TEST_F_LOCAL | TEST_F_KNOWN_ISSUE,
+          TEST_BRKVER(0, 9, 0, 0)),
+    _TEST(0003_three, 0, .scenario = "noautocreate"),
+    """
+    assert list(listed_tests(source)) == [
+        ("0001_one", "0", "default"),
+        ("0002_two", "TEST_F_LOCAL | TEST_F_KNOWN_ISSUE", "default"),
+        ("0003_three", "0", "noautocreate"),
+    ]
+
+
+def test_the_runner_reads_the_claims_that_programs_print() -> None:
+    text = "version 2.1\nnoise\npassed it works\nfailed it fails: Error: why: so\n"
+    assert claims_of(text) == (
+        "2.1",
+        [Outcome("it works", Status.PASSED), Outcome("it fails", Status.FAILED, "Error: why: so")],
+    )
+
+
+def test_a_claim_holds_if_its_work_raises_nothing() -> None:
+    """The lines are those that the runner reads."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        version("3")
+        claim("holds", lambda: same(1, 1))
+        claim("does not", lambda: same(1, 2))
+    assert claims_of(printed.getvalue()) == (
+        "3",
+        [
+            Outcome("holds", Status.PASSED),
+            Outcome("does not", Status.FAILED, "AssertionError: 1 is not 2"),
+        ],
+    )
+
+
+def test_a_program_that_ends_early_fails(tmp_path: Path) -> None:
+    """Its claims until then count, and its end does."""
+    place = Place("127.0.0.1:1", tmp_path, tmp_path)
+    suite = program_suite("p", "", lambda _: ["sh", "-c", "echo passed a; exit 3"])
+    report = suite.run(place)
+    assert report is not None
+    assert [each.status for each in report.outcomes] == [Status.PASSED, Status.FAILED]
+
+
+def test_a_suite_that_is_not_there_has_no_report(tmp_path: Path) -> None:
+    place = Place("127.0.0.1:1", tmp_path, tmp_path)
+    assert program_suite("p", "", lambda _: None).run(place) is None
