@@ -283,6 +283,10 @@ class Files(Protocol):
         detached. "" if that is unknown."""
         ...
 
+    def space(self, path: Path) -> tuple[int, int]:
+        """Bytes of the disk below a directory, and those of them that are free for this process."""
+        ...
+
 
 # --- transport ------------------------------------------------------------------------------
 

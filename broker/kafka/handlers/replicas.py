@@ -29,6 +29,7 @@ from strandline.tasks import Slices, pipelined
 
 DELETIONS_IN_FLIGHT_MAX: Final = 100
 """Partitions of one request whose in-sync replicas are asked at the same time."""
+UNKNOWN_SPACE: Final = (-1, -1)
 
 
 class ReplicasApi:
@@ -68,8 +69,12 @@ class ReplicasApi:
             if wanted is None or replica.name in wanted:
                 found[replica.name] = _size(replica)
         sizes = ((name.topic, found[name]) for name in sorted(found))
-        directory = LogDirectory(str(self._manager.folder.path), by_topic(sizes))
-        return DescribeLogDirsAnswer((directory,))
+        path = self._manager.folder.path
+        try:
+            space = await self._manager.host.threads.run(self._manager.folder.files.space, path)
+        except OSError:
+            space = UNKNOWN_SPACE
+        return DescribeLogDirsAnswer((LogDirectory(str(path), by_topic(sizes), *space),))
 
     async def producers(self, request: DescribeProducersRequest, call: Call) -> DescribeProducersAnswer:
         """The producers that a replica here remembers, be it the leader or a follower. A partition is

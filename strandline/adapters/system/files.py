@@ -146,6 +146,10 @@ class SystemFiles:
     def volume(self, path: Path) -> str:
         return volume_identity(path)
 
+    def space(self, path: Path) -> tuple[int, int]:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
     def _opened(self, attempt: Callable[[], Opened]) -> Opened:
         """Open with a descriptor of the reserve if there is no other."""
         while True:

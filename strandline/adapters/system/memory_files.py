@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from strandline.adapters.system.memory_nodes import (
     Choose,
@@ -22,6 +23,9 @@ from strandline.adapters.system.memory_nodes import (
     none_lost,
 )
 from strandline.ports import SyncFailed
+
+DISK_BYTES: Final = 1 << 40
+"""What the disk says of itself. It never fills; a `Fault` may say that it has."""
 
 Fault = Callable[[str, Path], int | None]
 """Called before each operation that changes something. It may raise (an OSError, or any exception
@@ -147,6 +151,9 @@ class MemoryFiles:
 
     def volume(self, path: Path) -> str:
         return "disk"
+
+    def space(self, path: Path) -> tuple[int, int]:
+        return DISK_BYTES, DISK_BYTES
 
     # --- failures of machines ------------------------------------------------------------------
 

@@ -76,6 +76,13 @@ async def test_a_log_that_lost_its_end_lags_behind_the_high_watermark(here: Here
     size = PartitionSize(0, here.seat.replica.log.size_bytes, lag=3)
     assert found.topics == (OfTopic(NAME.topic, (size,)),)
     assert found.path == str(here.seat.manager.folder.path)
+    assert 0 < found.free_bytes <= found.total_bytes
+
+
+async def test_a_disk_that_does_not_answer_hides_no_sizes(here: Here) -> None:
+    here.seat.manager.folder.path = Path("/nowhere")
+    (found,) = (await here.api.log_dirs(DescribeLogDirsRequest(None), CALL)).directories
+    assert (found.total_bytes, found.free_bytes, len(found.topics)) == (-1, -1, 1)
 
 
 async def test_other_topics_have_no_size_here(here: Here) -> None:

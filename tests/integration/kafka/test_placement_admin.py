@@ -147,6 +147,7 @@ async def test_log_directories_show_the_size_of_each_replica(
         for answer in await call(python.describe_log_dirs, ["sized"]):
             (directory,) = answer["log_dirs"]
             assert directory["log_dir"] == str(cluster.data_dir(answer["broker"]))
+            assert 0 < directory["usable_bytes"] <= directory["total_bytes"]
             for topic in directory["topics"]:
                 (partition,) = topic["partitions"]
                 assert (topic["name"], partition["offset_lag"]) == ("sized", 0)

@@ -80,8 +80,12 @@ class PartitionSize(NamedTuple):
 
 
 class LogDirectory(NamedTuple):
+    """`total_bytes` and `free_bytes` are those of its disk; -1: unknown."""
+
     path: str
     topics: Topics[PartitionSize]
+    total_bytes: int = -1
+    free_bytes: int = -1
 
 
 class DescribeLogDirsAnswer(NamedTuple):
@@ -104,8 +108,8 @@ def write_log_dirs(writer: Writer, answer: DescribeLogDirsAnswer, version: int) 
         writer.string(directory.path)
         write_topics(writer, directory.topics, write_partition)
         if version >= 4:
-            writer.int64(_UNKNOWN)  # bytes of the volume
-            writer.int64(_UNKNOWN)  # bytes of it that are free
+            writer.int64(directory.total_bytes)
+            writer.int64(directory.free_bytes)
         writer.tags()
 
     writer.int32(0)  # throttle time

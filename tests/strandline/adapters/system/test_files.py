@@ -78,6 +78,11 @@ def test_directories_are_listed_renamed_and_removed(files: Files, tmp_path: Path
         files.rename_directory(tmp_path / "c", tmp_path / "d")
 
 
+def test_a_disk_says_how_large_it_is_and_what_is_free(files: Files, tmp_path: Path) -> None:
+    total, free = files.space(tmp_path)
+    assert 0 < free <= total
+
+
 def test_a_lock_is_held_until_its_descriptor_is_closed(files: Files, tmp_path: Path) -> None:
     files.make_directory(tmp_path)
     held = files.lock(tmp_path / "lock")

@@ -45,9 +45,11 @@ def log_dirs_answer(found: Values, version: int) -> DescribeLogDirsAnswer:
     def size(p: Values) -> PartitionSize:
         return PartitionSize(p["partition_index"], p["partition_size"], p["offset_lag"])
 
-    return DescribeLogDirsAnswer(
-        tuple(LogDirectory(each["log_dir"], by_topic(each["topics"], size)) for each in found["results"])
-    )
+    def directory(each: Values) -> LogDirectory:
+        space = each.get("total_bytes", -1), each.get("usable_bytes", -1)
+        return LogDirectory(each["log_dir"], by_topic(each["topics"], size), *space)
+
+    return DescribeLogDirsAnswer(tuple(map(directory, found["results"])))
 
 
 def producers_request(asked: Values, version: int) -> DescribeProducersRequest:
@@ -71,7 +73,7 @@ MAPPED: Final = (
         DESCRIBE_LOG_DIRS,
         log_dirs_request,
         log_dirs_answer,
-        {"error_code": 0, "is_future_key": False, "total_bytes": -1, "usable_bytes": -1},
+        {"error_code": 0, "is_future_key": False},
     ),
     Mapped(
         DESCRIBE_PRODUCERS,
