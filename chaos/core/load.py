@@ -136,10 +136,12 @@ _OWN_ROLES: Final = (
     _member("by-hand", "ebb", 2, "cooperative", *BLOCKING),
 )
 
+# librdkafka takes a new epoch when an idempotent producer gives records up, and may store others twice then
+# (its issue 4953). So the idempotent ones do not give up within a round.
 _KAFKA_ROLES: Final = (
-    _producer("k1", "swell", 100, "--delivery-timeout-ms", "15000", library=Library.CONFLUENT),
-    _producer("k2", "ebb", 50, library=Library.AIOKAFKA),
-    _producer("k3", "ebb", 50, "--acks", "1", library=Library.CONFLUENT),
+    _producer("k1", "swell", 100, library=Library.CONFLUENT),
+    _producer("k2", "ebb", 25, "--delivery-timeout-ms", "40000", library=Library.AIOKAFKA),
+    _producer("k3", "ebb", 25, "--acks", "1", "--delivery-timeout-ms", "10000", library=Library.CONFLUENT),
     _reader("k1", "ebb", library=Library.CONFLUENT),
     _reader("k2", "swell", library=Library.AIOKAFKA),
 )

@@ -31,7 +31,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     produce.add_argument("--rate", type=float, default=100.0, help="records a second")
     produce.add_argument("--value-prefix", default="", help="what each value begins with")
     produce.add_argument("--acks", choices=("1", "all"), default="all")
-    produce.add_argument("--delivery-timeout-ms", type=int, default=30_000)
+    produce.add_argument("--delivery-timeout-ms", type=int, default=120_000)
     consume = commands.add_parser("consume", help="read all partitions, or a member's share of them")
     consume.add_argument("topic")
     consume.add_argument(

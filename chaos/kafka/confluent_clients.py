@@ -34,6 +34,9 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 """Shorter than the defaults, since a round is: a minute without an answer would be most of it."""
 
+IDEMPOTENT: Final[dict[str, Any]] = {"enable.idempotence": True, "debug": "eos"}
+"""Its standard error has each new epoch that it takes, and why: that tells whose fault a duplicate is."""
+
 
 class Failed(Exception):
     """The client cannot continue."""
@@ -57,7 +60,7 @@ def produce(target: Target, wanted: Produced, lines: HistoryLines, clock: Clock,
         "acks": wanted.acks,
         "message.timeout.ms": wanted.delivery_timeout_ms,
         "max.in.flight.requests.per.connection": 5,
-        **({"enable.idempotence": True} if promised else {"message.send.max.retries": 0}),
+        **(IDEMPOTENT if promised else {"message.send.max.retries": 0}),
     }
     fatal: list[KafkaError] = []
     producer = Producer(
