@@ -14,6 +14,7 @@ from typing import Final
 
 from strandline.adapters.rpc.refused_requests import MALFORMED, RefusedRequests
 from strandline.adapters.rpc.request_times import TOTAL_TIME_MS, RequestTimes
+from strandline.adapters.telemetry.kafka_traffic import KAFKA_METRICS, KafkaTraffic
 from strandline.adapters.telemetry.metrics import Sample, counter, gauge, histogram
 from strandline.adapters.zookeeper.metrics import SESSION_METRICS, Sessions
 from strandline.broker.core.groups.state.states import GroupState
@@ -145,7 +146,7 @@ METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
     *BY_TOPIC, REASSIGNMENT_HOLDS,
-    TOTAL_TIME_MS, MALFORMED,
+    TOTAL_TIME_MS, MALFORMED, *KAFKA_METRICS,
     *SESSION_METRICS, LEASE_S,
     *EVENT_METRICS,
     GROUPS, *GROUPS_IN.values(),
@@ -186,6 +187,7 @@ class BrokerMetrics:
         writers: Sequence[EventWriter],
         times: RequestTimes,
         refused: RefusedRequests,
+        kafka: KafkaTraffic,
         sessions: Sessions,
         lease_s: Callable[[], float],
         throttle: ReassignmentThrottle,
@@ -195,6 +197,7 @@ class BrokerMetrics:
         self._writers = writers
         self._times = times
         self._refused = refused
+        self._kafka = kafka
         self._sessions = sessions
         self._lease_s = lease_s
         self._throttle = throttle
@@ -206,6 +209,7 @@ class BrokerMetrics:
             *_read_counts(self._manager.counts),
             *self._times.read(),
             *self._refused.read(),
+            *self._kafka.read(),
             *self._sessions.read(),
             LEASE_S.is_now(self._lease_s()),
             REASSIGNMENT_HOLDS.is_now(self._throttle.holds),

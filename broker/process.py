@@ -121,6 +121,7 @@ class Broker:
                 (groups.events, recorder.events),
                 self._times,
                 self._refused,
+                self._kafka.traffic,
                 self._sessions,
                 self._lease_s,
                 followers.throttle,

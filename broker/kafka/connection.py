@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 
 import structlog
 
+from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.broker.kafka.answer_order import AnswerOrder, Slot
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.frame_memory import FramePools
@@ -30,6 +31,7 @@ class Shared(Protocol):
 
     router: Router
     memory: FramePools
+    traffic: KafkaTraffic
     request_bytes_max: int
     requests_in_flight_max: int
 
@@ -68,6 +70,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._caller = Caller("", "", listener)
         self._client_id = ""
+        self._introduced = False
         self._writable = asyncio.Event()
         self._writable.set()
         self._flush_due = False
@@ -122,6 +125,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if not self._open:
             return
+        self._shared.traffic.bytes_in += nbytes
         if self.frame_since is None:
             self.frame_since = self._shared.now()
         try:
@@ -136,6 +140,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         return False  # the transport closes: an answer would have no reader
+
+    @property
+    def _client(self) -> str:
+        """For the log."""
+        return f"{self._caller.connection} {self._client_id}".strip()
 
     @property
     def client_host(self) -> str:
@@ -186,6 +195,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return
         asked, api = arrived.asked, arrived.asked.api
         self._client_id = asked.header.client_id
+        self._shared.traffic.requests[api.wire.name, asked.header.version] += 1
         call = Call(asked.header, self._caller)
         began = self._shared.now()
         if api.begin is not None:
@@ -205,12 +215,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _introduce(self, arrived: Introduction) -> None:
         client = arrived.client
-        logger.debug(
-            "kafka client",
-            peer=self._caller.connection,
-            client_id=arrived.header.client_id,
-            software=f"{client.software_name} {client.software_version}".strip(),
-        )
+        if client.software_name and not self._introduced:
+            self._introduced = True
+            self._shared.traffic.introduced(client.software_name, client.software_version)
+            logger.debug(
+                "kafka client",
+                peer=self._caller.connection,
+                client_id=arrived.header.client_id,
+                software=f"{client.software_name} {client.software_version}",
+            )
         self._order.begin(parallel=False).parts = arrived.parts
         self._flush_soon()
 
@@ -223,13 +236,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         try:
             await arrived.asked.api.handle(arrived.value, call, reply)
         except StrandlineError as error:
-            logger.info(
-                "kafka request failed",
-                request=arrived.asked.api.wire.name,
-                version=arrived.asked.header.version,
-                peer=self._caller.connection,
-                client_id=self._client_id,
-                reason=error.message,
+            asked = arrived.asked
+            self._shared.traffic.failed(
+                asked.api.wire.name, asked.header.version, self._client, error.message
             )
             self.close()
             return
@@ -259,6 +268,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if leaving and self._open:
             assert self._transport is not None
             self.active_at = self._shared.now()
+            self._shared.traffic.bytes_out += sum(map(len, leaving))
             self._transport.writelines(leaving)
         self._advance()
 
@@ -300,7 +310,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _refuse(self, error: MalformedRequest) -> None:
         self._release_memory()
-        self._shared.malformed(error, f"{self._caller.connection} {self._client_id}".strip())
+        self._shared.malformed(error, self._client)
         self.close()
 
     def close(self) -> None:

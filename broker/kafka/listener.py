@@ -14,6 +14,7 @@ import structlog
 from strandline.adapters.rpc import request_parsing
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
@@ -37,6 +38,7 @@ class KafkaListener:
     def __init__(
         self, settings: BrokerSettings, host: ServiceHost, times: RequestTimes, refused: RefusedRequests
     ) -> None:
+        self.traffic = KafkaTraffic(host.clock)
         self.router = Router(())
         self.memory = FramePools(settings.kafka_receiving_bytes_max)
         self.request_bytes_max = settings.kafka_request_bytes_max
@@ -139,6 +141,7 @@ class KafkaListener:
         if self._of_client[connection.client_host] >= self._settings.kafka_client_connections_max:
             return False
         self._connections.add(connection)
+        self.traffic.connections += 1
         self._of_client[connection.client_host] += 1
         return True
 
@@ -146,6 +149,7 @@ class KafkaListener:
         if connection not in self._connections:
             return
         self._connections.remove(connection)
+        self.traffic.connections -= 1
         self._of_client[connection.client_host] -= 1
         if not self._of_client[connection.client_host]:
             del self._of_client[connection.client_host]

@@ -15,6 +15,7 @@ from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.adapters.telemetry.metrics import Buckets
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.broker.core.replication.reassignment import PartitionAssignment
@@ -235,6 +236,7 @@ def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
         (groups.events,),
         RequestTimes(CLOCK),
         RefusedRequests(CLOCK),
+        KafkaTraffic(CLOCK),
         Sessions(),
         lambda: 1.5,
         throttle,

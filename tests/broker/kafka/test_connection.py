@@ -318,3 +318,30 @@ async def test_a_client_that_reads_no_answers_is_overdue() -> None:
         assert not overdue(1_000)
         connection.close()
         assert overdue(1_000)
+
+
+async def test_traffic_is_counted() -> None:
+    """Requests by API and version answer the question who still speaks an old one."""
+    held = Held()
+    async with connected(held) as (shared, connection, transport):
+        hello = encode_request(
+            API_VERSIONS, 3, {"client_software_name": "some-client", "client_software_version": "1.0"}
+        )
+        sent = (len(hello).to_bytes(4, "big") + hello) * 2 + request(SOLO, 1) + request(UNANSWERED, 2)
+        left = sent
+        while left or held.open:
+            left = feed(connection, transport, left, repeat(1_000))
+            await turns()
+            held.fails = 2 in held.open
+            for number in list(held.open):
+                held.complete(number)
+            await turns()
+        traffic = shared.traffic
+        assert (traffic.bytes_in, traffic.bytes_out) == (len(sent), len(transport.written))
+        found = {(sample.metric.name, *sample.labels): sample.value for sample in traffic.read()}
+        assert {key: value for key, value in found.items() if len(key) > 1} == {
+            ("strandline_kafka_requests_total", "InitProducerId", "0"): 1,
+            ("strandline_kafka_requests_total", "Produce", "3"): 1,
+            ("strandline_kafka_failed_requests_total", "Produce"): 1,
+            ("strandline_kafka_clients_total", "some-client", "1.0"): 1,
+        }

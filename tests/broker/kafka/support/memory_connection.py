@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
@@ -70,6 +72,7 @@ class MemoryShared:
 
     def __init__(self, router: Router, tasks: asyncio.TaskGroup, *, memory_bytes: int = 64 * MIB) -> None:
         self.router = router
+        self.traffic = KafkaTraffic(SystemClock())
         self.memory = FramePools(memory_bytes)
         self.request_bytes_max = 16 * MIB
         self.requests_in_flight_max = 5

@@ -1,0 +1,96 @@
+"""Counts what Kafka clients do: requests by API and version, bytes, connections, and the clients' software.
+
+Labels have bounds: the APIs and versions that are served, and a fixed number of names of software.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import structlog
+
+from strandline.adapters.telemetry.metrics import Sample, counter, gauge
+from strandline.ports import Clock
+
+logger = structlog.get_logger(__name__)
+
+SOFTWARE_MAX: Final = 50
+"""Names and versions of software that are counted apart; further ones are `other`. Clients choose them."""
+SOFTWARE_LENGTH_MAX: Final = 40
+LOGGED_EVERY_S: Final = 60.0
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+OTHER: Final = ("other", "")
+
+CONNECTIONS: Final = gauge("strandline_kafka_connections", "Open connections of Kafka clients.")
+BYTES_IN: Final = counter("strandline_kafka_received_bytes_total", "Bytes that Kafka clients sent.")
+BYTES_OUT: Final = counter("strandline_kafka_sent_bytes_total", "Bytes of answers to Kafka clients.")
+REQUESTS: Final = counter(
+    "strandline_kafka_requests_total",
+    "Requests of Kafka clients by API and version: those that use an old version show here.",
+    "request", "version",
+)  # fmt: skip
+FAILED: Final = counter(
+    "strandline_kafka_failed_requests_total",
+    "Requests of Kafka clients whose connection was closed instead of an answer, such as refused batches "
+    "with acks=0.",
+    "request",
+)
+CLIENTS: Final = counter(
+    "strandline_kafka_clients_total",
+    "Connections of Kafka clients by the software that they say they are.",
+    "software", "version",
+)  # fmt: skip
+
+KAFKA_METRICS: Final = (CONNECTIONS, BYTES_IN, BYTES_OUT, REQUESTS, FAILED, CLIENTS)
+
+
+class KafkaTraffic:
+    """The traffic of one broker's Kafka ports."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.connections = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.requests: Counter[tuple[str, int]] = Counter()
+        """By API and version."""
+        self._clock = clock
+        self._failed: Counter[str] = Counter()
+        self._logged: dict[str, float] = {}
+        self._clients: Counter[tuple[str, str]] = Counter()
+
+    def introduced(self, name: str, version: str) -> None:
+        """A client has named its software."""
+        software = (name, version)
+        valid = all(len(each) <= SOFTWARE_LENGTH_MAX and _SOFTWARE.fullmatch(each) for each in software)
+        if not valid or (software not in self._clients and len(self._clients) >= SOFTWARE_MAX):
+            software = OTHER
+        self._clients[software] += 1
+
+    def failed(self, request: str, version: int, client: str, reason: str) -> None:
+        """A request gets no answer. One of each API is logged within LOGGED_EVERY_S."""
+        self._failed[request] += 1
+        now = self._clock.monotonic()
+        if now - self._logged.get(request, -LOGGED_EVERY_S) >= LOGGED_EVERY_S:
+            self._logged[request] = now
+            logger.info(
+                "kafka request failed",
+                request=request,
+                version=version,
+                client=client,
+                reason=reason,
+                so_far=self._failed[request],
+            )
+
+    def read(self) -> Iterator[Sample]:
+        yield CONNECTIONS.is_now(self.connections)
+        yield BYTES_IN.is_now(self.bytes_in)
+        yield BYTES_OUT.is_now(self.bytes_out)
+        for (request, version), count in self.requests.items():
+            yield REQUESTS.is_now(count, request, str(version))
+        for request, count in self._failed.items():
+            yield FAILED.is_now(count, request)
+        for (software, its_version), count in self._clients.items():
+            yield CLIENTS.is_now(count, software, its_version)
