@@ -37,7 +37,7 @@ def kafka_router(
 ) -> Router:
     """Every API. ApiVersions is not in the table: the router answers it."""
     produces = ProduceApi(handlers, manager.clock)
-    fetches = FetchApi(handlers, settings)
+    fetches = FetchApi(handlers, settings, manager.clock)
     lists = OffsetsApi(handlers)
     clock = manager.clock
     requests = ControllerRequests(controller)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, fetch_code
 from strandline.broker.kafka.wire.fetch import (
@@ -16,15 +19,21 @@ from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.handlers import Handlers, answer_bytes
 from strandline.config.services import BrokerSettings
 from strandline.ids import TopicPartition
-from strandline.ports import Reply
+from strandline.ports import Clock, Reply
+from strandline.records import BatchHeader
+from strandline.tasks import Slices
 from strandline.vocabulary.log import Fetched, FetchPartition
+
+READS_MAX: Final = 100
+"""Reads of one partition for one answer, while they find no record."""
 
 
 class FetchApi:
     """Fetch, for all connections of one broker."""
 
-    def __init__(self, handlers: Handlers, settings: BrokerSettings) -> None:
+    def __init__(self, handlers: Handlers, settings: BrokerSettings, clock: Clock) -> None:
         self._handlers = handlers
+        self._clock = clock
         self._bound = settings.kafka_fetch_bytes_max
         self._answers = FetchBudget(
             of_one=settings.fetch_connection_bytes_max, of_all=settings.fetch_bytes_max
@@ -58,10 +67,45 @@ class FetchApi:
                 bound=self._bound,
             )
             async with self._answers.taken(owner, answer_bytes(request.bytes_max, self._bound)) as has:
-                found = await self._handlers.read(wanted, request.bytes_max, bound=self._bound)
+                found = await self._read(wanted, request.bytes_max)
                 has(sum(len(each.records) for each in found))  # the first batch may be larger
                 pairs = ((each.name.topic, _partition(each, call.version)) for each in found)
                 await reply(FetchAnswer(by_topic(pairs), aborted=request.isolation_level == READ_COMMITTED))
+
+    async def _read(self, wanted: Sequence[FetchPartition], bytes_max: int) -> list[Fetched]:
+        """As `Handlers.read`, and goes on where it found no record.
+
+        A log that was compacted has batches without records, one segment after the other. Ten answers in a
+        row without a record make librdkafka report a message that is too large to be fetched.
+        """
+        found = await self._handlers.read(wanted, bytes_max, bound=self._bound)
+        room = answer_bytes(bytes_max, self._bound) - sum(len(each.records) for each in found)
+        slices = Slices(self._clock)
+        for at, asked in enumerate(wanted):
+            for _ in range(READS_MAX):
+                after = end_without_records(found[at].records)
+                if after is None or room <= 0:
+                    break
+                if slices.used_up:
+                    await slices.next()
+                further = asked._replace(offset=after)
+                (read,) = await self._handlers.read([further], room, bound=self._bound)
+                if not read.records:
+                    break
+                room -= len(read.records)
+                found[at] = read
+        return found
+
+
+def end_without_records(batches: bytes) -> int | None:
+    """The offset after these batches if there are some, and none of them has a record."""
+    position, end = 0, None
+    while position < len(batches):
+        header = BatchHeader.parse(batches, position)
+        if header.record_count:
+            return None
+        position, end = header.end, header.next_offset
+    return end
 
 
 def _partition(fetched: Fetched, version: int) -> FetchedPartition:

@@ -1,4 +1,4 @@
-"""The memory of Fetch answers to Kafka clients."""
+"""Fetch answers to Kafka clients: their memory, and batches without records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.handlers.fetch import FetchApi
+from strandline.broker.kafka.handlers.fetch import FetchApi, end_without_records
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.topics import OfTopic
@@ -17,6 +17,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.ids import BrokerId
 from strandline.ports import Caller, Listener
+from strandline.records import encode_values, gap_batch
 from tests.broker.kafka.support.memory_connection import turns
 from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings, write
 from tests.broker.support.seat import seated
@@ -53,7 +54,7 @@ async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
         handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
-        api = FetchApi(handlers, settings(**BOUNDS))
+        api = FetchApi(handlers, settings(**BOUNDS), CLOCK)
         async with asyncio.TaskGroup() as tasks:
             waiting = []
             for number in range(6):
@@ -64,3 +65,12 @@ async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_
             for task in waiting:
                 task.cancel()
     assert len(answered) == 4 and min(answered) > BATCH_BYTES
+
+
+def test_batches_without_records_have_an_end_and_others_have_none() -> None:
+    """CORRECTNESS X6: the broker reads on from there, so that an answer has a record if there is one."""
+    first, second = gap_batch(0, 20, 1), gap_batch(20, 30, 2)
+    records = encode_values([b"v"], 1)
+    assert end_without_records(b"") is None
+    assert end_without_records(first) == 20 and end_without_records(first + second) == 30
+    assert end_without_records(first + records) is None and end_without_records(records + first) is None
