@@ -12,6 +12,7 @@ import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -19,8 +20,11 @@ import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.ElectionType;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.ElectionNotNeededException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.apache.kafka.common.utils.AppInfoParser;
@@ -92,7 +96,22 @@ public class KafkaClients {
                 var deleted = admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(10)));
                 return same(deleted.lowWatermarks().get(partition).get().lowWatermark(), 10L);
             });
-            claim("reassignments are listed", () -> same(admin.listPartitionReassignments().reassignments().get().size(), 0));
+            claim("preferred leaders are elected", () -> {
+                var partition = new TopicPartition(TOPIC, 0);
+                var elected = admin.electLeaders(ElectionType.PREFERRED, Set.of(partition)).partitions().get();
+                var error = elected.get(partition);
+                return same(error.isEmpty() || error.get() instanceof ElectionNotNeededException, true);
+            });
+            claim("a partition moves to other replicas", () -> {
+                var partition = new TopicPartition(TOPIC, 0);
+                var wanted = List.of(3, 1);
+                var move = Optional.of(new NewPartitionReassignment(wanted));
+                admin.alterPartitionReassignments(Map.of(partition, move)).all().get();
+                until(() -> admin.listPartitionReassignments().reassignments().get().isEmpty());
+                until(() -> admin.describeTopics(List.of(TOPIC)).allTopicNames().get().get(TOPIC)
+                        .partitions().get(0).replicas().stream().map(Node::id).toList().equals(wanted));
+                return null;
+            });
             claim("topics are deleted", () -> {
                 admin.deleteTopics(List.of(TOPIC)).all().get();
                 return same(admin.listTopics().names().get().contains(TOPIC), false);
