@@ -170,6 +170,7 @@ class Broker:
                     )
                 ]
                 await self._serve_sessions(manager, view, endpoint, recorder)
+                await self._kafka.drain()
                 self._kafka.stop()
                 await groups.flush()
                 await recorder.flush()

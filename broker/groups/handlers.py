@@ -15,6 +15,7 @@ from strandline.broker.core.groups.limits import check_group
 from strandline.broker.core.groups.requests import (
     Commit,
     DeleteGroup,
+    DeleteOffsets,
     DescribeGroup,
     Join,
     ListGroups,
@@ -248,6 +249,14 @@ class GroupHandlers:
 
     async def delete(self, group: str, caller: Caller) -> None:
         await self._ask(DeleteGroup(group))
+
+    async def delete_offsets(
+        self, group: str, partitions: Collection[TopicPartition], caller: Caller
+    ) -> OffsetResults:
+        """Removes single offsets of a group without members; answered once that is committed to the log."""
+        missing = await self._missing(partitions)
+        answer: OffsetResults = await self._ask(DeleteOffsets(group, partitions, missing))
+        return answer
 
 
 def _partition(topic: TopicMetadata, group: str) -> PartitionMetadata:

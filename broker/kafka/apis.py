@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.call import Api, answered
+from strandline.broker.kafka.group_apis import group_apis
 from strandline.broker.kafka.handlers.acls import describe_acls
 from strandline.broker.kafka.handlers.cluster import ClusterApi
 from strandline.broker.kafka.handlers.configs import ConfigsApi
@@ -59,26 +60,27 @@ def kafka_router(
     placement = PlacementApi(requests, clock)
     return Router(
         (
-            Api(apis.PRODUCE, produces.handle, produces.begin),
+            Api(apis.PRODUCE, produces.handle, produces.begin, changes=True),
             Api(apis.FETCH, fetches.handle),
             Api(apis.LIST_OFFSETS, answered(lists.list_offsets)),
             Api(apis.METADATA, answered(cluster.metadata)),
             Api(apis.FIND_COORDINATOR, answered(cluster.find_coordinator)),
             Api(apis.INIT_PRODUCER_ID, answered(cluster.new_producer_id)),
             Api(apis.OFFSET_FOR_LEADER_EPOCH, answered(lists.epoch_ends)),
-            Api(apis.CREATE_TOPICS, answered(topics.create)),
-            Api(apis.DELETE_TOPICS, answered(topics.delete)),
-            Api(apis.CREATE_PARTITIONS, answered(topics.grow)),
+            Api(apis.CREATE_TOPICS, answered(topics.create), changes=True),
+            Api(apis.DELETE_TOPICS, answered(topics.delete), changes=True),
+            Api(apis.CREATE_PARTITIONS, answered(topics.grow), changes=True),
             Api(apis.DESCRIBE_CONFIGS, answered(configs.describe)),
-            Api(apis.ALTER_CONFIGS, answered(configs.alter)),
-            Api(apis.INCREMENTAL_ALTER_CONFIGS, answered(configs.alter_incrementally)),
+            Api(apis.ALTER_CONFIGS, answered(configs.alter), changes=True),
+            Api(apis.INCREMENTAL_ALTER_CONFIGS, answered(configs.alter_incrementally), changes=True),
             Api(apis.DESCRIBE_ACLS, answered(describe_acls)),
-            Api(apis.DELETE_RECORDS, answered(replicas.delete_records)),
+            Api(apis.DELETE_RECORDS, answered(replicas.delete_records), changes=True),
             Api(apis.DESCRIBE_LOG_DIRS, answered(replicas.log_dirs)),
-            Api(apis.ELECT_LEADERS, answered(placement.elect)),
-            Api(apis.ALTER_PARTITION_REASSIGNMENTS, answered(placement.reassign)),
+            Api(apis.ELECT_LEADERS, answered(placement.elect), changes=True),
+            Api(apis.ALTER_PARTITION_REASSIGNMENTS, answered(placement.reassign), changes=True),
             Api(apis.LIST_PARTITION_REASSIGNMENTS, answered(placement.reassignments)),
             Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
             Api(apis.DESCRIBE_PRODUCERS, answered(replicas.producers)),
+            *group_apis(groups, settings, clock),
         )
     )

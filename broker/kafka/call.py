@@ -43,6 +43,9 @@ class Api(Generic[Request, Answer]):
     handle: Handle[Request, Answer]
     begin: Begin[Request, Answer] | None = None
     """Of an API whose requests may be in progress at the same time on one connection."""
+    changes: bool = False
+    """True if a request that arrived is carried out, even if its connection ends before the answer. A client
+    may leave its group, or commit, and hang up."""
 
 
 def answered(handle: Callable[[Request, Call], Awaitable[Answer]]) -> Handle[Request, Answer]:

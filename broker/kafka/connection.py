@@ -22,6 +22,7 @@ from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part
 from strandline.errors import StrandlineError
 from strandline.ports import Caller, Listener
+from strandline.tasks import Slices
 
 logger = structlog.get_logger(__name__)
 
@@ -37,6 +38,10 @@ class Shared(Protocol):
 
     def now(self) -> float:
         """Monotonic seconds."""
+        ...
+
+    def slices(self) -> Slices:
+        """For the writing of a large answer."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
@@ -66,7 +71,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._waiting: Arrived | Introduction | None = None
         """The request that may not begin yet."""
         self._reads: set[asyncio.Task[None]] = set()
-        """Tasks of requests that change nothing, and end with the connection."""
+        """Tasks of requests that end with the connection: they change nothing, or wait for its member."""
         self._transport: asyncio.Transport | None = None
         self._caller = Caller("", "", listener)
         self._client_id = ""
@@ -96,8 +101,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Drops what only an answer would be for. Batches that arrived whole are still appended: a client may
-        send some with acks=0 and hang up."""
+        """Drops what only an answer would be for. Changes that arrived whole are still made: a client may
+        send batches with acks=0, or leave its group, and hang up."""
         self._transport = None
         if self._wants_memory:
             self._pool.withdraw(self._memory_granted)
@@ -209,7 +214,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         task = self._shared.spawn(self._handle(slot, arrived, call, began))
         pool, held, self._memory = self._pool, self._memory, 0
         task.add_done_callback(lambda _: pool.give_back(held))
-        if api.begin is None:
+        if not api.changes:
             self._reads.add(task)
             task.add_done_callback(self._reads.discard)
 
@@ -229,7 +234,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     async def _handle(self, slot: Slot, arrived: Arrived, call: Call, began: float) -> None:
         async def reply(value: Any) -> None:
-            self._answer(slot, arrived.asked, began, value)
+            parts = await arrived.asked.answer_in_slices(value, self._shared.slices())
+            self._finish(slot, arrived.asked, began, parts)
             self._flush()
             await self._writable.wait()
 

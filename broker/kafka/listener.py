@@ -23,6 +23,7 @@ from strandline.config.services import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import BytesServer, ServiceHost
 from strandline.ports import Listener
+from strandline.tasks import Slices
 from strandline.vocabulary.metadata import Endpoint
 
 logger = structlog.get_logger(__name__)
@@ -30,6 +31,8 @@ logger = structlog.get_logger(__name__)
 SWEEPS_PER_TIMEOUT: Final = 4
 """How often connections are looked at within the shortest of their timeouts."""
 MALFORMED_KIND: Final = "Kafka"
+DRAIN_S_MAX: Final = 1.0
+"""The time for the last answers when the broker stops."""
 
 
 class KafkaListener:
@@ -53,6 +56,8 @@ class KafkaListener:
         """Connections by the client's address."""
         self._connections_max = settings.kafka_connections_max
         self._tasks: asyncio.TaskGroup | None = None
+        self._requests: set[asyncio.Task[None]] = set()
+        """Requests in progress that have a task."""
 
     # --- ports -------------------------------------------------------------------------------
 
@@ -94,11 +99,22 @@ class KafkaListener:
         finally:
             self.stop()
 
-    def stop(self) -> None:
-        """Takes no more connections, and closes those that there are. It may come before `run`."""
+    async def drain(self) -> None:
+        """Takes no more connections, and waits for the requests in progress. A broker does so after its
+        last leadership: its coordinators have just refused the members that wait, and clients that get this
+        answer look for the next coordinator at once."""
+        self._close_servers()
+        if self._requests:
+            await asyncio.wait(tuple(self._requests), timeout=DRAIN_S_MAX)
+
+    def _close_servers(self) -> None:
         for server in self._servers.values():
             server.close()
         self._servers.clear()
+
+    def stop(self) -> None:
+        """Takes no more connections, and closes those that there are. It may come before `run`."""
+        self._close_servers()
         for connection in tuple(self._connections):
             connection.close()
         self._tasks = None
@@ -131,9 +147,15 @@ class KafkaListener:
     def now(self) -> float:
         return self._host.clock.monotonic()
 
+    def slices(self) -> Slices:
+        return Slices(self._host.clock)
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         assert self._tasks is not None, "a connection outlives its listener"
-        return self._tasks.create_task(work)
+        task = self._tasks.create_task(work)
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+        return task
 
     def opened(self, connection: KafkaConnection) -> bool:
         if self._tasks is None or len(self._connections) >= self._connections_max:

@@ -18,8 +18,9 @@ from strandline.broker.kafka.wire.api_versions import (
     read_request,
     write_answer,
 )
-from strandline.broker.kafka.wire.fields import MalformedRequest, Part, Reader, Writer
+from strandline.broker.kafka.wire.fields import MalformedRequest, Part, Reader, Steps, Writer
 from strandline.broker.kafka.wire.header import API_VERSIONS, RequestHeader, frame, read_header
+from strandline.tasks import Slices
 
 _LAST: Final = 3
 _FLEXIBLE_SINCE: Final = 3
@@ -34,10 +35,23 @@ class Asked:
 
     def answer(self, value: Any) -> list[Part]:
         """The answer as a whole frame."""
+        body, steps = self._begun(value)
+        for _ in steps:
+            pass
+        return frame(self.header, body)
+
+    async def answer_in_slices(self, value: Any, slices: Slices) -> list[Part]:
+        """The same, with pauses for other work if it is large."""
+        body, steps = self._begun(value)
+        for _ in steps:
+            if slices.used_up:
+                await slices.next()
+        return frame(self.header, body)
+
+    def _begun(self, value: Any) -> tuple[Writer, Steps]:
         version = self.header.version
         body = Writer(flexible=version >= self.api.wire.flexible_since)
-        self.api.wire.write(body, value, version)
-        return frame(self.header, body)
+        return body, self.api.wire.write(body, value, version) or iter(())
 
 
 @dataclass(frozen=True, slots=True)

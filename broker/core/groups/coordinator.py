@@ -29,6 +29,7 @@ from strandline.broker.core.groups.records import (
 from strandline.broker.core.groups.requests import (
     Commit,
     DeleteGroup,
+    DeleteOffsets,
     DescribeGroup,
     Join,
     ListGroups,
@@ -182,6 +183,7 @@ class Coordinator(Generic[Token]):
         describe      DescribedGroup
         list          a tuple of ListedGroup, by name
         delete        None once the tombstones are written
+        del. offsets  OffsetResults once the tombstones are written
 
         Or with a StrandlineError. One that refuses the request itself comes at once, before any change.
         """
@@ -221,6 +223,8 @@ class Coordinator(Generic[Token]):
                     turn.answer(token, self._known(name).described())
                 case DeleteGroup(name):
                     keeper.delete(self._known(name), token)
+                case DeleteOffsets():
+                    keeper.delete_offsets(self._known(request.group), token, request)
                 case ListGroups():
                     groups = sorted(self._groups.values(), key=lambda group: group.name)
                     listed = (ListedGroup(g.name, g.protocol_type, g.state.value) for g in groups)
@@ -252,7 +256,7 @@ class Coordinator(Generic[Token]):
     def _commit(self, token: Token, commit: Commit) -> None:
         request = commit.request
         check_group(request.group)
-        self._keeper.check_size(request)
+        self._keeper.check_size("commit", request.offsets)
         if request.group not in self._groups and request.generation >= 0:
             raise IllegalGeneration(
                 f"group {request.group} is not known; it has no generation {request.generation}"

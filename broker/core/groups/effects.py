@@ -43,7 +43,7 @@ AnswerValue = (
     | MemberIdGiven  # join
     | bytes  # sync: the assignment
     | tuple[LeftMember, ...]  # leave: in the order of the request
-    | OffsetResults  # commit
+    | OffsetResults  # commit, delete_offsets
     | FetchedOffsets  # fetch_offsets
     | DescribedGroup  # describe
     | tuple[ListedGroup, ...]  # list_groups

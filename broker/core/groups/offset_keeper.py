@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sized
 from functools import partial
 from typing import Final, Generic
 
@@ -11,11 +11,13 @@ from strandline.broker.core.groups.effects import Token
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import check_offset
 from strandline.broker.core.groups.records import encode_group_key, encode_offset_key, encode_offset_value
+from strandline.broker.core.groups.requests import DeleteOffsets
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.broker.core.groups.turn import Turn, unwritten
 from strandline.errors import (
+    CoordinatorNotAvailable,
     InvalidRequest,
     NonEmptyGroup,
     StrandlineError,
@@ -39,6 +41,14 @@ THE_GROUP: Final = TopicPartition("", -1)
 """Stands for the group's own record among those of its offsets; no partition has this name."""
 
 
+Errors = Mapping[TopicPartition, StrandlineError]
+"""Why partitions' tombstones were not written."""
+
+
+def _ignore(errors: Errors) -> None:
+    """No call waits for the removal."""
+
+
 class OffsetKeeper(Generic[Token]):
     """Keeps the offsets of all groups of a coordinator. `groups` is the coordinator's own dict."""
 
@@ -54,11 +64,11 @@ class OffsetKeeper(Generic[Token]):
 
     # --- commit and fetch --------------------------------------------------------------------
 
-    def check_size(self, request: OffsetCommit) -> None:
-        """Raises InvalidRequest for more offsets than one commit may have."""
+    def check_size(self, what: str, partitions: Sized) -> None:
+        """Raises InvalidRequest for more partitions than one request may change."""
         most = self._turn.limits.offsets_per_commit_max
-        if len(request.offsets) > most:
-            raise InvalidRequest(f"commit of {len(request.offsets)} offsets, more than {most}", limit=most)
+        if len(partitions) > most:
+            raise InvalidRequest(f"{what} of {len(partitions)} offsets, more than {most}", limit=most)
 
     def fence(self, group: Group[Token], request: OffsetCommit) -> None:
         """Admits commits only of members of the generation in force, or of any client while the group has no
@@ -152,12 +162,45 @@ class OffsetKeeper(Generic[Token]):
         Raises NonEmptyGroup.
         """
         if group.state not in (GroupState.EMPTY, GroupState.DEAD):
-            raise NonEmptyGroup(
-                f"group {group.name} is {group.state.value} with {len(group.members)} members"
-            )
+            raise _has_members(group)
         dead = group.state is GroupState.DEAD
         names = group.offsets.written_or_being_written() if dead else list(group.offsets)
-        self._remove(group, names, whole=True, token=token)
+
+        def answer(errors: Errors) -> None:
+            failed = next(iter(errors.values()), None)
+            what = f"the deletion of group {group.name}"
+            self._turn.answer(token, None if failed is None else unwritten(what, failed))
+
+        self._remove(group, names, whole=True, answer=answer)
+
+    def delete_offsets(self, group: Group[Token], token: Token, request: DeleteOffsets) -> None:
+        """Remove single offsets of a group without members. A member would commit a removed offset again, or
+        would not see that it is gone; and which topics members read only they know.
+
+        Raises NonEmptyGroup, InvalidRequest; CoordinatorNotAvailable for a Dead group.
+        """
+        self.check_size("deletion", request.partitions)
+        if group.state is GroupState.DEAD:
+            raise CoordinatorNotAvailable(group.reason)
+        if group.state is not GroupState.EMPTY:
+            raise _has_members(group)
+        results: dict[TopicPartition, StrandlineError | None] = dict.fromkeys(request.partitions)
+        names = [name for name in results if group.offsets.knows(name)]
+        for name in request.missing:
+            if name in results and not group.offsets.knows(name):
+                results[name] = UnknownTopicOrPartition(f"there is no {name}, and no offset of it")
+        if not names:
+            self._turn.answer(token, results)
+            return
+
+        def answer(errors: Errors) -> None:
+            what = f"a deletion of offsets of group {group.name}"
+            refused = {name: unwritten(what, error) for name, error in errors.items()}
+            none_written = len(refused) == len(names)
+            results.update(refused)
+            self._turn.answer(token, refused[names[0]] if none_written else results)
+
+        self._remove(group, names, whole=False, answer=answer)
 
     def delete_topics(self, topics: Collection[str]) -> None:
         """The topics are gone: remove the offsets that groups have in them."""
@@ -189,22 +232,28 @@ class OffsetKeeper(Generic[Token]):
             self._remove(group, names, whole=whole)
 
     def _remove(
-        self, group: Group[Token], names: list[TopicPartition], *, whole: bool, token: Token | None = None
+        self,
+        group: Group[Token],
+        names: list[TopicPartition],
+        *,
+        whole: bool,
+        answer: Callable[[Errors], None] = _ignore,
     ) -> None:
-        """Write tombstones, and forget offsets once they are in the log; that of a `whole` group is last."""
-        turn = self._turn
+        """Write tombstones, and forget offsets once they are in the log; that of a `whole` group is last.
+        Then `answer` is called with those that were not written."""
+        turn, failed = self._turn, dict[TopicPartition, StrandlineError]()
 
         def each(write_id: int, some: list[TopicPartition], error: StrandlineError | None) -> None:
             if error is None:
                 group.offsets.remove(write_id, some)
+            else:
+                failed.update(dict.fromkeys(some, error))
 
         def done(errors: list[StrandlineError], _: bool) -> None:
             group.removals -= 1
             if whole and not errors:
                 self.forget_if_idle(group)
-            if token is not None:
-                failed = f"the deletion of group {group.name}"
-                turn.answer(token, unwritten(failed, errors[0]) if errors else None)
+            answer(failed)
 
         tombstones: dict[TopicPartition, tuple[bytes, bytes | None]] = {
             name: (encode_offset_key(group.name, name), None) for name in names
@@ -230,3 +279,7 @@ class OffsetKeeper(Generic[Token]):
             group.become(GroupState.DEAD)
             group.release_bytes()
             del self._groups[group.name]
+
+
+def _has_members(group: Group[Token]) -> StrandlineError:
+    return NonEmptyGroup(f"group {group.name} is {group.state.value} with {len(group.members)} members")

@@ -152,21 +152,16 @@ class Rebalance(Generic[Token]):
     # --- the assignment ----------------------------------------------------------------------
 
     def assign(self, group: Group[Token], assignments: Mapping[str, bytes]) -> None:
-        """Write the leader's assignments; a member without one gets an empty one. Raises InvalidRequest."""
-        strangers = sorted(set(assignments) - set(group.members))
-        if strangers:
-            raise InvalidRequest(
-                f"{len(strangers)} of the assignments of group {group.name} are for strangers: "
-                f"{', '.join(strangers[:5])}{' …' if len(strangers) > 5 else ''}"
-            )
+        """Write the leader's assignments; a member without one gets an empty one. An assignment of a client
+        that is no member is ignored, as in Kafka: it may have left in the meantime. Raises InvalidRequest."""
         most = self._turn.limits.group_member_bytes_max
-        for member, assignment in assignments.items():
+        copied = {member: found for member, found in assignments.items() if member in group.members}
+        for member, assignment in copied.items():
             if len(assignment) > most:
                 raise InvalidRequest(
                     f"the assignment of member {member} has {len(assignment)} bytes, more than {most}",
                     limit=most,
                 )
-        copied = dict(assignments)
         group.check_room(sum(map(len, copied.values())))
         record = group.record(copied, self._turn.now.wall_ms)
         group.assign_write = self._turn.append(

@@ -71,6 +71,16 @@ class DeleteGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteOffsets:
+    """Partitions that are `missing` are refused if the group has no offset of them: the driver has found that
+    they do not exist."""
+
+    group: str
+    partitions: Collection[TopicPartition]
+    missing: Collection[TopicPartition] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ListGroups:
     group: ClassVar[str] = ""
     """Stands for all groups; no group has this name."""
@@ -87,5 +97,6 @@ Request = (
     | ReportTasks
     | DescribeGroup
     | DeleteGroup
+    | DeleteOffsets
     | ListGroups
 )

@@ -15,7 +15,9 @@ from typing import Final, Generic, TypeVar
 
 from strandline.broker.kafka.wire import coordinator, fetch, metadata, offsets, produce, producer_id
 from strandline.broker.kafka.wire.admin import acls, cluster, configs, placement, replicas, topic_changes
-from strandline.broker.kafka.wire.fields import Reader, Writer
+from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
+from strandline.broker.kafka.wire.groups import administration, membership
+from strandline.broker.kafka.wire.groups import offsets as group_offsets
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -33,8 +35,12 @@ class ApiWire(Generic[Request, Answer]):
     read: Callable[[Reader, int], Request]
     """Reads the whole request of a version, but the tags at its end: the router skips those. Raises
     MalformedRequest."""
-    write: Callable[[Writer, Answer, int], None]
-    """Writes an answer in a version."""
+    write: Callable[[Writer, Answer, int], Steps | None]
+    """Writes an answer in a version: at once, or in steps if it may be large."""
+
+
+NEVER: Final = 2**15
+"""As the first flexible version: none of those that are served."""
 
 
 PRODUCE: Final = ApiWire(0, "Produce", 0, 9, 9, produce.read_request, produce.write_answer)
@@ -51,6 +57,27 @@ INIT_PRODUCER_ID: Final = ApiWire(
 )
 OFFSET_FOR_LEADER_EPOCH: Final = ApiWire(
     23, "OffsetForLeaderEpoch", 2, 4, 4, offsets.read_epoch_ends, offsets.write_epoch_ends
+)
+
+# --- groups -----------------------------------------------------------------------------------
+
+OFFSET_COMMIT: Final = ApiWire(
+    8, "OffsetCommit", 2, 8, 8, group_offsets.read_commit, group_offsets.write_commit
+)
+OFFSET_FETCH: Final = ApiWire(9, "OffsetFetch", 1, 8, 6, group_offsets.read_fetch, group_offsets.write_fetch)
+JOIN_GROUP: Final = ApiWire(11, "JoinGroup", 0, 9, 6, membership.read_join, membership.write_join)
+HEARTBEAT: Final = ApiWire(12, "Heartbeat", 0, 4, 4, membership.read_heartbeat, membership.write_heartbeat)
+LEAVE_GROUP: Final = ApiWire(13, "LeaveGroup", 0, 5, 4, membership.read_leave, membership.write_leave)
+SYNC_GROUP: Final = ApiWire(14, "SyncGroup", 0, 5, 4, membership.read_sync, membership.write_sync)
+DESCRIBE_GROUPS: Final = ApiWire(
+    15, "DescribeGroups", 0, 5, 5, administration.read_describe, administration.write_describe
+)
+LIST_GROUPS: Final = ApiWire(16, "ListGroups", 0, 4, 3, administration.read_list, administration.write_list)
+DELETE_GROUPS: Final = ApiWire(
+    42, "DeleteGroups", 0, 2, 2, administration.read_delete, administration.write_delete
+)
+OFFSET_DELETE: Final = ApiWire(
+    47, "OffsetDelete", 0, 0, NEVER, group_offsets.read_delete, group_offsets.write_delete
 )
 
 # --- admin ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ elements of all arrays of one request together, and everything wrong is a `Malfo
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from strandline.errors import InvalidRequest
@@ -29,7 +29,14 @@ _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 
+ELEMENTS_PER_STEP: Final = 100
+"""Elements of a large array that are written at once."""
+
 Part = bytes | bytearray | memoryview
+
+Steps = Iterator[None]
+"""The writing of a large answer. Between two steps other work has its turn; the answer is whole after the
+last."""
 
 
 class MalformedRequest(InvalidRequest):
@@ -122,6 +129,13 @@ class Reader:
             raise self._wrong(f"bytes of length {length}")
         start = self._step(length)
         return self._data[start : start + length]
+
+    def blob(self) -> bytes:
+        """A copy, which outlives the frame."""
+        found = self.nullable_bytes()
+        if found is None:
+            raise self._wrong("bytes are null")
+        return bytes(found)
 
     # --- arrays ------------------------------------------------------------------------------
 
@@ -225,24 +239,36 @@ class Writer:
         if encoded:
             self._tail += encoded
 
+    def blob(self, data: bytes) -> None:
+        """Bytes of a small size; they are copied."""
+        self.length(len(data))
+        self._tail += data
+
     def records(self, records: bytes | None) -> None:
         """Record batches, as a part of their own."""
-        length = -1 if records is None else len(records)
-        if self.flexible:
-            self.varint(length + 1)
-        else:
-            self.int32(length)
+        self.length(-1 if records is None else len(records))
         if records:
             self.parts().append(records)
 
     def array(self, elements: Sequence[T] | None, write: Callable[[T], None]) -> None:
-        count = -1 if elements is None else len(elements)
-        if self.flexible:
-            self.varint(count + 1)
-        else:
-            self.int32(count)
+        self.length(-1 if elements is None else len(elements))
         for element in elements or ():
             write(element)
+
+    def large_array(self, elements: Sequence[T], write: Callable[[T], None]) -> Steps:
+        """An array whose elements only memory bounds."""
+        self.length(len(elements))
+        for start in range(0, len(elements), ELEMENTS_PER_STEP):
+            for element in elements[start : start + ELEMENTS_PER_STEP]:
+                write(element)
+            yield
+
+    def length(self, length: int) -> None:
+        """Of an array or of bytes; -1 for null."""
+        if self.flexible:
+            self.varint(length + 1)
+        else:
+            self.int32(length)
 
     def tags(self) -> None:
         """Ends a structure, without tagged fields."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Generic, NamedTuple, TypeVar
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
+from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 
 P = TypeVar("P")
 Q = TypeVar("Q")
@@ -58,6 +58,20 @@ def write_topics(writer: Writer, topics: Topics[P], write_partition: Callable[[P
         writer.tags()
 
     writer.array(topics, write_topic)
+
+
+def write_many_topics(writer: Writer, topics: Topics[P], write_partition: Callable[[P], None]) -> Steps:
+    """Topics whose partitions only memory bounds."""
+
+    def write_one(partition: P) -> None:
+        write_partition(partition)
+        writer.tags()
+
+    writer.length(len(topics))
+    for topic in topics:
+        writer.string(topic.name)
+        yield from writer.large_array(topic.partitions, write_one)
+        writer.tags()
 
 
 def each_partition(topics: Topics[P]) -> Iterator[tuple[str, P]]:

@@ -85,7 +85,9 @@ class Held:
 
     @property
     def router(self) -> Router:
-        return Router([Api(PRODUCE, self.produce, self.begin), Api(INIT_PRODUCER_ID, self.init)])
+        return Router(
+            [Api(PRODUCE, self.produce, self.begin, changes=True), Api(INIT_PRODUCER_ID, self.init)]
+        )
 
 
 @asynccontextmanager

@@ -48,6 +48,10 @@ class Offsets:
         known = self._offsets.get(name)
         return None if known is None else known.committed
 
+    def knows(self, name: TopicPartition) -> bool:
+        """True if the log may hold an offset of this partition."""
+        return name in self._offsets or name in self._writing
+
     def everything(self) -> dict[TopicPartition, CommittedOffset]:
         return {name: known.committed for name, known in self._offsets.items()}
 

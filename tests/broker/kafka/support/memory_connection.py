@@ -14,6 +14,7 @@ from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.config.limits import MIB
 from strandline.ports import Listener
+from strandline.tasks import Slices
 
 
 class MemoryTransport(asyncio.Transport):
@@ -83,6 +84,9 @@ class MemoryShared:
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()
+
+    def slices(self) -> Slices:
+        return Slices(SystemClock())
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._tasks.create_task(work)

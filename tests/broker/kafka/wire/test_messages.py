@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strandline.broker.kafka.call import Api
-from strandline.broker.kafka.router import Arrived, Introduction, Router
+from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.apis import FIND_COORDINATOR, INIT_PRODUCER_ID, METADATA, ApiWire
-from strandline.broker.kafka.wire.fields import MalformedRequest, Writer
-from strandline.broker.kafka.wire.header import RequestHeader, frame
+from strandline.broker.kafka.wire.fields import MalformedRequest
+from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.records import BatchHeader
 from tests.broker.kafka.support.codec import (
     API_VERSIONS,
@@ -82,13 +82,12 @@ def test_a_request_is_read_as_it_was_written(
 @given(st.data())
 def test_an_answer_is_read_as_it_was_written(api: Mapped, version: int, data: st.DataObject) -> None:
     """Every field is in its place, with the value that the broker chose, or the one that it always has."""
-    wire = api.wire
-    values = data.draw(any_answer(wire.key, version, api.fixed))
-    body = Writer(flexible=version >= wire.flexible_since)
-    wire.write(body, api.answer(values, version), version)
-    whole = b"".join(frame(RequestHeader(wire.key, version, 77, ""), body))
+    key = api.wire.key
+    values = data.draw(any_answer(key, version, api.fixed))
+    asked = Asked(Api(api.wire, unanswered), RequestHeader(key, version, 77, ""))
+    whole = b"".join(asked.answer(api.answer(values, version)))
     assert int.from_bytes(whole[:4], "big") == len(whole) - 4
-    assert decode_answer(wire.key, version, whole[4:]) == (77, values)
+    assert decode_answer(key, version, whole[4:]) == (77, values)
 
 
 @pytest.mark.parametrize("api", MAPPED, ids=lambda api: api.wire.name)

@@ -64,6 +64,7 @@ REQUESTS: dict[str, Callable[[Stage, int], str]] = {
     "member reports": lambda stage, n: stage.report("b", n, ASSIGNED),
     "somebody describes": lambda stage, n: stage.ask(DescribeGroup("readers")),
     "somebody deletes": lambda stage, n: stage.delete(),
+    "offsets are deleted": lambda stage, n: stage.delete_offsets(partition(0)),
 }
 
 SAME = "the same"
@@ -142,6 +143,10 @@ EXPECTED: dict[str, list[tuple[str, str]]] = {
     "somebody describes": [("DescribedGroup", SAME)] * 4 + [("GroupIdNotFound", SAME)],
     "somebody deletes": [
         ("NoneType", "Dead"), ("NonEmptyGroup", SAME), ("NonEmptyGroup", SAME), ("NonEmptyGroup", SAME),
+        ("GroupIdNotFound", SAME),
+    ],
+    "offsets are deleted": [
+        ("dict", SAME), ("NonEmptyGroup", SAME), ("NonEmptyGroup", SAME), ("NonEmptyGroup", SAME),
         ("GroupIdNotFound", SAME),
     ],
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -18,7 +18,15 @@ from strandline.broker.core.groups.effects import (
     Publish,
 )
 from strandline.broker.core.groups.limits import GroupLimits
-from strandline.broker.core.groups.requests import Commit, DeleteGroup, DescribeGroup, Join, Report, Request
+from strandline.broker.core.groups.requests import (
+    Commit,
+    DeleteGroup,
+    DeleteOffsets,
+    DescribeGroup,
+    Join,
+    Report,
+    Request,
+)
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
@@ -214,6 +222,9 @@ class Stage:
 
     def delete(self, group: str = GROUP) -> str:
         return self.ask(DeleteGroup(group))
+
+    def delete_offsets(self, *names: TopicPartition, missing: Collection[TopicPartition] = ()) -> str:
+        return self.ask(DeleteOffsets(GROUP, names, missing))
 
     @property
     def state(self) -> str:

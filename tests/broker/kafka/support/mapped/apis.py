@@ -10,6 +10,9 @@ from tests.broker.kafka.support.mapped import (
     configs,
     coordinator,
     fetch,
+    group_administration,
+    group_membership,
+    group_offsets,
     metadata,
     offsets,
     placement,
@@ -32,4 +35,7 @@ MAPPED: Final = (
     *replicas.MAPPED,
     *placement.MAPPED,
     *cluster.MAPPED,
+    *group_membership.MAPPED,
+    *group_offsets.MAPPED,
+    *group_administration.MAPPED,
 )

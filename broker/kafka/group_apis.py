@@ -1,0 +1,35 @@
+"""The APIs of consumer groups, each with its handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strandline.broker.groups.handlers import GroupHandlers
+from strandline.broker.kafka.call import Api, answered
+from strandline.broker.kafka.handlers.groups.administration import GroupAdministrationApi
+from strandline.broker.kafka.handlers.groups.answers import Answers
+from strandline.broker.kafka.handlers.groups.membership import MembersApi
+from strandline.broker.kafka.handlers.groups.offsets import GroupOffsetsApi
+from strandline.broker.kafka.wire import apis
+from strandline.config.services import BrokerSettings
+from strandline.ports import Clock
+
+
+def group_apis(groups: GroupHandlers, settings: BrokerSettings, clock: Clock) -> tuple[Api[Any, Any], ...]:
+    """A join, a sync and a heartbeat end with their connection: without it their member is not there."""
+    members = MembersApi(groups, rebalance_timeout_ms_max=settings.group_rebalance_timeout_ms_max)
+    offsets = GroupOffsetsApi(groups)
+    administration = GroupAdministrationApi(groups)
+    large = Answers(clock)
+    return (
+        Api(apis.JOIN_GROUP, answered(members.join)),
+        Api(apis.SYNC_GROUP, answered(members.sync)),
+        Api(apis.HEARTBEAT, answered(members.heartbeat)),
+        Api(apis.LEAVE_GROUP, answered(members.leave), changes=True),
+        Api(apis.OFFSET_COMMIT, answered(offsets.commit), changes=True),
+        Api(apis.OFFSET_FETCH, large.bounded(offsets.fetch)),
+        Api(apis.OFFSET_DELETE, answered(offsets.delete), changes=True),
+        Api(apis.LIST_GROUPS, large.bounded(administration.list)),
+        Api(apis.DESCRIBE_GROUPS, large.bounded(administration.describe)),
+        Api(apis.DELETE_GROUPS, answered(administration.delete), changes=True),
+    )

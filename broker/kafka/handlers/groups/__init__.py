@@ -1,0 +1,1 @@
+"""Answers requests about consumer groups with the coordinators of this broker."""

@@ -1,0 +1,97 @@
+"""Answers ListGroups, DescribeGroups and DeleteGroups."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.broker.core.groups.state.states import GroupState
+from strandline.broker.groups.handlers import GroupHandlers
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.handlers.groups.answers import AnswerSize
+from strandline.broker.kafka.wire.groups.administration import (
+    DeleteGroupsAnswer,
+    DeleteGroupsRequest,
+    DescribeGroupsAnswer,
+    DescribeGroupsRequest,
+    GroupDescription,
+    GroupInList,
+    GroupResult,
+    ListGroupsAnswer,
+    ListGroupsRequest,
+    MemberDescription,
+)
+from strandline.errors import ErrorCode, GroupIdNotFound, StrandlineError
+from strandline.tasks import pipelined
+from strandline.vocabulary.groups import DescribedGroup
+
+IN_FLIGHT_MAX: Final = 64
+"""Groups of one request that are deleted at the same time."""
+
+
+class GroupAdministrationApi:
+    """These APIs, for all connections of one broker."""
+
+    def __init__(self, groups: GroupHandlers) -> None:
+        self._groups = groups
+
+    async def list(self, request: ListGroupsRequest, call: Call, size: AnswerSize) -> ListGroupsAnswer:
+        """The groups that this broker coordinates. A client asks every broker."""
+        try:
+            groups = await self._groups.list_groups(None, call.caller)
+        except StrandlineError as error:
+            return ListGroupsAnswer(code_of(error))
+        wanted, found = frozenset(request.states), list[GroupInList]()
+        for each in groups:
+            if not wanted or each.state in wanted:
+                found.append(GroupInList(each.group, each.protocol_type, each.state))
+            await size.add(each.group)
+        return ListGroupsAnswer(0, tuple(found))
+
+    async def describe(
+        self, request: DescribeGroupsRequest, call: Call, size: AnswerSize
+    ) -> DescribeGroupsAnswer:
+        """A group that is not known is Dead; in these versions that is no error."""
+        found = [await self._describe_one(group, call, size) for group in dict.fromkeys(request.groups)]
+        return DescribeGroupsAnswer(tuple(found))
+
+    async def _describe_one(self, group: str, call: Call, size: AnswerSize) -> GroupDescription:
+        await size.add(group)
+        if size.full:
+            return GroupDescription(group, int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        try:
+            described = _described(await self._groups.describe(group, call.caller))
+        except GroupIdNotFound:
+            return GroupDescription(group, state=GroupState.DEAD.value)
+        except StrandlineError as error:
+            return GroupDescription(group, code_of(error))
+        for member in described.members:
+            await size.add(member.member, member.client_id, member.metadata, member.assignment)
+        return described
+
+    async def delete(self, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsAnswer:
+        async def delete_one(group: str) -> GroupResult:
+            try:
+                await self._groups.delete(group, call.caller)
+            except StrandlineError as error:
+                return GroupResult(group, code_of(error))
+            return GroupResult(group)
+
+        groups = dict.fromkeys(request.groups)
+        return DeleteGroupsAnswer(tuple(await pipelined(delete_one, groups, in_flight_max=IN_FLIGHT_MAX)))
+
+
+def _described(group: DescribedGroup) -> GroupDescription:
+    return GroupDescription(
+        group.group,
+        0,
+        group.state,
+        group.protocol_type,
+        group.protocol,
+        tuple(
+            MemberDescription(
+                each.member, each.instance, each.client_id, each.host, each.metadata, each.assignment
+            )
+            for each in group.members
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The messages of consumer groups: of their members, of their offsets, and of administrators."""
