@@ -208,7 +208,8 @@ class ClusterView:
         return found
 
     def _with_own(self, topic: TopicMetadata) -> TopicMetadata:
-        """Adds what this broker knows better: leaders with higher epochs, and the ISRs of its own partitions.
+        """Adds what this broker knows better: leaders with higher epochs, and the replicas and ISRs of the
+        partitions that it leads.
 
         A broker that was named as the next leader leads in an epoch that is not known yet, if it leads at
         all.
@@ -223,8 +224,9 @@ class ClusterView:
                 return p
             if replica.leadership is not None:
                 state = replica.leadership.core.state
+                assigned = replica.assigned or p.replicas
                 return PartitionMetadata(
-                    p.partition, state.leader, state.leader_epoch, p.replicas, state.isr_ids
+                    p.partition, state.leader, state.leader_epoch, assigned, state.isr_ids
                 )
             # A leader that is not registered does not lead, and has no address that the answer could name.
             known = replica.leader in self._manager.live and replica.leader_epoch != replica.led_epoch

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import InvalidTopic
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
@@ -71,6 +72,20 @@ async def test_a_named_successor_is_not_reported_as_the_leader_of_its_predecesso
         assert await leader_and_epoch() != (3, 6)
         seat.manager.follow(seat.replica, BrokerId(3), LeaderEpoch(7))
         assert await leader_and_epoch() == (3, 7)
+
+
+async def test_a_leader_reports_the_replicas_that_it_leads(tmp_path: Path) -> None:
+    """At the end of a reassignment, clients were answered with a new leader that was not one of the replicas:
+    those had been read before, and are remembered for a while."""
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        seat.lead(6)
+        await view.describe([NAME.topic])
+        moved = PartitionAssignment((ME, BrokerId(4)), version=1)
+        seat.manager.reconfigure(seat.replica, moved, seat.replica.config)
+        metadata, _ = await view.describe([NAME.topic])
+        (partition,) = metadata.topics[0].partitions
+        assert (partition.leader, partition.replicas) == (ME, moved.replicas)
 
 
 async def test_a_partition_whose_leader_is_gone_is_reported_without_one(tmp_path: Path) -> None:
