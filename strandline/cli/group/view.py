@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from strandline.consumer.core.protocol import Assignment, Subscription
+from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
@@ -24,6 +24,8 @@ CONSUMERS: Final = "consumer"
 """The protocol type of groups whose bytes are those of `strandline.consumer.core.protocol`."""
 EAGER: Final = "eager"
 COOPERATIVE: Final = "cooperative"
+STABLE: Final = "Stable"
+"""The state of a group whose members may have their assignments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class MemberView:
     """A member, with its decoded bytes: None if they are empty, as while a generation forms.
 
     `assigned` is what the leader gave it, `owned` what it reported as taken. They differ until the member has
-    followed the assignment.
+    followed the assignment. Members that report nothing, as Kafka's clients, own what they are assigned
+    (`_owned`).
     """
 
     member: str
@@ -53,8 +56,7 @@ class MemberView:
 class PartitionView:
     """A partition that the group has read or has assigned to a member; None is unknown.
 
-    `end` is the high watermark. `owner` has reported the partition as taken; `assigned_to` has not reported
-    it yet.
+    `end` is the high watermark. `owner` owns the partition; `assigned_to` has not reported it yet.
     """
 
     name: TopicPartition
@@ -104,7 +106,7 @@ class GroupView:
 
 def member_view(member: DescribedMember, group: DescribedGroup) -> MemberView:
     """A member with its bytes decoded; if they cannot be decoded, the other facts are still shown."""
-    topics = protocol = assigned = None
+    topics = protocol = assigned = subscription = None
     if group.protocol_type == CONSUMERS:
         with suppress(InconsistentGroupProtocol):
             subscription = Subscription.decode(member.metadata)
@@ -120,8 +122,22 @@ def member_view(member: DescribedMember, group: DescribedGroup) -> MemberView:
         protocol,
         topics,
         assigned,
-        tuple(sorted(member.owned)),
+        tuple(sorted(member.owned)) or _owned(subscription, assigned, group),
     )
+
+
+def _owned(
+    subscription: Subscription | None, assigned: tuple[TopicPartition, ...] | None, group: DescribedGroup
+) -> tuple[TopicPartition, ...]:
+    """What a member owns that has reported nothing.
+
+    Only the draft assigns partitions that their last owner still has. In the other forms a partition is free
+    before it is assigned, so the member owns it. An eager member gives all up before it joins again.
+    """
+    if subscription is None or subscription.version == DRAFT_VERSION or assigned is None:
+        return ()
+    keeps = group.state == STABLE or subscription.cooperative(group.protocol)
+    return assigned if keeps else ()
 
 
 def members_of(description: GroupDescription) -> tuple[MemberView, ...]:

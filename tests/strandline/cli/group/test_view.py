@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from strandline.cli.group.view import (
@@ -71,6 +73,36 @@ def test_the_owner_is_the_one_that_reported_and_an_assigned_member_is_distinguis
         (B, None, "m2"),
         (C, "m2", "m2"),
     ]
+
+
+JAVA = bytes.fromhex("000300000001000174ffffffff00000000ffffffffffff")
+"""A subscription of Java's consumer: version 3, the topic t, eager or cooperative."""
+AIOKAFKA = bytes.fromhex("00000000000100017400000000")
+
+
+@pytest.mark.parametrize(
+    ("state", "protocol", "metadata", "owns"),
+    [
+        ("Stable", "range", JAVA, True),
+        ("Stable", "range", AIOKAFKA, True),
+        ("Stable", "cooperative-sticky", JAVA, True),
+        ("PreparingRebalance", "range", JAVA, False),
+        ("PreparingRebalance", "range", AIOKAFKA, False),
+        ("PreparingRebalance", "cooperative-sticky", JAVA, True),
+    ],
+)
+def test_a_kafka_client_owns_what_it_is_assigned(
+    state: str, protocol: str, metadata: bytes, owns: bool
+) -> None:
+    """It reports nothing. A partition is free before Kafka's assignors give it to another member; an eager
+    member gives all up before it joins again."""
+    assignment = Assignment(0, (A, B)).encode()
+    kafka = replace(member("m1", metadata=metadata), assignment=assignment)
+    given = described(kafka)
+    view = group_view(replace(given, group=replace(given.group, state=state, protocol=protocol)), {}, {})
+    assert view.members[0].assigned == (A, B)
+    assert view.members[0].owned == ((A, B) if owns else ())
+    assert [p.owner for p in view.partitions] == ["m1" if owns else None] * 2
 
 
 def test_a_partition_that_is_only_committed_is_shown_too() -> None:

@@ -10,9 +10,6 @@ from tests.broker.kafka.support.mapped import (
     configs,
     coordinator,
     fetch,
-    group_administration,
-    group_membership,
-    group_offsets,
     metadata,
     offsets,
     placement,
@@ -21,6 +18,8 @@ from tests.broker.kafka.support.mapped import (
     replicas,
     topic_changes,
 )
+from tests.broker.kafka.support.mapped.groups import administration, membership
+from tests.broker.kafka.support.mapped.groups import offsets as group_offsets
 
 MAPPED: Final = (
     *produce.MAPPED,
@@ -35,7 +34,7 @@ MAPPED: Final = (
     *replicas.MAPPED,
     *placement.MAPPED,
     *cluster.MAPPED,
-    *group_membership.MAPPED,
+    *membership.MAPPED,
     *group_offsets.MAPPED,
-    *group_administration.MAPPED,
+    *administration.MAPPED,
 )
