@@ -88,7 +88,12 @@ class TopicsApi:
         }
         if not request.validate_only:
             results = await self._once_led(results, created, deadline)
-        return CreateTopicsAnswer(tuple(_created(each, by_name.get(each.topic)) for each in results))
+        answers: list[CreatedTopic] = []
+        for result in results:
+            if slices.used_up:
+                await slices.next()
+            answers.append(_created(result, by_name.get(result.topic)))
+        return CreateTopicsAnswer(tuple(answers))
 
     def _new_topic(self, wanted: WantedTopic) -> NewTopic:
         """Raises InvalidConfig, InvalidReplicaAssignment, InvalidRequest."""

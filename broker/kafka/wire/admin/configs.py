@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
+from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -101,7 +101,7 @@ def read_describe(reader: Reader, version: int) -> DescribeConfigsRequest:
     return DescribeConfigsRequest(resources, reader.boolean(), reader.boolean() if version >= 3 else False)
 
 
-def write_describe(writer: Writer, answer: DescribeConfigsAnswer, version: int) -> None:
+def write_describe(writer: Writer, answer: DescribeConfigsAnswer, version: int) -> Steps:
     def write_synonym(synonym: Synonym) -> None:
         writer.string(synonym.name)
         writer.string(synonym.value)
@@ -120,13 +120,13 @@ def write_describe(writer: Writer, answer: DescribeConfigsAnswer, version: int) 
             writer.string(config.documentation)
         writer.tags()
 
-    def write_resource(found: DescribedResource) -> None:
+    writer.int32(0)  # throttle time
+    writer.length(len(answer.resources))
+    for found in answer.resources:
         _write_outcome(writer, ResourceOutcome(found.resource, found.error, found.message))
         writer.array(found.configs, write_config)
         writer.tags()
-
-    writer.int32(0)  # throttle time
-    writer.array(answer.resources, write_resource)
+        yield
     writer.tags()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.admin.configs import CONFIG_BYTES_MIN, GivenConfig, read_given_config
-from strandline.broker.kafka.wire.fields import Reader, Writer
+from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 from strandline.broker.kafka.wire.metadata import NO_TOPIC_ID
 
 DEFAULT: Final = -1
@@ -90,7 +90,7 @@ def _read_given_replicas(reader: Reader) -> GivenReplicas:
     return given
 
 
-def write_create_topics(writer: Writer, answer: CreateTopicsAnswer, version: int) -> None:
+def write_create_topics(writer: Writer, answer: CreateTopicsAnswer, version: int) -> Steps:
     def write_config(config: CreatedConfig) -> None:
         writer.string(config.name)
         writer.string(config.value)
@@ -99,7 +99,10 @@ def write_create_topics(writer: Writer, answer: CreateTopicsAnswer, version: int
         writer.boolean(config.sensitive)
         writer.tags()
 
-    def write_topic(topic: CreatedTopic) -> None:
+    if version >= 2:
+        writer.int32(0)  # throttle time
+    writer.length(len(answer.topics))
+    for topic in answer.topics:
         writer.string(topic.name)
         if version >= 7:
             writer.uuid(topic.topic_id)
@@ -111,10 +114,7 @@ def write_create_topics(writer: Writer, answer: CreateTopicsAnswer, version: int
             writer.int16(topic.replication_factor)
             writer.array(topic.configs, write_config)
         writer.tags()
-
-    if version >= 2:
-        writer.int32(0)  # throttle time
-    writer.array(answer.topics, write_topic)
+        yield
     writer.tags()
 
 
