@@ -10,6 +10,7 @@ from strandline.broker.kafka.handlers.cluster import ClusterApi
 from strandline.broker.kafka.handlers.configs import ConfigsApi
 from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.fetch import FetchApi
+from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.new_topics import Leaders, TopicDefaults
 from strandline.broker.kafka.handlers.offsets import OffsetsApi
 from strandline.broker.kafka.handlers.on_demand import TopicsOnDemand
@@ -37,8 +38,9 @@ def kafka_router(
     own: Endpoint,
 ) -> Router:
     """Every API. ApiVersions is not in the table: the router answers it."""
-    produces = ProduceApi(handlers, manager.clock)
-    fetches = FetchApi(handlers, settings, manager.clock)
+    hints = LeaderHints(handlers.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
+    produces = ProduceApi(handlers, hints, manager.clock)
+    fetches = FetchApi(handlers, hints, settings, manager.clock)
     lists = OffsetsApi(handlers)
     clock = manager.clock
     requests = ControllerRequests(controller)

@@ -24,6 +24,7 @@ from strandline.errors import (
     InvalidRequest,
     InvalidRequiredAcks,
     InvalidTopic,
+    LeaderHint,
     NotLeaderOrFollower,
     OffsetNotAvailable,
     StrandlineError,
@@ -174,6 +175,13 @@ class Handlers:
             return self._manager.named(*name).log.log_start_offset
         except StrandlineError:
             return -1
+
+    def leader_hint(self, name: TopicPartition) -> LeaderHint | None:
+        """The leader of a partition that has a replica here, if it is another broker and alive."""
+        try:
+            return self._manager.hint(self._manager.named(*name))
+        except StrandlineError:
+            return None
 
     # --- fetch -------------------------------------------------------------------------------
 

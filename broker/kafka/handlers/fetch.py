@@ -7,6 +7,7 @@ from typing import Final
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, fetch_code
+from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.wire.fetch import (
     FINAL_SESSION_EPOCH,
     READ_COMMITTED,
@@ -31,8 +32,11 @@ READS_MAX: Final = 100
 class FetchApi:
     """Fetch, for all connections of one broker."""
 
-    def __init__(self, handlers: Handlers, settings: BrokerSettings, clock: Clock) -> None:
+    def __init__(
+        self, handlers: Handlers, hints: LeaderHints, settings: BrokerSettings, clock: Clock
+    ) -> None:
         self._handlers = handlers
+        self._hints = hints
         self._clock = clock
         self._bound = settings.kafka_fetch_bytes_max
         self._answers = FetchBudget(
@@ -69,7 +73,7 @@ class FetchApi:
             async with self._answers.taken(owner, answer_bytes(request.bytes_max, self._bound)) as has:
                 found = await self._read(wanted, request.bytes_max)
                 has(sum(len(each.records) for each in found))  # the first batch may be larger
-                pairs = ((each.name.topic, _partition(each, call.version)) for each in found)
+                pairs = ((each.name.topic, self._partition(each, call)) for each in found)
                 await reply(FetchAnswer(by_topic(pairs), aborted=request.isolation_level == READ_COMMITTED))
 
     async def _read(self, wanted: Sequence[FetchPartition], bytes_max: int) -> list[Fetched]:
@@ -96,6 +100,20 @@ class FetchApi:
                 found[at] = read
         return found
 
+    def _partition(self, fetched: Fetched, call: Call) -> FetchedPartition:
+        """Without transactions, every committed record is stable."""
+        code = fetch_code(fetched.error, call.version)
+        hint = self._hints.of(fetched.name, code, call.caller.listener) if code else None
+        return FetchedPartition(
+            fetched.name.partition,
+            code,
+            fetched.high_watermark,
+            fetched.high_watermark,
+            fetched.log_start_offset,
+            fetched.records,
+            None if hint is None else hint[0],
+        )
+
 
 def end_without_records(batches: bytes) -> int | None:
     """The offset after these batches if there are some, and none of them has a record."""
@@ -106,15 +124,3 @@ def end_without_records(batches: bytes) -> int | None:
             return None
         position, end = header.end, header.next_offset
     return end
-
-
-def _partition(fetched: Fetched, version: int) -> FetchedPartition:
-    """Without transactions, every committed record is stable."""
-    return FetchedPartition(
-        fetched.name.partition,
-        fetch_code(fetched.error, version),
-        fetched.high_watermark,
-        fetched.high_watermark,
-        fetched.log_start_offset,
-        fetched.records,
-    )

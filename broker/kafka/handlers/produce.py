@@ -10,7 +10,11 @@ from typing import Final
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, produce_code
+from strandline.broker.kafka.handlers.leader_hints import LeaderHints
+from strandline.broker.kafka.wire.leaders import CurrentLeader
+from strandline.broker.kafka.wire.metadata import BrokerAddress
 from strandline.broker.kafka.wire.produce import (
+    LEADERS_SINCE,
     PartitionRecords,
     ProduceAnswer,
     ProducedPartition,
@@ -38,8 +42,9 @@ class UnacknowledgedFailed(StrandlineError):
 class ProduceApi:
     """Produce, for all connections of one broker."""
 
-    def __init__(self, handlers: Handlers, clock: Clock) -> None:
+    def __init__(self, handlers: Handlers, hints: LeaderHints, clock: Clock) -> None:
         self._handlers = handlers
+        self._hints = hints
         self._clock = clock
 
     def begin(self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]) -> bool:
@@ -49,7 +54,7 @@ class ProduceApi:
         if (refused := _refused(request, call)) is not None:
             done(refused)
             return True
-        outcomes = _Outcomes(request, call.version, self._handlers.log_start, done)
+        outcomes = _Outcomes(request, call, self._handlers.log_start, self._hints, done)
         for position, (topic, found) in enumerate(each_partition(request.topics)):
             self._append(request, topic, found, outcomes, position, sure=True)
         outcomes.close()
@@ -70,7 +75,8 @@ class ProduceApi:
             }
             unsure = await self._handlers.unsure(names)
         answer: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
-        outcomes = _Outcomes(request, call.version, self._handlers.log_start, partial(_resolve, answer))
+        done = partial(_resolve, answer)
+        outcomes = _Outcomes(request, call, self._handlers.log_start, self._hints, done)
         slices = Slices(self._clock)
         for position, (topic, found) in enumerate(each_partition(request.topics)):
             if slices.used_up:
@@ -117,16 +123,19 @@ class _Outcomes:
     def __init__(
         self,
         request: ProduceRequest,
-        version: int,
+        call: Call,
         log_start: Callable[[TopicPartition], int],
+        hints: LeaderHints,
         done: Callable[[ProduceAnswer], None],
     ) -> None:
         self._names = [
             TopicPartition(topic, found.partition) for topic, found in each_partition(request.topics)
         ]
         self._found: list[ProducedPartition | None] = [None] * len(self._names)
-        self._version = version
+        self._call = call
         self._log_start = log_start
+        self._hints = hints
+        self._endpoints: dict[int, BrokerAddress] = {}
         self._done = done
         self._left = len(self._names) + 1  # one more until all are begun
 
@@ -135,18 +144,29 @@ class _Outcomes:
         if isinstance(outcome, StrandlineError):
             # Java's producer repeats the same batch, and takes no new epoch, until it learns the log's start.
             start = self._log_start(name) if isinstance(outcome, UnknownProducerId) else -1
-            code = produce_code(outcome, self._version)
-            found = ProducedPartition(name.partition, code, log_start_offset=start, message=outcome.message)
+            code = produce_code(outcome, self._call.version)
+            leader = self._leader(name, code)
+            found = ProducedPartition(name.partition, code, -1, start, outcome.message, leader)
         else:
             found = ProducedPartition(name.partition, 0, outcome.base_offset, outcome.log_start_offset)
         self._found[position] = found
         self.close()
 
+    def _leader(self, name: TopicPartition, code: int) -> CurrentLeader | None:
+        if self._call.version < LEADERS_SINCE:
+            return None
+        hint = self._hints.of(name, code, self._call.caller.listener)
+        if hint is None:
+            return None
+        leader, address = hint
+        self._endpoints[leader.broker] = address
+        return leader
+
     def close(self) -> None:
         """One of the outcomes, or the loop that begins them, has ended."""
         self._left -= 1
         if self._left == 0:
-            self._done(ProduceAnswer(by_topic(self._pairs())))
+            self._done(ProduceAnswer(by_topic(self._pairs()), tuple(self._endpoints.values())))
 
     def _pairs(self) -> Iterator[tuple[str, ProducedPartition]]:
         for (topic, _), found in zip(self._names, self._found, strict=True):

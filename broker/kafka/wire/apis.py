@@ -43,7 +43,7 @@ NEVER: Final = 2**15
 """As the first flexible version: none of those that are served."""
 
 
-PRODUCE: Final = ApiWire(0, "Produce", 0, 9, 9, produce.read_request, produce.write_answer)
+PRODUCE: Final = ApiWire(0, "Produce", 0, 10, 9, produce.read_request, produce.write_answer)
 FETCH: Final = ApiWire(1, "Fetch", 4, 12, 12, fetch.read_request, fetch.write_answer)
 LIST_OFFSETS: Final = ApiWire(
     2, "ListOffsets", 1, 7, 6, offsets.read_list_offsets, offsets.write_list_offsets

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.fields import Reader, Writer
-from strandline.broker.kafka.wire.topics import Topics, read_topics, write_topics
+from strandline.broker.kafka.wire.leaders import CurrentLeader, leader_tags
+from strandline.broker.kafka.wire.topics import OfTopic, Topics, read_topics
 
 _PARTITION_BYTES_MIN: Final = 16
 
@@ -41,6 +42,8 @@ class FetchedPartition(NamedTuple):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: bytes = b""
+    leader: CurrentLeader | None = None
+    """For clients from version 12 on."""
 
 
 class FetchAnswer(NamedTuple):
@@ -98,10 +101,16 @@ def write_answer(writer: Writer, answer: FetchAnswer, version: int) -> None:
         if version >= 11:
             writer.int32(-1)  # the replica to read from: the leader
         writer.records(found.records)
+        writer.tags(leader_tags(1, found.leader))
+
+    def write_topic(topic: OfTopic[FetchedPartition]) -> None:
+        writer.string(topic.name)
+        writer.array(topic.partitions, write_partition)
+        writer.tags()
 
     writer.int32(0)  # throttle time
     if version >= 7:
         writer.int16(answer.error)
         writer.int32(0)  # no session
-    write_topics(writer, answer.topics, write_partition)
+    writer.array(answer.topics, write_topic)
     writer.tags()

@@ -270,7 +270,17 @@ class Writer:
         else:
             self.int32(length)
 
-    def tags(self) -> None:
-        """Ends a structure, without tagged fields."""
-        if self.flexible:
-            self._tail.append(0)
+    def tags(self, fields: Sequence[Tagged] = ()) -> None:
+        """Ends a structure, with these tagged fields. Versions that are not flexible have none."""
+        if not self.flexible:
+            return
+        self.varint(len(fields))
+        for number, field in fields:
+            data = b"".join(field.parts())
+            self.varint(number)
+            self.varint(len(data))
+            self._tail += data
+
+
+Tagged = tuple[int, Writer]
+"""The number of a tagged field, and its value as it was written."""

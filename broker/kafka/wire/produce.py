@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.fields import Reader, Writer
-from strandline.broker.kafka.wire.topics import Topics, read_topics, write_topics
+from strandline.broker.kafka.wire.leaders import CurrentLeader, endpoint_tags, leader_tags
+from strandline.broker.kafka.wire.metadata import BrokerAddress
+from strandline.broker.kafka.wire.topics import OfTopic, Topics, read_topics
 
-_PARTITION_BYTES_MIN = 5
+LEADERS_SINCE: Final = 10
+"""The first version whose answers name leaders."""
+_PARTITION_BYTES_MIN: Final = 5
 
 
 class PartitionRecords(NamedTuple):
@@ -25,17 +29,21 @@ class ProduceRequest(NamedTuple):
 
 
 class ProducedPartition(NamedTuple):
-    """`base_offset` is -1 with an error. `message` goes to clients from version 8 on."""
+    """`base_offset` is -1 with an error. `message` goes to clients from version 8 on, `leader` from 10 on."""
 
     partition: int
     error: int = 0
     base_offset: int = -1
     log_start_offset: int = -1
     message: str | None = None
+    leader: CurrentLeader | None = None
 
 
 class ProduceAnswer(NamedTuple):
+    """`endpoints`: the addresses of the leaders that it names."""
+
     topics: Topics[ProducedPartition]
+    endpoints: tuple[BrokerAddress, ...] = ()
 
 
 def read_request(reader: Reader, version: int) -> ProduceRequest:
@@ -60,8 +68,14 @@ def write_answer(writer: Writer, answer: ProduceAnswer, version: int) -> None:
         if version >= 8:
             writer.array((), writer.string)  # errors by record
             writer.string(found.message)
+        writer.tags(leader_tags(0, found.leader) if version >= LEADERS_SINCE else ())
 
-    write_topics(writer, answer.topics, write_partition)
+    def write_topic(topic: OfTopic[ProducedPartition]) -> None:
+        writer.string(topic.name)
+        writer.array(topic.partitions, write_partition)
+        writer.tags()
+
+    writer.array(answer.topics, write_topic)
     if version >= 1:
         writer.int32(0)  # throttle time
-    writer.tags()
+    writer.tags(endpoint_tags(0, answer.endpoints) if version >= LEADERS_SINCE else ())

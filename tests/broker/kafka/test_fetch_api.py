@@ -18,6 +18,7 @@ from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.ids import BrokerId
 from strandline.ports import Caller, Listener
 from strandline.records import encode_values, gap_batch
+from tests.broker.kafka.support.hints import NO_HINTS
 from tests.broker.kafka.support.memory_connection import turns
 from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings, write
 from tests.broker.support.seat import seated
@@ -54,7 +55,7 @@ async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
         handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
-        api = FetchApi(handlers, settings(**BOUNDS), CLOCK)
+        api = FetchApi(handlers, NO_HINTS, settings(**BOUNDS), CLOCK)
         async with asyncio.TaskGroup() as tasks:
             waiting = []
             for number in range(6):

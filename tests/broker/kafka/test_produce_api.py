@@ -16,6 +16,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL
 from strandline.ports import Caller, Listener
+from tests.broker.kafka.support.hints import NO_HINTS
 from tests.broker.support.replicas import CLOCK, NAME, batch, settings
 from tests.broker.support.seat import seated
 
@@ -34,7 +35,7 @@ async def test_a_forgotten_producer_learns_where_the_log_starts(tmp_path: Path) 
         seat.lead(5)
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
-        api = ProduceApi(Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids), CLOCK)
+        api = ProduceApi(Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids), NO_HINTS, CLOCK)
         assert api.begin(request(batch("x", producer=(7, 3))), CALL, answers.append)
     ((found,),) = [topic.partitions for topic in answers[0].topics]
     assert (found.error, found.base_offset) == (ErrorCode.UNKNOWN_PRODUCER_ID, -1)

@@ -15,6 +15,7 @@ from strandline.broker.kafka.wire.fetch import (
 )
 from tests.broker.kafka.support.kio_codec import Values
 from tests.broker.kafka.support.mapped.mapped import Mapped, by_topic
+from tests.broker.kafka.support.mapped.produce import leader
 
 
 def request(asked: Values, version: int) -> FetchRequest:
@@ -46,6 +47,7 @@ def answer(found: Values, version: int) -> FetchAnswer:
             p["last_stable_offset"],
             p.get("log_start_offset", -1),
             p["records"],
+            leader(p.get("current_leader")),
         ),
         name="topic",
     )
@@ -66,7 +68,6 @@ MAPPED: Final = (
             "records": st.binary(max_size=50),
             "diverging_epoch": NOTHING,
             "snapshot_id": NOTHING,
-            "current_leader": {"leader_id": -1, "leader_epoch": -1},
         },
     ),
 )
