@@ -29,6 +29,7 @@ from tests.broker.kafka.support.codec import (
 from tests.broker.kafka.support.kafka_wire import kafka_wire
 from tests.broker.kafka.support.kio_codec import Values
 from tests.broker.kafka.support.recorded import RECORDED
+from tests.broker.kafka.support.recorded_admin import RECORDED_ADMIN
 from tests.conftest import ClusterFactory
 from tests.integration.support.stall_probe import memory_bytes
 from tests.waiting import eventually
@@ -109,7 +110,7 @@ async def test_damaged_requests_are_answered_or_end_their_connection(cluster: Lo
     seed = SystemRandom().randrange(2**32)
     random = Random(seed)
     for _ in range(60):
-        data = bytearray(random.choice(RECORDED).request)
+        data = bytearray(random.choice((*RECORDED, *RECORDED_ADMIN)).request)
         for _ in range(random.randrange(1, 5)):
             data[random.randrange(len(data))] = random.randrange(256)
         async with kafka_wire(cluster.kafka_bootstrap) as wire:
@@ -217,7 +218,7 @@ async def test_every_group_has_a_coordinator(cluster: LocalCluster) -> None:
 
 async def test_metadata_by_name_by_id_and_of_all(cluster: LocalCluster) -> None:
     found = await ask_last(cluster, METADATA)
-    (topic,) = found["topics"]
+    (topic,) = [each for each in found["topics"] if each["name"] == "tides"]
     assert f"{found['brokers'][0]['host']}:{found['brokers'][0]['port']}" == cluster.kafka_bootstrap
     assert (topic["error_code"], topic["name"], topic["partitions"][0]["leader_id"]) == (0, "tides", 1)
     by_id = await ask_last(cluster, METADATA, topics=[{"topic_id": topic["topic_id"]}])

@@ -27,6 +27,7 @@ from tests.broker.kafka.support.codec import (
 from tests.broker.kafka.support.mapped.apis import MAPPED
 from tests.broker.kafka.support.mapped.mapped import Mapped
 from tests.broker.kafka.support.recorded import RECORDED, Recorded
+from tests.broker.kafka.support.recorded_admin import RECORDED_ADMIN
 
 WIRES: dict[int, ApiWire[Any, Any]] = {
     wire.key: wire for wire in vars(apis).values() if isinstance(wire, ApiWire)
@@ -163,7 +164,9 @@ def test_an_introduction_that_is_malformed_is_answered_in_version_0() -> None:
 
 
 @pytest.mark.parametrize(
-    "recorded", RECORDED, ids=lambda each: f"{each.client}-{each.api}-{each.version}".replace(" ", "-")
+    "recorded",
+    (*RECORDED, *RECORDED_ADMIN),
+    ids=lambda each: f"{each.client}-{each.api}-{each.version}".replace(" ", "-"),
 )
 def test_a_request_of_a_client_is_read_whole_and_no_part_of_it(recorded: Recorded) -> None:
     arrived = ROUTER.read(recorded.request)
@@ -179,7 +182,8 @@ def test_a_request_of_a_client_is_read_whole_and_no_part_of_it(recorded: Recorde
 
 def test_what_clients_asked_for_is_read() -> None:
     def the(client: str, api: int) -> Any:
-        (found,) = [each for each in RECORDED if each.client.startswith(client) and each.api == api]
+        every = (*RECORDED, *RECORDED_ADMIN)
+        (found,) = [each for each in every if each.client.startswith(client) and each.api == api]
         return read(found.request)
 
     produced = the("librdkafka", 0)
@@ -190,6 +194,14 @@ def test_what_clients_asked_for_is_read() -> None:
     assert [each.name for each in the("kcat", 3).topics] == ["tides"]
     assert the("librdkafka", 10).keys == ("g",)
     assert the("kcat", 22).transactional_id is None
+    (created,) = the("librdkafka", 19).topics
+    assert (created.name, created.partitions, created.replication_factor) == ("gulls", 1, 1)
+    assert created.configs == (("retention.ms", "5"),)
+    assert [each.name for each in the("kafka-python", 20).topics] == ["gulls"]
+    assert [(each.name, each.total) for each in the("aiokafka", 37).topics] == [("gulls", 2)]
+    assert [each.resource for each in the("kafka-python", 32).resources] == [(2, "gulls")]
+    assert the("librdkafka", 33).resources[0].configs == (("retention.ms", "7"),)
+    assert the("librdkafka", 44).resources[0].changes == (("retention.ms", 0, "6"),)
 
 
 # --- what no codec writes ---------------------------------------------------------------------
