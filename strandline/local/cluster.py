@@ -38,14 +38,13 @@ BROKERS_MAX: Final = 100
 class LocalCluster:
     """A local cluster; the module's docstring has an example.
 
-    Without `directory` it lives in a temporary folder, which is removed at the end unless `keep`.
-    With `detached` its processes outlive this one (`strandline up`); `LocalCluster.open` finds them
-    again. Ports are chosen once, free ones without `base_port`, and kept over restarts. Ids start
-    at 1. `racks` are assigned to the brokers in turn. Settings are those of `strandline.config`, by
-    name; each broker gets `broker_settings`, each controller `controller_settings`. With `zookeeper`,
-    `host:port[/chroot]`, the cluster uses a server that is running already. With `kafka`, each broker has a
-    port for Kafka clients, from `kafka_port` on, or a free one. `spawn` starts the processes of brokers and
-    controllers.
+    Without `directory` it lives in a temporary folder, which is removed at the end unless `keep`. With
+    `detached` its processes outlive this one (`strandline up`); `LocalCluster.open` finds them again.
+    Ports are chosen once, free ones without `base_port`, and kept over restarts. Ids start at 1. `racks`
+    are assigned to the brokers in turn. Settings are those of `strandline.config`, by name; each broker
+    gets `broker_settings`, each controller `controller_settings`. With `zookeeper`, `host:port[/chroot]`,
+    the cluster uses a server that is running already. With `kafka`, each broker has a port for Kafka
+    clients, from `kafka_port` on, or a free one. `spawn` starts the processes of brokers and controllers.
     """
 
     def __init__(
@@ -229,12 +228,15 @@ class LocalCluster:
             await self._start(timeout_s)
 
     async def _check_ports(self) -> None:
-        """Raises SettingsError if one of the ports is taken. No folder is left then that was not there."""
+        """Raises SettingsError if a port is taken, and leaves no folder then that was not there."""
         try:
             check_ports(list(self._file.ports()))
         except SettingsError:
             if self._temporary:
                 await asyncio.to_thread(shutil.rmtree, self.directory)
+            elif self.directory.exists():
+                with self._layout.lock():  # refuses if another start in this folder has them
+                    self._catch_up()
             raise
 
     async def _start(self, timeout_s: float) -> None:

@@ -258,6 +258,18 @@ async def test_a_new_cluster_whose_ports_are_taken_starts_nothing_and_leaves_no_
     assert not cluster.directory.exists()
 
 
+async def test_a_start_whose_ports_another_start_has_is_refused_for_that_reason(tmp_path: Path) -> None:
+    """Otherwise a user who repeats a command is sent to look for other ports."""
+    home = tmp_path / "home"
+    cluster = LocalCluster(0, directory=home)
+    zookeeper, _ = cluster.members()
+    with taken(zookeeper.port):
+        with Layout(home).lock(), pytest.raises(SettingsError, match="another process is starting"):
+            await cluster.start()
+        with pytest.raises(SettingsError, match=f"{zookeeper.port} .* is taken"):
+            await cluster.start()
+
+
 async def test_a_port_that_two_members_would_have_is_refused(tmp_path: Path) -> None:
     """Kafka's ports and those above the base port are chosen each by itself."""
     base_port = free_ports(1)[0]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from tests.broker.kafka.support.mapped import (
-    acls,
-    cluster,
-    configs,
     coordinator,
     fetch,
     metadata,
     offsets,
-    placement,
     produce,
     producer_id,
+)
+from tests.broker.kafka.support.mapped.admin import (
+    acls,
+    cluster,
+    configs,
+    placement,
     replicas,
     topic_changes,
 )
