@@ -134,6 +134,55 @@ async def test_the_end_of_a_listener_closes_its_connections() -> None:
             await asyncio.open_connection(*address(endpoint).split(":"))
 
 
+@asynccontextmanager
+async def held() -> AsyncIterator[tuple[KafkaListener, asyncio.Event, asyncio.Task[Any], Endpoint]]:
+    """A request that waits until the event is set."""
+    begun, done = asyncio.Event(), asyncio.Event()
+
+    async def metadata(request: MetadataRequest, call: Call) -> MetadataAnswer:
+        begun.set()
+        await done.wait()
+        return MetadataAnswer((), None, 7, ())
+
+    router = Router([Api(apis.METADATA, answered(metadata))])
+    async with (
+        serving(router=router) as (served, endpoint),
+        kafka_wire(address(endpoint)) as wire,
+        asyncio.TaskGroup() as tasks,
+    ):
+        asking = tasks.create_task(wire.ask(apis.METADATA.key, 1))
+        await begun.wait()
+        yield served, done, asking, endpoint
+
+
+async def test_the_last_answers_leave_before_the_end() -> None:
+    """A coordinator that ends refuses the members that wait, and they learn it."""
+    async with held() as (served, done, asking, endpoint), asyncio.TaskGroup() as tasks:
+        draining = tasks.create_task(served.drain())
+        await eventually(lambda: refuses(endpoint))
+        assert not draining.done() and not asking.done()
+        done.set()
+        await draining
+        served.stop()
+        assert (await asking)["controller_id"] == 7
+
+
+async def refuses(endpoint: Endpoint) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(*address(endpoint).split(":"))
+    except OSError:
+        return True
+    writer.close()
+    return False
+
+
+async def test_the_wait_for_the_last_answers_has_a_bound() -> None:
+    async with held() as (served, done, asking, _):
+        await served.drain()
+        assert not asking.done()
+        done.set()
+
+
 async def test_a_stop_may_come_before_the_start() -> None:
     """A broker may be asked to stop while it opens its data folder."""
     served = listener(kafka_port=0)

@@ -93,7 +93,7 @@ async def test_librdkafka_changes_offsets_and_deletes_groups(cluster: LocalClust
     """A group with members is refused both."""
     group = "librdkafka-changes-offsets-and-deletes-groups"
 
-    def change(name: str) -> tuple[str, ...]:
+    def change(name: str) -> tuple[dict[int, int], str | None]:
         admin = librdkafka(cluster.kafka_bootstrap)
         asked = confluent_kafka.ConsumerGroupTopicPartitions(name)
         (future,) = admin.list_consumer_group_offsets([asked]).values()

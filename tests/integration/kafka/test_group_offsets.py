@@ -13,20 +13,24 @@ from strandline.broker.kafka.wire.apis import (
     OFFSET_DELETE,
     OFFSET_FETCH,
 )
+from strandline.config.limits import KIB
 from tests.broker.kafka.support.kafka_wire import KafkaWire
 from tests.broker.kafka.support.kio_codec import Values
 from tests.integration.kafka.support.group_wire import (
     GROUPS,
     ILLEGAL_GENERATION,
     INVALID_GROUP,
+    LOADING,
     NON_EMPTY,
     NOT_FOUND,
     UNKNOWN_MEMBER,
     UNKNOWN_TOPIC,
+    enter,
     errors,
     fetched,
     offsets,
     stable,
+    sync,
 )
 
 
@@ -168,3 +172,39 @@ async def test_groups_are_deleted_in_every_version(wire: KafkaWire, group: str, 
         (busy, NON_EMPTY), (idle, 0), ("nowhere", NOT_FOUND),
     ]  # fmt: skip
     assert await fetched(wire, idle) == []
+
+
+# --- large answers -------------------------------------------------------------------------------
+
+
+async def test_large_groups_are_described_some_at_a_time(wire: KafkaWire) -> None:
+    """CORRECTNESS X6: an answer has a bound of bytes. Clients ask again for a group of a coordinator that
+    loads."""
+    names = [next(GROUPS) for _ in range(8)]
+    for name in names:
+        joined = await enter(wire, name, protocols=[{"name": "range", "metadata": bytes(500 * KIB)}])
+        await sync(wire, name, joined, {joined["member_id"]: bytes(500 * KIB)})
+    left, rounds = names, 0
+    while left:
+        found = (await wire.ask(DESCRIBE_GROUPS.key, 5, groups=left))["groups"]
+        whole = [each for each in found if each["error_code"] == 0]
+        assert all(len(each["members"][0]["member_assignment"]) == 500 * KIB for each in whole)
+        assert 1 <= len(whole) <= 5
+        left = [each["group_id"] for each in found if each["error_code"] == LOADING]
+        assert len(left) + len(whole) == len(found)
+        rounds += 1
+    assert rounds >= 2
+
+
+async def test_a_group_that_is_named_again_and_again_is_not_fetched_without_end(
+    wire: KafkaWire, group: str
+) -> None:
+    """CORRECTNESS X6."""
+    topics = offsets((0, 1), (1, 2), (2, 3), committed_metadata="x" * 4_000)
+    asked: Values = {"group_id": group, "generation_id_or_member_epoch": -1}
+    assert errors(await wire.ask(OFFSET_COMMIT.key, 8, **asked, topics=topics)) == [0, 0, 0]
+    wanted = [{"group_id": group, "topics": None}] * 2_000
+    found = (await wire.ask(OFFSET_FETCH.key, 8, groups=wanted))["groups"]
+    codes = [each["error_code"] for each in found]
+    assert set(codes) == {0, LOADING} and codes == sorted(codes)
+    assert 300 < codes.count(0) < 400

@@ -19,6 +19,7 @@ from tests.broker.kafka.support.kio_codec import Values
 
 SESSION_MS: Final = 10_000
 UNKNOWN_TOPIC: Final = 3
+LOADING: Final = 14
 NOT_COORDINATOR: Final = 16
 ILLEGAL_GENERATION: Final = 22
 INCONSISTENT: Final = 23
