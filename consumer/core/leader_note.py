@@ -7,7 +7,8 @@ and, if it leads, whether it was made with the current partition counts (KIP-814
 A note for no topics fits no subscription: that assignment waits for the member to join again.
 
 A note is one digest of four bytes; the leader's own note has two. Any other data was not written by
-a strandline leader and is ignored.
+a strandline leader and is ignored. In Kafka's protocol a mark precedes the note, since other clients
+put data of their own there: librdkafka as the leader what the member had sent as its user data.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 
 DIGEST_BYTES: Final = 4
 NOTE_BYTES_MAX: Final = 2 * DIGEST_BYTES
+_MARK: Final = b"strandline"
 
 
 def note(topics: Iterable[str], counts: Mapping[str, int] | None = None) -> bytes:
@@ -50,6 +52,16 @@ def split_user_data(found: bytes) -> tuple[bytes, bytes]:
     if len(found) > NOTE_BYTES_MAX and found[0] in (DIGEST_BYTES, NOTE_BYTES_MAX):
         return found[1 : 1 + found[0]], found[1 + NOTE_BYTES_MAX :]
     return (found, b"") if len(found) in (DIGEST_BYTES, NOTE_BYTES_MAX) else (b"", found)
+
+
+def mark(data: bytes) -> bytes:
+    """A note, with or without user data, for a member that follows Kafka's protocol."""
+    return _MARK + data
+
+
+def split_marked(found: bytes) -> tuple[bytes, bytes]:
+    """As `split_user_data`, for data that is marked; other data has no note."""
+    return split_user_data(found[len(_MARK) :]) if found.startswith(_MARK) else (b"", found)
 
 
 def _digest(what: object) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from strandline.consumer.core.assignors.assignor import Assignor, SendsAssignmentData
-from strandline.consumer.core.leader_note import add_user_data, note, same_counts
+from strandline.consumer.core.leader_note import add_user_data, mark, note, same_counts
 from strandline.consumer.core.leader_plan import ParsedMember, Plan, plan
 from strandline.consumer.core.protocol import COOPERATIVE_STICKY, EAGER_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
@@ -70,6 +70,8 @@ class LeaderState:
                 data = note(member.subscription.topics if settled else (), counts)
                 if isinstance(assignor, SendsAssignmentData):
                     data = add_user_data(data, assignments[name].user_data)
+                if assignor.name == COOPERATIVE_STICKY:
+                    data = mark(data)
                 assignments[name] = replace(assignments[name], user_data=data)
         return Plan(assignments, made.report)
 

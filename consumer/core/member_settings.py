@@ -13,7 +13,9 @@ from strandline.consumer.core.protocol import (
     COOPERATIVE_STICKY,
     DRAFT_VERSION,
     EAGER_VERSION,
+    RELEASED_VERSION,
     Subscription,
+    generation_data,
 )
 from strandline.vocabulary.groups import (
     GroupProtocol,
@@ -84,7 +86,8 @@ class MemberSettings:
     ) -> Subscription:
         user_data = user_data_of(assignor)
         if assignor.name == COOPERATIVE_STICKY:
-            return Subscription.released(topics, claims, generation, user_data)
+            user_data = user_data or generation_data(generation)
+            return Subscription(RELEASED_VERSION, topics, claims, generation, user_data)
         version = DRAFT_VERSION if self.cooperative else EAGER_VERSION
         return Subscription(version, topics, claims, generation, user_data)
 

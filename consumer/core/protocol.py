@@ -73,14 +73,6 @@ class Subscription:
     owned_generation: int = NO_GENERATION
     user_data: bytes = b""
 
-    @classmethod
-    def released(
-        cls, topics: tuple[str, ...], owned: tuple[TopicPartition, ...], generation: int, user_data: bytes
-    ) -> Subscription:
-        """A subscription under `cooperative-sticky`. Without other user data the generation is that too: a
-        Kafka client that knows no version above 1 finds it there."""
-        return cls(RELEASED_VERSION, topics, owned, generation, user_data or INT32.pack(generation))
-
     def encode(self) -> bytes:
         """The bytes; `owned` is sorted in them."""
         parts = [INT16.pack(self.version), INT32.pack(len(self.topics))]
@@ -162,8 +154,13 @@ class Assignment:
         return cls(DRAFT_VERSION, assigned, revoked, error, user_data)
 
 
+def generation_data(generation: int) -> bytes:
+    """The user data of Java's `cooperative-sticky`, from which a client that knows no version above 1 takes
+    the generation of a claim."""
+    return INT32.pack(generation)
+
+
 def _generation_in(user_data: bytes) -> int:
-    """The generation of a claim in Kafka's version 1, where Java's `cooperative-sticky` puts it."""
     if len(user_data) != INT32.size:
         return NO_GENERATION
     generation: int = INT32.unpack(user_data)[0]

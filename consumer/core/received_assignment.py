@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, notify_assignor
-from strandline.consumer.core.leader_note import other_topics, split_user_data
+from strandline.consumer.core.leader_note import other_topics, split_marked, split_user_data
 from strandline.consumer.core.ownership import Ownership, Received
 from strandline.consumer.core.protocol import (
     COOPERATIVE_STICKY,
@@ -47,7 +47,10 @@ def take(
     ownership is unchanged.
     """
     assignment = Assignment.decode(data) if data else Assignment(EAGER_VERSION, ())
-    note, user_data = split_user_data(assignment.user_data) if static else (b"", assignment.user_data)
+    note, user_data = b"", assignment.user_data
+    if static:
+        split = split_marked if protocol == COOPERATIVE_STICKY else split_user_data
+        note, user_data = split(user_data)
     stale = owned.fresh and other_topics(note, topics)
     if stale:
         assignment = assignment.only(topics)

@@ -10,7 +10,7 @@ import pytest
 
 from strandline.consumer.core.assignors.assignor import MemberSubscription
 from strandline.consumer.core.assignors.registry import BUILT_IN, DEFAULTS
-from strandline.consumer.core.leader_note import note
+from strandline.consumer.core.leader_note import mark, note
 from strandline.consumer.core.leader_plan import Consensus, ParsedMember, Plan, plan
 from strandline.consumer.core.member_effects import Assign, Fatal, Revoke, SendSync
 from strandline.consumer.core.member_states import State
@@ -21,6 +21,7 @@ from strandline.consumer.core.protocol import (
     RELEASED_VERSION,
     Assignment,
     Subscription,
+    generation_data,
 )
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import GroupMember, Joined
@@ -81,6 +82,13 @@ def test_the_default_assignors_meet_kafkas_clients() -> None:
     assert {names[0] for names in DEFAULTS.values()} == {"sticky"}
 
 
+def test_the_generation_is_user_data_too() -> None:
+    """A Java client before 3.2 takes it from there."""
+    one = released_group(owned="t0")
+    said = Subscription.decode(one.request(one.core.enforced("wanted", NOW)).protocols[0].metadata)
+    assert (said.owned_generation, said.user_data) == (1, generation_data(1))
+
+
 # --- as the leader ------------------------------------------------------------------------------
 
 
@@ -98,7 +106,7 @@ def test_a_kafka_client_is_an_eager_member_under_every_other_name(version: int, 
 
 def test_what_moves_between_two_sides_waits_for_its_owner() -> None:
     """KIP-429: the new owner gets it in the generation after its revocation, from any leader."""
-    mine = Subscription.released(("t",), parts("t0 t1"), 5, b"")
+    mine = Subscription(RELEASED_VERSION, ("t",), parts("t0 t1"), 5)
     members = {"a": ParsedMember(mine), "b": read(3, "t2 t3", 5), "c": read(3)}
     made = plan(members, {"t": 4}, BUILT_IN[COOPERATIVE_STICKY])
     given = assigned(made)
@@ -112,7 +120,7 @@ def test_of_two_claims_the_newer_one_counts() -> None:
     """CORRECTNESS G2, across the two sides; a claim without a generation is older than any."""
     members = {
         "java": read(3, "t0 t1", 5),
-        "mine": ParsedMember(Subscription.released(("t",), parts("t1"), 4, b"")),
+        "mine": ParsedMember(Subscription(RELEASED_VERSION, ("t",), parts("t1"), 4)),
         "python": read(1, "t0"),
     }
     made = plan(members, {"t": 2}, Fixed({"java": "t0 t1"}))
@@ -194,7 +202,7 @@ def test_a_static_member_that_ends_before_it_has_joined_again_does_so_when_it_re
     no other member would begin the generation that gives t1 to its new owner."""
     one = One(assignors=[COOPERATIVE_STICKY], instance="one")
     one.begin()
-    mine = Subscription.released(("t",), parts("t0 t1"), 5, b"").encode()
+    mine = Subscription(RELEASED_VERSION, ("t",), parts("t0 t1"), 5).encode()
     members = (GroupMember("a", mine, "one"), GroupMember("b", kafka_subscription(3, ("t",), (), -1)))
     one.feed(one.core.joined(one.number, Joined("a", 6, COOPERATIVE_STICKY, "a", members), NOW))
     (sync,) = one.feed(one.core.metadata(one.number, {"t": 2}, NOW))[-1:]
@@ -206,7 +214,20 @@ def test_a_static_member_that_ends_before_it_has_joined_again_does_so_when_it_re
     back.join(back.begin(), generation=6)
     effects = back.feed(back.core.synced(back.number, written, NOW))
     assert back.sends(effects)
-    settled = Assignment(EAGER_VERSION, parts("t0"), user_data=note(["t"])).encode()
-    calm = One(assignors=[COOPERATIVE_STICKY], instance="one")
-    calm.join(calm.begin(), generation=6)
-    assert not calm.sends(calm.feed(calm.core.synced(calm.number, settled, NOW)))
+
+
+@pytest.mark.parametrize("user_data", [mark(note(["t"])), generation_data(4), bytes(8), b""])
+def test_a_static_member_that_returns_takes_other_data_for_no_note(user_data: bytes) -> None:
+    """librdkafka's leader sends back the user data of the member before, of four bytes or of eight."""
+    one = One(assignors=[COOPERATIVE_STICKY], instance="one")
+    one.join(one.begin(), generation=6)
+    assignment = Assignment(EAGER_VERSION, parts("t0"), user_data=user_data)
+    assert not one.sends(one.sync(assignment))
+    assert one.core.state is State.STABLE
+
+
+def test_a_static_member_that_returns_for_other_topics_joins_again() -> None:
+    """CORRECTNESS G13: the note of a strandline leader counts."""
+    one = One(assignors=[COOPERATIVE_STICKY], instance="one")
+    one.join(one.begin(), generation=6)
+    assert one.sends(one.sync(Assignment(EAGER_VERSION, parts("t0"), user_data=mark(note(["t", "u"])))))

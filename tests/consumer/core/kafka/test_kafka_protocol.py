@@ -41,15 +41,13 @@ def test_a_subscription_of_a_kafka_client_is_read_in_every_version(
     assert read.owned_generation == (generation if version >= 2 else -1)
 
 
-@given(st.lists(topics, max_size=6).map(tuple), sorted_partitions, generations)
+@given(st.lists(topics, max_size=6).map(tuple), sorted_partitions, generations, st.binary(max_size=20))
 def test_a_subscription_under_cooperative_sticky_is_what_kafkas_clients_send(
-    said: tuple[str, ...], owned: tuple[TopicPartition, ...], generation: int
+    said: tuple[str, ...], owned: tuple[TopicPartition, ...], generation: int, user_data: bytes
 ) -> None:
-    """Version 3 byte for byte, with Java's user data: a leader that knows no version above 1 finds the
-    generation there (CORRECTNESS G2)."""
-    user_data = generation.to_bytes(4, signed=True)
-    mine = Subscription.released(said, owned, generation, b"")
-    assert mine.encode() == kafka_subscription(3, said, owned, generation, user_data=user_data, rack=None)
+    """Version 3 byte for byte, without a rack."""
+    mine = Subscription(RELEASED_VERSION, said, owned, generation, user_data)
+    assert mine.encode() == kafka_subscription(3, said, owned, generation, user_data=user_data)
     theirs = ConsumerProtocolSubscription.decode(mine.encode())
     assert (tuple(theirs.topics), theirs.generation_id, theirs.rack_id) == (said, generation, None)
     assert Subscription.decode(mine.encode()) == mine
@@ -62,7 +60,7 @@ def test_java_puts_the_generation_of_version_1_into_its_user_data(
     user_data: bytes | None, generation: int
 ) -> None:
     """Clients from 2.4 to 3.1; other clients have other data there, or none (CORRECTNESS G2)."""
-    data = kafka_subscription(1, ("t",), (T0,), -1, user_data=user_data, rack=None)
+    data = kafka_subscription(1, ("t",), (T0,), -1, user_data=user_data)
     assert Subscription.decode(data) == Subscription(
         RELEASED_VERSION, ("t",), (T0,), generation, user_data or b""
     )
@@ -89,7 +87,7 @@ def test_a_subscription_means_cooperative_by_the_name_of_the_assignor() -> None:
     """A Kafka client sends one version under all names, and is an eager member under every name but one;
     only strandline's draft is cooperative under another."""
     for version in range(4):
-        data = kafka_subscription(version, ("t",), (), -1, user_data=b"", rack=None)
+        data = kafka_subscription(version, ("t",), (), -1)
         read = Subscription.decode(data)
         assert read.cooperative(COOPERATIVE_STICKY)
         assert not any(read.cooperative(name) for name in ("range", "roundrobin", "sticky"))

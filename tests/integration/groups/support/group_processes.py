@@ -86,12 +86,13 @@ class Processes:
         self._tasks = tasks
         self.all: list[Process] = []
 
-    async def start(self, **settings: Any) -> Process:
-        """One more; it may not have joined yet."""
+    async def start(self, module: str = MODULE, **settings: Any) -> Process:
+        """One more, by another module a Kafka client; it may not have joined yet."""
+        bootstrap = self._cluster.bootstrap if module == MODULE else self._cluster.kafka_bootstrap
         log = self._directory / f"member-{len(self.all)}.log"
         with log.open("wb") as output:
-            arguments = (self._cluster.bootstrap, self._topic, json.dumps({**self._settings, **settings}))
-            process = await start_forked(MODULE, *arguments, stderr=output)
+            arguments = (bootstrap, self._topic, json.dumps({**self._settings, **settings}))
+            process = await start_forked(module, *arguments, stderr=output)
         member = Process(process, log)
         self.all.append(member)
         self._tasks.create_task(member.listen())
