@@ -117,6 +117,13 @@ def _member(group: str, topic: str, number: int, protocol: str, *manner: str) ->
     return ClientRole(name, topic, (*reading, *options, *session, *manner), group=group)
 
 
+def _kafka_member(group: str, topic: str, number: int, library: Library, assignor: str) -> ClientRole:
+    options = ("--group", group, "--assignor", assignor, "--client-id", f"{group}-{number}")
+    session = ("--session-timeout-ms", str(SESSION_TIMEOUT_MS))
+    name = f"consume-group-{group}-{number}"
+    return ClientRole(name, topic, (*options, *session), group=group, library=library)
+
+
 _LEADER_ALONE: Final = {"--acks", "1"}
 
 _OWN_ROLES: Final = (
@@ -144,6 +151,12 @@ _KAFKA_ROLES: Final = (
     _producer("k3", "ebb", 25, "--acks", "1", "--delivery-timeout-ms", "10000", library=Library.CONFLUENT),
     _reader("k1", "ebb", library=Library.CONFLUENT),
     _reader("k2", "swell", library=Library.AIOKAFKA),
+    _kafka_member("kafka", "swell", 1, Library.CONFLUENT, "range"),
+    _kafka_member("kafka", "swell", 2, Library.AIOKAFKA, "range"),
+    _member("shared-eager", "ebb", 1, "eager"),
+    _kafka_member("shared-eager", "ebb", 2, Library.CONFLUENT, "range"),
+    _member("shared-cooperative", "swell", 1, "cooperative"),
+    _kafka_member("shared-cooperative", "swell", 2, Library.CONFLUENT, "cooperative-sticky"),
 )
 
 OWN: Final = ClientRoles(_OWN_ROLES)

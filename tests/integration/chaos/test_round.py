@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from strandline.chaos.core.faults import Fault, FaultKind, Member, Role, Target
+from strandline.chaos.core.load import WITH_KAFKA
 from strandline.chaos.core.plan import Plan, TopicPlan, load
 from strandline.chaos.judge import judge
 from strandline.chaos.processes import local_world
@@ -21,6 +22,9 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
+KAFKA_MEMBER = next(
+    member.number for member, role in WITH_KAFKA.members.items() if role.name == "consume-group-kafka-1"
+)
 TOPICS = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
 
 
@@ -35,8 +39,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tmp_path: Path) -> None:
-    """A leader and a member of a group are killed, another member leaves, the active controller hangs, a disk
-    is full, a partition moves, another is added.
+    """A leader and members of groups are killed, another member leaves, the active controller hangs, a disk
+    is full, a partition moves, another is added. Kafka clients write and read beside strandline's.
 
     Then an acknowledgement that no client received is added to a producer's history: it is found.
     """
@@ -45,6 +49,7 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
         Fault(FaultKind.KILL, broker, any_leader, 0, 0.5, 2.0),
         Fault(FaultKind.PAUSE, Role.CONTROLLER, Target.ACTIVE, 0, 0.6, 1.0),
         Fault(FaultKind.KILL, Role.CLIENT, Target.ANY, 3, 1.0, 1.0),
+        Fault(FaultKind.KILL, Role.CLIENT, Target.ANY, KAFKA_MEMBER, 1.5, 1.0),
         Fault(FaultKind.TERMINATE, Role.CLIENT, Target.ANY, 5, 3.0, 1.0),
         Fault(FaultKind.REASSIGN, broker, any_leader, 1, 5.0, 0.0),
         Fault(FaultKind.ADD_PARTITIONS, broker, any_leader, 4, 5.2, 0.0),
@@ -53,10 +58,11 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
     out = tmp_path / "round"
     printed: list[str] = []
     async with local_world(3, 1, tmp_path / "cluster") as world:
-        verdict = await run_round(world, plan(8.0, *faults), out, printed.append)
+        verdict = await run_round(world, plan(8.0, *faults), out, printed.append, WITH_KAFKA)
         assert verdict.ok, verdict.lines()
         logs = {number: await world.log_of(Member(Role.BROKER, number)) for number in (1, 2, 3)}
-        for returned in ("consume-group-cooperative-1-2", "consume-group-mixed-1-2"):
+        returning = ("consume-group-cooperative-1-2", "consume-group-mixed-1-2", "consume-group-kafka-1-2")
+        for returned in returning:
             assert any(each["event"] == "assigned" for each in lines(out / f"{returned}.jsonl")), returned
         history = lines(out / "produce-p1.jsonl")
         sent = next(each for each in history if each["event"] == "sent")
