@@ -293,12 +293,14 @@ class Handlers:
                 )
         except StrandlineError as error:
             return Fetched(wanted.name, self._manager.with_hint(error, replica))
+        core, watermark = leadership.core, replica.high_watermark
         return Fetched(
             wanted.name,
-            high_watermark=replica.high_watermark if leadership.core.knows_watermark else -1,
+            high_watermark=watermark if core.knows_watermark else -1,
             log_start_offset=replica.log.log_start_offset,
             leader_epoch=replica.leader_epoch,
             records=records,
+            standing_watermark=-1 if core.knows_watermark or core.enough_in_sync else watermark,
         )
 
     # --- offsets -----------------------------------------------------------------------------

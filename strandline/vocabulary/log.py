@@ -83,7 +83,11 @@ class FetchRequest:
 
 
 class Fetched(NamedTuple):
-    """The records of one partition. `high_watermark` is -1 while a new leader does not know it."""
+    """The records of one partition. `high_watermark` is -1 while a new leader does not know it.
+
+    `standing_watermark`: while it is not known and too few replicas are in sync for it to move, the offset
+    that it has at least; else -1.
+    """
 
     name: TopicPartition
     error: StrandlineError | None = None
@@ -91,6 +95,7 @@ class Fetched(NamedTuple):
     log_start_offset: int = -1
     records: bytes = b""
     leader_epoch: int = -1
+    standing_watermark: int = -1
 
 
 @dataclass(frozen=True, slots=True)

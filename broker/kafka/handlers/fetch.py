@@ -101,14 +101,19 @@ class FetchApi:
         return found
 
     def _partition(self, fetched: Fetched, call: Call) -> FetchedPartition:
-        """Without transactions, every committed record is stable."""
+        """Without transactions, every committed record is stable.
+
+        A high watermark that is not known may stand still for days, below min.insync.replicas. Clients that
+        read to the end would wait for as long: they get the one that is known here, as from Kafka.
+        """
+        watermark = max(fetched.high_watermark, fetched.standing_watermark)
         code = fetch_code(fetched.error, call.version)
         hint = self._hints.of(fetched.name, code, call.caller.listener) if code else None
         return FetchedPartition(
             fetched.name.partition,
             code,
-            fetched.high_watermark,
-            fetched.high_watermark,
+            watermark,
+            watermark,
             fetched.log_start_offset,
             fetched.records,
             None if hint is None else hint[0],

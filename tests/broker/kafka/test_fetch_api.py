@@ -6,6 +6,9 @@ import asyncio
 from pathlib import Path
 from random import Random
 
+import pytest
+
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.fetch import FetchApi, end_without_records
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
@@ -15,13 +18,14 @@ from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
-from strandline.ids import BrokerId
+from strandline.ids import BrokerId, Offset
 from strandline.ports import Caller, Listener
 from strandline.records import encode_values, gap_batch
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.hints import NO_HINTS
 from tests.broker.kafka.support.memory_connection import turns
-from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings, write
-from tests.broker.support.seat import seated
+from tests.broker.support.replicas import ASSIGNED, CLOCK, LIVE, NAME, settings, write
+from tests.broker.support.seat import ME, led_by, seated
 
 EPOCH = 5
 BATCH_BYTES = 300 * KIB
@@ -33,6 +37,34 @@ TINY = FetchRequest(
     isolation_level=0,
     topics=(OfTopic(NAME.topic, (PartitionPosition(NAME.partition, -1, 0, 1),)),),
 )
+
+
+@pytest.mark.parametrize(("in_sync", "watermark"), [((2,), 2), ((1, 2), -1)])
+async def test_a_watermark_that_cannot_move_is_the_one_that_the_leader_knows(
+    tmp_path: Path, in_sync: tuple[int, ...], watermark: int
+) -> None:
+    """CORRECTNESS H1: with enough replicas in sync the HW is unknown for moments only. With too few it may be
+    days, and a client that reads to the end of the log would wait for as long."""
+    answers: list[FetchAnswer] = []
+
+    async def reply(answer: FetchAnswer) -> None:
+        answers.append(answer)
+
+    async with seated(tmp_path) as seat:
+        write(seat.replica, 4, "a", "b", "c")
+        seat.replica.raise_watermark(Offset(2))
+        config = TopicConfig(min_insync_replicas=2)
+        seat.manager.reconfigure(seat.replica, PartitionAssignment(ASSIGNED), config)
+        state = led_by(ME, *in_sync, epoch=EPOCH)
+        seat.manager.lead(seat.replica, state, seat.write(state))
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        ids = ProducerIds(lambda: None, Random(0))
+        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
+        api = FetchApi(handlers, NO_HINTS, settings(), CLOCK)
+        caller = Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL)
+        await api.handle(TINY, Call(RequestHeader(1, 12, 1, "t"), caller), reply)
+    (found,) = answers[0].topics[0].partitions
+    assert (found.error, found.high_watermark, found.last_stable_offset) == (0, watermark, watermark)
 
 
 async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_path: Path) -> None:
