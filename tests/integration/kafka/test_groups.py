@@ -168,7 +168,10 @@ async def test_kcat_reads_in_a_group(cluster: LocalCluster) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", ["aiokafka", "librdkafka-cooperative"])
 async def test_a_killed_coordinator_costs_a_group_nothing(cluster: LocalCluster, kind: str) -> None:
-    """CORRECTNESS G12: committed offsets never fall, members come back, and every record is read."""
+    """CORRECTNESS G12: committed offsets never fall, members come back, and every record is read.
+
+    kafka-python is left out: it does not close sockets whose connections were refused, an error here.
+    """
     topic = f"killed-{kind}"
     await create(cluster, topic)
     first, second = (KINDS[kind](cluster.kafka_bootstrap, topic, topic) for _ in range(2))

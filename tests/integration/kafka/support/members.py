@@ -6,8 +6,6 @@ Each reads, commits after each read what it read, and notes what it owns.
 from __future__ import annotations
 
 import asyncio
-import gc
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -247,12 +245,7 @@ class KafkaPython(_Threaded):
         return frozenset(each.partition for each in await self._call(self._consumer.assignment))
 
     def _end(self) -> None:
-        """It leaves sockets behind whose connections were refused: they go without a warning."""
         self._consumer.close()
-        del self._consumer
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
 
 
 KINDS: Final[dict[str, Callable[[str, str, str], Member]]] = {
