@@ -144,8 +144,10 @@ class ActiveController:
     ) -> list[TopicResult]:
         return await self._carry_out(self._topics.create(topics, repeated, validate_only, internal))
 
-    async def delete_topics(self, names: Sequence[str], repeated: Collection[str]) -> list[TopicResult]:
-        return await self._carry_out(self._topics.delete(names, repeated))
+    async def delete_topics(
+        self, names: Sequence[str], topic_ids: Sequence[str], repeated: Collection[str]
+    ) -> list[TopicResult]:
+        return await self._carry_out(self._topics.delete(names, topic_ids, repeated))
 
     async def alter_topic(self, alteration: AlterTopic) -> None:
         await self._carry_out(self._topics.alter(alteration))

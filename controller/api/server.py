@@ -34,7 +34,7 @@ def admin_calls(service: AdminService, streams: StateChangeStreams, key: MemberK
 
     return [
         ServedCall(rpcs.CREATE_TOPICS.served, create_topics),
-        ServedCall(rpcs.DELETE_TOPICS.served, lambda names, _: service.delete_topics(names)),
+        ServedCall(rpcs.DELETE_TOPICS.served, lambda r, _: service.delete_topics(r.topics, r.topic_ids)),
         ServedCall(rpcs.ALTER_TOPIC.served, lambda alteration, _: service.alter_topic(alteration)),
         ServedCall(
             rpcs.REASSIGN.served,

@@ -50,10 +50,13 @@ class AdminService:
             ),
         )
 
-    async def delete_topics(self, names: Sequence[str]) -> list[TopicResult]:
-        """Returns one outcome a name, in order. Raises InvalidRequest for too many names at once."""
+    async def delete_topics(self, names: Sequence[str], topic_ids: Sequence[str] = ()) -> list[TopicResult]:
+        """Returns one outcome a name, in order. Raises InvalidRequest for too many names at once, and for ids
+        that are not as many."""
         repeated = check_request(names)
-        return await self._for_each(names, lambda active: active.delete_topics(names, repeated))
+        if topic_ids and len(topic_ids) != len(names):
+            raise InvalidRequest(f"{len(topic_ids)} ids for {len(names)} topics")
+        return await self._for_each(names, lambda active: active.delete_topics(names, topic_ids, repeated))
 
     async def alter_topic(self, alteration: AlterTopic) -> None:
         """Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment,

@@ -39,9 +39,12 @@ ATTEMPTS_MAX: Final = 20
 read and the write. The next reconcile does what is left after the last attempt."""
 
 
-async def mark_for_deletion(session: FencedSession, name: str) -> TopicId:
-    """Marks the topic; from now on every active controller will delete it. Raises UnknownTopicOrPartition."""
+async def mark_for_deletion(session: FencedSession, name: str, wanted_id: str = "") -> TopicId:
+    """Marks the topic; from now on every active controller will delete it. Raises UnknownTopicOrPartition,
+    also for a topic with another id than the wanted one."""
     node = await read_topic(session, name)
+    if node is not None and wanted_id not in ("", node.topic_id):
+        raise UnknownTopicOrPartition(f"topic {name!r} is another one by now: its id is {node.topic_id}")
     if node is None or node.partitions == 0:
         raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
     marker = znodes.delete_topic(name)

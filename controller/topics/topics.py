@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 
 import structlog
 
@@ -57,10 +58,16 @@ class Topics:
         work = partial(self._create, brokers=brokers)
         return await pipelined(work, planned, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
 
-    async def delete(self, names: Sequence[str], repeated: Collection[str]) -> list[TopicResult]:
+    async def delete(
+        self, names: Sequence[str], topic_ids: Sequence[str], repeated: Collection[str]
+    ) -> list[TopicResult]:
         """Returns one outcome a name, in order. Without an error the topic is gone, and its name is free."""
-        work = partial(self._delete, repeated=repeated)
-        return await pipelined(work, names, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+
+        async def delete(named: tuple[str, str]) -> TopicResult:
+            return await self._delete(*named, repeated)
+
+        named = zip(names, topic_ids or repeat(""), strict=False)
+        return await pipelined(delete, named, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
 
     async def alter(self, alteration: AlterTopic) -> None:
         """Alters the config first, then the partition count. Checks both before any write; with
@@ -140,13 +147,13 @@ class Topics:
         logger.info("topic created", topic=name, topic_id=topic_id, partitions=len(planned.plan.assignments))
         return TopicResult(name, topic_id=topic_id)
 
-    async def _delete(self, name: str, repeated: Collection[str]) -> TopicResult:
+    async def _delete(self, name: str, wanted_id: str, repeated: Collection[str]) -> TopicResult:
         try:
             if name in repeated:
                 raise InvalidRequest(f"topic {name!r} stands more than once in the request")
             if name.startswith(INTERNAL_PREFIX):
                 raise InvalidTopic(f"topic {name!r} is the system's own: it cannot be deleted")
-            topic_id = await mark_for_deletion(self._term.session, name)
+            topic_id = await mark_for_deletion(self._term.session, name, wanted_id)
             await self._remove(name, topic_id)
         except StrandlineError as error:
             return TopicResult(name, for_user(error))

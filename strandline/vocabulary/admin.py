@@ -38,6 +38,14 @@ class CreateTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteTopics:
+    """`topic_ids`: none, or one for each topic, empty for any. A topic with another id is not deleted."""
+
+    topics: Sequence[str]
+    topic_ids: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AlterTopic:
     """`partitions`: the new number, 0 to leave it; `assignments`: replicas of the added partitions, in
     order."""

@@ -12,7 +12,7 @@ from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, StrandlineError
 from strandline.ports import Clock, Method, Request, Response
 from strandline.tasks import pipelined
-from strandline.vocabulary.admin import AlterTopic, CreateTopics, NewTopic, TopicResult
+from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, NewTopic, TopicResult
 
 TIMEOUT_S_MIN: Final = 1.0
 """A client that does not want to wait gives a timeout of 0. The controller has to get the request even so."""
@@ -58,13 +58,13 @@ class ControllerRequests:
         except StrandlineError as error:
             return [TopicResult(each.name, error) for each in topics]
 
-    async def delete(self, names: Sequence[str], deadline: Deadline) -> Sequence[TopicResult]:
-        if not names:
+    async def delete(self, wanted: DeleteTopics, deadline: Deadline) -> Sequence[TopicResult]:
+        if not wanted.topics:
             return ()
         try:
-            return await self.ask(DELETE_TOPICS, names, deadline)
+            return await self.ask(DELETE_TOPICS, wanted, deadline)
         except StrandlineError as error:
-            return [TopicResult(name, error) for name in names]
+            return [TopicResult(name, error) for name in wanted.topics]
 
     async def alter(self, alterations: Sequence[AlterTopic], deadline: Deadline) -> Sequence[TopicResult]:
         async def alter_one(alteration: AlterTopic) -> TopicResult:

@@ -44,7 +44,7 @@ from strandline.errors import (
 from strandline.ids import TopicId
 from strandline.ports import Clock
 from strandline.tasks import Slices
-from strandline.vocabulary.admin import AlterTopic, NewTopic, TopicResult
+from strandline.vocabulary.admin import AlterTopic, DeleteTopics, NewTopic, TopicResult
 
 
 class TopicsApi:
@@ -123,12 +123,18 @@ class TopicsApi:
             code = code_of(error)
             refused = [DeletedTopic(*each, code, error.message) for each in request.topics]
             return DeleteTopicsAnswer(tuple(refused))
-        wanted = [each.name if each.name is not None else names.get(each.topic_id) for each in request.topics]
-        results = iter(await self._controller.delete([name for name in wanted if name is not None], deadline))
+        # An id is passed on, since the name may be that of a later topic when the request arrives.
+        wanted = [
+            (each.name, "") if each.name is not None else (names.get(each.topic_id), each.topic_id)
+            for each in request.topics
+        ]
+        known = [(name, topic_id) for name, topic_id in wanted if name is not None]
+        deletion = DeleteTopics([name for name, _ in known], [topic_id for _, topic_id in known])
+        results = iter(await self._controller.delete(deletion, deadline))
         return DeleteTopicsAnswer(
             tuple(
                 _no_such_id(asked) if name is None else _deleted(next(results), asked)
-                for asked, name in zip(request.topics, wanted, strict=True)
+                for asked, (name, _) in zip(request.topics, wanted, strict=True)
             )
         )
 

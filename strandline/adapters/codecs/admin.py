@@ -37,6 +37,7 @@ from strandline.vocabulary.admin import (
     CheckBroker,
     ClusterDescription,
     CreateTopics,
+    DeleteTopics,
     DrainBroker,
     DrainProgress,
     ElectUnclean,
@@ -106,9 +107,9 @@ CREATE_TOPICS: Final[Call[CreateTopics, Sequence[TopicResult]]] = _rpc(
     ),
     only(admin_pb2.CreateTopicsResponse, "results", _TOPIC_RESULTS),
 )
-DELETE_TOPICS: Final[Call[Sequence[str], Sequence[TopicResult]]] = _rpc(
+DELETE_TOPICS: Final[Call[DeleteTopics, Sequence[TopicResult]]] = _rpc(
     "DeleteTopics",
-    only(admin_pb2.DeleteTopicsRequest, "topics"),
+    shape(admin_pb2.DeleteTopicsRequest, DeleteTopics),
     only(admin_pb2.DeleteTopicsResponse, "results", _TOPIC_RESULTS),
 )
 ALTER_TOPIC: Final = _rpc(

@@ -32,7 +32,7 @@ from strandline.errors import (
 from strandline.host import Host
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response
-from strandline.vocabulary.admin import AlterTopic, CreateTopics, NewTopic, TopicResult
+from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, NewTopic, TopicResult
 from strandline.vocabulary.groups import CommittedOffset, ListedGroup
 from strandline.vocabulary.log import LATEST, ListedOffset, MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, TopicMetadata
@@ -128,7 +128,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
 
     async def delete_topics(self, topics: Sequence[str]) -> None:
         """Delete topics with their records. Raises the first refusal, with the others as notes."""
-        results = await self._ask_controller(DELETE_TOPICS, topics)
+        results = await self._ask_controller(DELETE_TOPICS, DeleteTopics(topics))
         _raise_first(results)
 
     async def alter_topic(

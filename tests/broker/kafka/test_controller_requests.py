@@ -14,7 +14,7 @@ from strandline.client.controller_link import ControllerLink
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.errors import InvalidRequest, LeaderNotAvailable, NotController, OutcomeUnknown
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
-from strandline.vocabulary.admin import AlterTopic, NewTopic, TopicResult
+from strandline.vocabulary.admin import AlterTopic, DeleteTopics, NewTopic, TopicResult
 from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from tests.strandline.client.network import FastClock
@@ -66,7 +66,7 @@ async def test_a_controller_that_does_not_answer_leaves_the_outcome_unknown() ->
     link = Link()
     deadline = link.deadline(500)
     await link.clock.sleep(1)
-    found = await ControllerRequests(link).delete(["a"], deadline)
+    found = await ControllerRequests(link).delete(DeleteTopics(["a"]), deadline)
     assert link.calls == 1 and [type(each.error) for each in found] == [OutcomeUnknown]
 
 
@@ -79,7 +79,7 @@ async def test_nothing_is_sent_for_no_topic_and_for_too_many() -> None:
     """CORRECTNESS X6."""
     link = Link()
     requests, deadline = ControllerRequests(link), link.deadline(1_000)
-    assert not await requests.create([], deadline) and not await requests.delete([], deadline)
+    assert not await requests.create([], deadline) and not await requests.delete(DeleteTopics(()), deadline)
     many = [AlterTopic(f"t-{number}") for number in range(TOPICS_PER_REQUEST_MAX + 1)]
     found = await requests.alter(many, deadline)
     assert {type(each.error) for each in found} == {InvalidRequest} and len(found) == len(many)

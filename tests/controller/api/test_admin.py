@@ -195,6 +195,20 @@ async def test_a_deleted_topic_is_gone_its_replicas_get_requests_and_its_name_is
         await check_whole(session, "t", epochs)
 
 
+async def test_a_deletion_by_id_leaves_a_later_topic_of_the_name(active: Activate) -> None:
+    """CORRECTNESS E6: the id is that of the topic that the client knew."""
+    async with active([1]) as (session, controller, _):
+        (first,) = await create(controller, NewTopic("t", 1, 1))
+        await controller.admin.delete_topics(["t"])
+        second, _ = await create(controller, NewTopic("t", 1, 1), NewTopic("u", 1, 1))
+        outcomes = await controller.admin.delete_topics(["t", "u"], [first.topic_id, ""])
+        assert errors(outcomes) == [UnknownTopicOrPartition, None]
+        assert await topics(session) == ["t"]
+        assert errors(await controller.admin.delete_topics(["t"], [second.topic_id])) == [None]
+        with pytest.raises(InvalidRequest, match="1 ids for 2 topics"):
+            await controller.admin.delete_topics(["t", "u"], [first.topic_id])
+
+
 async def test_deleting_removes_the_znode_of_a_leader_that_still_stands(
     zookeeper: str, open_session: SessionFactory
 ) -> None:

@@ -20,6 +20,7 @@ from strandline.vocabulary.admin import (
     CheckBroker,
     ClusterDescription,
     CreateTopics,
+    DeleteTopics,
     DrainBroker,
     DrainProgress,
     ElectUnclean,
@@ -46,7 +47,7 @@ REQUESTS: list[tuple[Call[Any, Any], Any]] = [
             True,
         ),
     ),
-    (rpcs.DELETE_TOPICS, ("t", "u")),
+    (rpcs.DELETE_TOPICS, DeleteTopics(("t", "u"), ("i", "j"))),
     (rpcs.ALTER_TOPIC, AlterTopic("t", {"retention.ms": "7"}, ("flush.ms",), 4, ((1, 2),), True)),
     (
         rpcs.REASSIGN,
