@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from strandline.broker.replicas.leadership import Leadership
@@ -26,8 +27,12 @@ AGAIN_S: Final = 0.02
 class RecordDeletion:
     """The deletions of one broker."""
 
-    def __init__(self, manager: ReplicaManager, clock: Clock) -> None:
+    def __init__(
+        self, manager: ReplicaManager, find: Callable[[TopicPartition], Replica], clock: Clock
+    ) -> None:
+        """`find`: as `Handlers.replica`."""
         self._manager = manager
+        self._find = find
         self._clock = clock
 
     async def delete(self, name: TopicPartition, offset: int, timeout_s: float) -> DeletedRecords:
@@ -39,7 +44,7 @@ class RecordDeletion:
         try:
             if name.topic.startswith(INTERNAL_PREFIX):
                 raise InvalidTopic(f"topic {name.topic!r} is the system's own: its records are not deleted")
-            replica = self._manager.named(*name)
+            replica = self._find(name)
         except StrandlineError as error:
             return DeletedRecords(name, error)
         try:

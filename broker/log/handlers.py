@@ -80,9 +80,9 @@ class Handlers:
         self._clock = clock
         self._holds_lease = holds_lease
         self._producer_ids = producer_ids
-        self._epochs = LeaderEpochs(manager, self._replica)
+        self._epochs = LeaderEpochs(manager, self.replica)
         self._times = TimeLookup(manager.host)
-        self._deletion = RecordDeletion(manager, clock)
+        self._deletion = RecordDeletion(manager, self.replica, clock)
 
     # --- produce -----------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Handlers:
             done(InvalidTopic(f"topic {topic!r} is the system's own: it is read by all, and written by none"))
             return
         try:
-            replica = self._replica(entry.name)
+            replica = self.replica(entry.name)
         except StrandlineError as error:
             self._manager.counts.others.produce_failures += 1
             done(error)
@@ -113,7 +113,7 @@ class Handlers:
             replica.counts.produce_failures += 1
             done(self._manager.with_hint(error, replica))
 
-    def _replica(self, name: TopicPartition) -> Replica:
+    def replica(self, name: TopicPartition) -> Replica:
         """The replica of a partition. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a closed
         one, and for a partition that other brokers have: the client has to look for its leader."""
         try:
@@ -279,7 +279,7 @@ class Handlers:
     def _read_one(self, wanted: FetchPartition, room: int, *, first: bool) -> Fetched:
         """The answer of one partition. The `first` records may exceed the room, by the rest of one batch."""
         try:
-            replica = self._replica(wanted.name)
+            replica = self.replica(wanted.name)
         except StrandlineError as error:
             return Fetched(wanted.name, error)
         try:
@@ -324,7 +324,7 @@ class Handlers:
     async def _list_one(self, query: OffsetQuery, known_epoch: int, deadline: float) -> ListedOffset:
         name = query.name
         try:
-            replica = self._replica(name)
+            replica = self.replica(name)
         except StrandlineError as error:
             return ListedOffset(name, error)
         try:

@@ -88,7 +88,7 @@ class ReplicasApi:
 
     def _producers(self, topic: str, partition: int) -> PartitionProducers:
         try:
-            replica = self._manager.named(topic, partition)
+            replica = self._handlers.replica(TopicPartition(topic, partition))
         except StrandlineError as error:
             return PartitionProducers(partition, code_of(error), error.message)
         return PartitionProducers(

@@ -15,6 +15,7 @@ from kafka import TopicPartition as KafkaPartition
 from kafka.errors import (
     InvalidReplicationAssignmentError,
     NoReassignmentInProgressError,
+    NotLeaderForPartitionError,
     UnknownTopicOrPartitionError,
 )
 
@@ -172,8 +173,12 @@ async def test_active_producers_are_listed_on_every_replica(
     assert all(each.producer_epoch == 0 and each.last_timestamp > 0 for each in of_leader)
     of_follower = (await call(python.describe_producers, [name], broker_id=2))[name].active_producers
     assert [each.producer_id for each in of_follower] == [each.producer_id for each in of_leader]
-    with pytest.raises(UnknownTopicOrPartitionError):
+    async with Admin(cluster.address(3)) as at_3:
+        await at_3.metadata(["produced"])  # broker 3 has no replica, and knows from now on that others have
+    with pytest.raises(NotLeaderForPartitionError):
         await call(python.describe_producers, [name], broker_id=3)
+    with pytest.raises(NotLeaderForPartitionError):
+        await call(python.delete_records, {name: 0}, partition_leader_id=3)
 
 
 # --- placement --------------------------------------------------------------------------------
