@@ -16,7 +16,7 @@ from strandline import LocalCluster
 SUITES: Final[dict[str, Suite]] = {
     suite.name: suite for suite in (*clients.SUITES, aiokafka.SUITE, kafka_python.SUITE, *librdkafka.SUITES)
 }
-BROKERS: Final = 3
+START_S_MAX: Final = 120.0
 
 
 async def run(suites: list[Suite], arguments: argparse.Namespace) -> int:
@@ -27,9 +27,15 @@ async def run(suites: list[Suite], arguments: argparse.Namespace) -> int:
     for suite in suites:
         began = time.monotonic()
         print(f"{suite.name} …", file=sys.stderr, flush=True)
-        async with LocalCluster(brokers=BROKERS, kafka=True, broker_settings=suite.brokers) as cluster:
-            where = Place(cluster.kafka_bootstrap, arguments.suites, arguments.output, arguments.tests)
+        cluster = LocalCluster(brokers=suite.brokers, kafka=True, broker_settings=suite.settings)
+        try:
+            await cluster.start(timeout_s=START_S_MAX)
+            where = Place(
+                cluster.kafka_bootstrap, arguments.suites, arguments.output, arguments.tests, arguments.slower
+            )
             report = await asyncio.to_thread(suite.run, where)
+        finally:
+            await cluster.stop(clean=False)
         if report is None:
             missing.append(Missing(suite.name, suite.how))
             continue
@@ -49,6 +55,7 @@ def main() -> int:
     parser.add_argument(
         "--tests", nargs="*", default=[], help="only tests that have one of these in the name"
     )
+    parser.add_argument("--slower", type=float, default=1.0, help="stretch librdkafka's timeouts; default: 1")
     given = parser.parse_args()
     given.suites, given.output = given.suites.resolve(), given.output.resolve()
     unknown = sorted(set(given.names) - set(SUITES))

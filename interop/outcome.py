@@ -50,13 +50,14 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a suite runs: addresses of the cluster, the folder of suites, a folder for its output, and names
-    of tests; without names all run."""
+    """Where a suite runs: addresses of the cluster, the folder of suites, a folder for its output, names
+    of tests (without names all run), and a factor for its timeouts."""
 
     kafka: str
     suites: Path
     output: Path
     tests: Sequence[str] = ()
+    slower: float = 1.0
 
     def wants(self, name: str) -> bool:
         return not self.tests or any(fnmatchcase(name, f"*{test}*") for test in self.tests)
@@ -74,8 +75,9 @@ class Suite:
     how: str
     run: Callable[[Place], Report | None]
     stays: Mapping[str, str] = field(default_factory=dict)
-    brokers: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the brokers that it runs against."""
+    brokers: int = 3
 
 
 def reason_of(name: str, reasons: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 
 const SECONDS = 60
 
@@ -20,7 +21,7 @@ export async function claim(name, work) {
     await Promise.race([work(), late])
     console.log(`passed ${name}`)
   } catch (error) {
-    console.error(error)
+    console.error(inspect(error, { depth: 10 }))
     console.log(`failed ${name}: ${String(error).replace(/\s+/g, ' ').slice(0, 200)}`)
   } finally {
     clearTimeout(timer)

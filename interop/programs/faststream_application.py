@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from importlib import metadata
 
-import faststream
 from faststream.kafka import KafkaBroker
 
 from interop.programs.claims import claim_async, same, version
@@ -43,7 +43,7 @@ async def answer(bootstrap: str) -> None:
 
 
 def main(bootstrap: str) -> None:
-    version(faststream.__version__)
+    version(metadata.version("faststream"))
     claim_async("a subscriber answers each record", lambda: answer(bootstrap))
 
 

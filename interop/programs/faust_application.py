@@ -8,6 +8,7 @@ import tempfile
 import time
 
 import faust
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from interop.programs.claims import claim_async, same, version
 
@@ -41,6 +42,11 @@ async def count(bootstrap: str) -> None:
                 if len(seen) == len(WORDS):
                     done.set()
 
+        # A topic that Kafka creates on demand is without a leader while Faust's group shares its partitions.
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+        await admin.start()
+        await admin.create_topics([NewTopic(f"{name}-words", 3, 3)])
+        await admin.close()
         await app.start()
         try:
             for word in WORDS:

@@ -23,7 +23,7 @@ await claim('topics are created and described', async () => {
 })
 
 await claim('batches of each codec are acknowledged', async () => {
-  for (const compression of ['none', 'gzip', 'zstd']) {
+  for (const compression of ['none', 'gzip', 'snappy']) {
     const producer = new Producer({ ...common, serializers: stringSerializers, idempotent: true })
     const messages = [...Array(RECORDS).keys()].map((number) => ({
       topic,
@@ -69,7 +69,7 @@ await claim('two members share the partitions', async () => {
 await claim('groups are listed, described and deleted', async () => {
   same([...(await admin.listGroups()).keys()].includes(topic), true)
   const described = await admin.describeGroups({ groups: [topic] })
-  same(described.get(topic).state, 'EMPTY')
+  same(described.get(topic).state.toUpperCase(), 'EMPTY')
   await admin.deleteGroups({ groups: [topic] })
 })
 

@@ -30,9 +30,11 @@ def node(package: str, program: str) -> Command:
 
     def command(place: Place) -> Sequence[str | Path] | None:
         packages = place.suites / "node" / "node_modules"
-        if not (packages / package).is_dir() or shutil.which("node") is None:
+        own = packages / ".bin" / "node"  # of npm's package `node`, for a newer one than the system's
+        runtime = own if own.exists() else shutil.which("node")
+        if not (packages / package).is_dir() or runtime is None:
             return None
-        return ["node", PROGRAMS / program, packages / package]
+        return [runtime, PROGRAMS / program, packages / package]
 
     return command
 

@@ -8,7 +8,8 @@ from interop.outcome import Place, Report, Suite
 from interop.process import ROOT, printed
 from interop.suites.pytest_suite import run_pytest
 
-BROKER_VERSION: Final = "3.9.0"
+BROKER_VERSION: Final = "3.3.0"
+"""The version that kafka-python takes the brokers for, by the APIs that they serve."""
 SUITE_S_MAX: Final = 1800.0
 LEFT_OUT: Final = {
     "*transactional*": "transactions",
@@ -17,7 +18,10 @@ LEFT_OUT: Final = {
     "*_ssl_*": "TLS",
     "*test_alter_replica_log_dirs*": "a broker has one folder of logs",
 }
-STAYS: Final[dict[str, str]] = {}
+STAYS: Final = {
+    "*test_describe_configs_broker_resource*": "expects the source of advertised.listeners as before Kafka 4",
+    "*test_create_partitions": "assigns replicas to broker 0; a local cluster has brokers 1 to 3",
+}
 
 
 def run_suite(place: Place) -> Report | None:
@@ -33,6 +37,7 @@ def run_suite(place: Place) -> Report | None:
         seconds=SUITE_S_MAX,
         environment={
             "KAFKA_URI": f"kafka://{place.kafka.partition(',')[0]}",
+            "KAFKA_ROOT": str(checkout),  # an installation of Kafka: it is only looked for, and not used
             "KAFKA_VERSION": BROKER_VERSION,
             "PYTHONPATH": str(ROOT),
         },
