@@ -30,6 +30,7 @@ from tests.broker.kafka.support.kafka_wire import kafka_wire
 from tests.broker.kafka.support.kio_codec import Values
 from tests.broker.kafka.support.recorded import RECORDED
 from tests.broker.kafka.support.recorded_admin import RECORDED_ADMIN
+from tests.broker.kafka.support.recorded_groups import RECORDED_GROUPS
 from tests.conftest import ClusterFactory
 from tests.integration.support.stall_probe import memory_bytes
 from tests.waiting import eventually
@@ -110,7 +111,7 @@ async def test_damaged_requests_are_answered_or_end_their_connection(cluster: Lo
     seed = SystemRandom().randrange(2**32)
     random = Random(seed)
     for _ in range(60):
-        data = bytearray(random.choice((*RECORDED, *RECORDED_ADMIN)).request)
+        data = bytearray(random.choice((*RECORDED, *RECORDED_ADMIN, *RECORDED_GROUPS)).request)
         for _ in range(random.randrange(1, 5)):
             data[random.randrange(len(data))] = random.randrange(256)
         async with kafka_wire(cluster.kafka_bootstrap) as wire:

@@ -28,6 +28,7 @@ from tests.broker.kafka.support.mapped.apis import MAPPED
 from tests.broker.kafka.support.mapped.mapped import Mapped
 from tests.broker.kafka.support.recorded import RECORDED, Recorded
 from tests.broker.kafka.support.recorded_admin import RECORDED_ADMIN
+from tests.broker.kafka.support.recorded_groups import RECORDED_GROUPS
 
 WIRES: dict[int, ApiWire[Any, Any]] = {
     wire.key: wire for wire in vars(apis).values() if isinstance(wire, ApiWire)
@@ -165,7 +166,7 @@ def test_an_introduction_that_is_malformed_is_answered_in_version_0() -> None:
 
 @pytest.mark.parametrize(
     "recorded",
-    (*RECORDED, *RECORDED_ADMIN),
+    (*RECORDED, *RECORDED_ADMIN, *RECORDED_GROUPS),
     ids=lambda each: f"{each.client}-{each.api}-{each.version}".replace(" ", "-"),
 )
 def test_a_request_of_a_client_is_read_whole_and_no_part_of_it(recorded: Recorded) -> None:
@@ -182,7 +183,7 @@ def test_a_request_of_a_client_is_read_whole_and_no_part_of_it(recorded: Recorde
 
 def test_what_clients_asked_for_is_read() -> None:
     def the(client: str, api: int) -> Any:
-        every = (*RECORDED, *RECORDED_ADMIN)
+        every = (*RECORDED, *RECORDED_ADMIN, *RECORDED_GROUPS)
         (found,) = [each for each in every if each.client.startswith(client) and each.api == api]
         return read(found.request)
 
@@ -202,6 +203,16 @@ def test_what_clients_asked_for_is_read() -> None:
     assert [each.resource for each in the("kafka-python", 32).resources] == [(2, "gulls")]
     assert the("librdkafka", 33).resources[0].configs == (("retention.ms", "7"),)
     assert the("librdkafka", 44).resources[0].changes == (("retention.ms", 0, "6"),)
+    joining = the("librdkafka", 11)
+    assert (joining.group, joining.member, joining.protocol_type) == ("g-l", "", "consumer")
+    assert [each.name for each in joining.protocols] == ["cooperative-sticky"]
+    assert [each.name for each in the("kafka-python", 11).protocols] == ["range", "roundrobin"]
+    assert [each.member for each in the("kcat", 14).assignments] == [the("kcat", 14).member]
+    assert [each.member for each in the("aiokafka", 13).members] == [the("aiokafka", 12).member]
+    assert {each.offset for each in the("aiokafka", 8).topics[0].partitions} <= {0, 1}
+    assert the("kafka-python", 9).groups[0].group == "g-p"
+    assert the("kafka-python", 47).topics == (("tides", (0,)),)
+    assert the("librdkafka", 42).groups == ("g-l",)
 
 
 # --- what no codec writes ---------------------------------------------------------------------
