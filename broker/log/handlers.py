@@ -36,6 +36,7 @@ from strandline.tasks import Slices, pipelined
 from strandline.vocabulary.log import (
     EARLIEST,
     LATEST,
+    MAX_TIMESTAMP,
     DeletedRecords,
     EpochQuery,
     Fetched,
@@ -308,8 +309,9 @@ class Handlers:
     async def list_offsets(
         self, wanted: Sequence[OffsetQuery], known_epochs: Mapping[TopicPartition, int] | None = None
     ) -> list[ListedOffset]:
-        """Looks up each partition and time: -1 means latest (the HW), -2 earliest, any other time the first
-        committed record of that time or later. `known_epochs`: the leader epochs that the client knows."""
+        """Looks up each partition and time: -1 means latest (the HW), -2 earliest, -3 the record of the
+        latest time, any other time the first committed record of that time or later. `known_epochs`: the
+        leader epochs that the client knows."""
         deadline = self._clock.monotonic() + self._settings.list_offsets_ms_max / 1000
         slices = Slices(self._clock)
         known: dict[OffsetQuery, ListedOffset] = {}
@@ -346,8 +348,18 @@ class Handlers:
             offset = int(watermark) if known else -1
         elif timestamp_ms == EARLIEST:
             offset = log.log_start_offset
+        elif timestamp_ms == MAX_TIMESTAMP:
+            found = await self._times.first_not_older(replica, None, watermark, deadline)
+            if found is None and known and watermark == log.log_end_offset > log.log_start_offset:
+                raise InvalidRequest(f"{replica.name}: records were removed, and with them the latest time")
+            if found is None and log.log_end_offset > watermark:
+                raise OffsetNotAvailable(f"{replica.name}: no record of the latest time is committed yet")
+            offset, timestamp = found or (-1, -1)
         elif timestamp_ms < 0:
-            raise InvalidRequest(f"timestamp {timestamp_ms}: use -1 (latest), -2 (earliest) or milliseconds")
+            raise InvalidRequest(
+                f"timestamp {timestamp_ms}: use -1 (latest), -2 (earliest), -3 (of the latest time) or "
+                "milliseconds"
+            )
         else:
             found = await self._times.first_not_older(replica, timestamp_ms, watermark, deadline)
             offset, timestamp = found or (-1, -1)

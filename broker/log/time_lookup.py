@@ -29,10 +29,10 @@ class TimeLookup:
         self._slots = asyncio.Semaphore(SEARCHES_MAX)
 
     async def first_not_older(
-        self, replica: Replica, timestamp_ms: int, below: int, deadline: float
+        self, replica: Replica, timestamp_ms: int | None, below: int, deadline: float
     ) -> tuple[int, int] | None:
         """Returns (offset, timestamp) of the first record of this time or later below an offset; None if
-        there is none.
+        there is none. Without a time: of the latest one that the log claims.
 
         Raises StorageFailed, NotLeaderOrFollower, and OffsetNotAvailable if it is not found by the deadline
         (monotonic seconds).

@@ -306,8 +306,8 @@ class PartitionLog:
         with self._fence.repeatable:
             return self._segments.bytes_from(offset)
 
-    def search_time(self, timestamp_ms: int, *, start: int, below: int) -> SearchStep:
-        """One step of a search, see `time_search`. Raises StorageFailed."""
+    def search_time(self, timestamp_ms: int | None, *, start: int, below: int) -> SearchStep:
+        """One step of a search, see `time_search`; None: for the latest time. Raises StorageFailed."""
         with self._fence.repeatable:
             start, below = max(start, self.log_start_offset), min(below, self.log_end_offset)
             return self._segments.search_time(timestamp_ms, start=start, below=below)

@@ -129,8 +129,10 @@ class Segments:
             size += segment.size
         return size
 
-    def search_time(self, timestamp_ms: int, *, start: int, below: int) -> SearchStep:
+    def search_time(self, timestamp_ms: int | None, *, start: int, below: int) -> SearchStep:
         """See `PartitionLog.search_time`."""
+        if timestamp_ms is None:
+            timestamp_ms = max(segment.largest_timestamp for segment in self._list)
         for segment in self._list:
             if segment.next_offset <= start:
                 continue

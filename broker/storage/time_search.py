@@ -25,11 +25,16 @@ class SearchStep(NamedTuple):
     batch: bytes = b""
 
 
-def first_not_older(step: SearchStep, timestamp_ms: int, *, start: int, below: int) -> tuple[int, int] | None:
-    """(offset, timestamp) of the first record of this time or later in the batch that was found."""
+def first_not_older(
+    step: SearchStep, timestamp_ms: int | None, *, start: int, below: int
+) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record of this time or later in the batch that was found. None: of the
+    latest time that the batch claims."""
     header = step.header
     if header is None:
         return None
+    if timestamp_ms is None:
+        timestamp_ms = header.max_timestamp
     try:
         for offset, timestamp, _ in glance(step.batch, header._replace(position=0)):
             if timestamp >= timestamp_ms and start <= offset < below:

@@ -16,6 +16,8 @@ from strandline.vocabulary.metadata import ClusterMetadata
 LATEST: Final = -1
 """As a timestamp in ListOffsets: the high watermark."""
 EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+"""The first record of the latest time."""
 """As a timestamp in ListOffsets: where the log starts."""
 
 
@@ -111,7 +113,8 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OffsetQuery:
-    """`timestamp_ms`: milliseconds since the Unix epoch, or LATEST or EARLIEST."""
+    """`timestamp_ms`: milliseconds since the Unix epoch, or LATEST, EARLIEST or
+    MAX_TIMESTAMP."""
 
     name: TopicPartition
     timestamp_ms: int

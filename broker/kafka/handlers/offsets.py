@@ -11,11 +11,13 @@ from strandline.broker.kafka.wire.offsets import (
     ListOffsetsRequest,
     OffsetAtTime,
     PartitionEpochEnd,
+    PartitionTime,
 )
 from strandline.broker.kafka.wire.topics import by_topic, each_partition
 from strandline.broker.log.handlers import Handlers
+from strandline.errors import ErrorCode
 from strandline.ids import TopicPartition
-from strandline.vocabulary.log import EARLIEST, EpochQuery, ListedOffset, OffsetQuery
+from strandline.vocabulary.log import MAX_TIMESTAMP, EpochQuery, ListedOffset, OffsetQuery
 
 
 class OffsetsApi:
@@ -25,13 +27,14 @@ class OffsetsApi:
         self._handlers = handlers
 
     async def list_offsets(self, request: ListOffsetsRequest, call: Call) -> ListOffsetsAnswer:
-        """Times below -2 are newer inventions of Kafka (the largest timestamp, tiered storage); they get
-        UNSUPPORTED_VERSION."""
+        """Times below -3 are of Kafka's tiered storage; they get UNSUPPORTED_VERSION. So does -3 for a log
+        whose latest record was compacted away: the log does not know then which record has the latest time.
+        """
         wanted = list(each_partition(request.topics))
         served = [
             (TopicPartition(topic, asked.partition), asked)
             for topic, asked in wanted
-            if asked.timestamp_ms >= EARLIEST
+            if asked.timestamp_ms >= MAX_TIMESTAMP
         ]
         queries = [OffsetQuery(name, asked.timestamp_ms) for name, asked in served]
         known_epochs = {name: asked.leader_epoch for name, asked in served}
@@ -40,8 +43,8 @@ class OffsetsApi:
             by_topic(
                 (
                     topic,
-                    _partition(next(listed), call.version)
-                    if asked.timestamp_ms >= EARLIEST
+                    _partition(next(listed), asked, call.version)
+                    if asked.timestamp_ms >= MAX_TIMESTAMP
                     else OffsetAtTime(asked.partition, int(KafkaCode.UNSUPPORTED_VERSION)),
                 )
                 for topic, asked in wanted
@@ -66,11 +69,8 @@ class OffsetsApi:
         )
 
 
-def _partition(listed: ListedOffset, version: int) -> OffsetAtTime:
-    return OffsetAtTime(
-        listed.name.partition,
-        list_offsets_code(listed.error, version),
-        listed.timestamp_ms,
-        listed.offset,
-        listed.leader_epoch,
-    )
+def _partition(listed: ListedOffset, asked: PartitionTime, version: int) -> OffsetAtTime:
+    code = list_offsets_code(listed.error, version)
+    if asked.timestamp_ms == MAX_TIMESTAMP and code == ErrorCode.INVALID_REQUEST:
+        code = int(KafkaCode.UNSUPPORTED_VERSION)
+    return OffsetAtTime(listed.name.partition, code, listed.timestamp_ms, listed.offset, listed.leader_epoch)

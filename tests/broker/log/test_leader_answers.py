@@ -17,10 +17,11 @@ from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import NotLeaderOrFollower, OffsetNotAvailable, UnknownTopicOrPartition
 from strandline.ids import BrokerId, Offset, TopicPartition
-from strandline.records import decode
+from strandline.records import decode, encode_values
 from strandline.vocabulary.log import (
     EARLIEST,
     LATEST,
+    MAX_TIMESTAMP,
     EpochQuery,
     FetchPartition,
     MetadataQuery,
@@ -46,6 +47,10 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
 
 @pytest.fixture
 def handlers(seat: Seat) -> Handlers:
+    return handlers_of(seat)
+
+
+def handlers_of(seat: Seat) -> Handlers:
     view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
     return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)))
 
@@ -79,6 +84,30 @@ async def test_requests_that_need_the_watermark_are_refused_until_it_is_known(
     leadership.turn()
     (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
     assert (listed.error, listed.offset, listed.high_watermark) == (None, 3 if asked == LATEST else -1, 3)
+
+
+@pytest.mark.parametrize(
+    ("times", "offset", "timestamp"), [((10, 30, 20, 30), 1, 30), ((10, 20, 30), 2, 30), ((), -1, -1)]
+)
+async def test_the_record_of_the_latest_time_is_found(
+    tmp_path: Path, times: tuple[int, ...], offset: int, timestamp: int
+) -> None:
+    """The first of them, as Kafka since 3.7 finds it."""
+    async with seated(tmp_path) as seat:
+        log = seat.replica.log
+        log.begin_epoch(4)
+        for time_ms in times:
+            log.append_as_leader(encode_values([b"x"], time_ms), 4, now_ms=CLOCK.wall_ms())
+        seat.lead(5)
+        leadership = seat.replica.leadership
+        assert leadership is not None
+        (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)])
+        assert isinstance(listed.error, OffsetNotAvailable) == bool(times), "the last is not committed yet"
+        for follower in (BrokerId(1), BrokerId(3)):
+            leadership.fetched(follower, LIVE[follower].epoch, len(times), subscription=1)
+        leadership.turn()
+        (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)])
+    assert (listed.error, listed.offset, listed.timestamp_ms) == (None, offset, timestamp)
 
 
 async def test_a_client_of_a_partition_that_others_have_looks_for_its_leader(
