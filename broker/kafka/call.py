@@ -45,7 +45,8 @@ class Api(Generic[Request, Answer]):
     """Of an API whose requests may be in progress at the same time on one connection."""
     changes: bool = False
     """True if a request that arrived is carried out, even if its connection ends before the answer. A client
-    may leave its group, or commit, and hang up."""
+    may leave its group, or commit, and hang up. Only of requests that the broker, and not the client, gives
+    their time: one that waits as long as its client likes has to end with its connection."""
 
 
 def answered(handle: Callable[[Request, Call], Awaitable[Answer]]) -> Handle[Request, Answer]:
