@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.client.controller_link import ControllerLink
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
-from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, StrandlineError
+from strandline.errors import (
+    InvalidReplicationFactor,
+    InvalidRequest,
+    NotController,
+    OutcomeUnknown,
+    StrandlineError,
+)
 from strandline.ports import Clock, Method, Request, Response
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, NewTopic, TopicResult
@@ -49,14 +56,40 @@ class ControllerRequests:
         self._link = link
 
     async def create(
-        self, topics: Sequence[NewTopic], deadline: Deadline, *, validate_only: bool = False
-    ) -> Sequence[TopicResult]:
+        self,
+        topics: Sequence[NewTopic],
+        deadline: Deadline,
+        *,
+        validate_only: bool = False,
+        by_default: Collection[str] = (),
+    ) -> Sequence[tuple[NewTopic, TopicResult]]:
+        """Returns each topic as it was created, and its outcome.
+
+        `by_default`: topics whose number of replicas is a default of this broker, and may be smaller. The
+        broker knows who is alive, and only the controller who may get replicas: not a drained broker.
+        """
+        found = await self._create(topics, deadline, validate_only)
+        smaller = {
+            at: replace(topic, replication_factor=result.error.limit)
+            for at, (topic, result) in enumerate(found)
+            if topic.name in by_default and isinstance(result.error, InvalidReplicationFactor)
+            if result.error.limit
+        }
+        again = await self._create(list(smaller.values()), deadline, validate_only)
+        for at, outcome in zip(smaller, again, strict=True):
+            found[at] = outcome
+        return found
+
+    async def _create(
+        self, topics: Sequence[NewTopic], deadline: Deadline, validate_only: bool
+    ) -> list[tuple[NewTopic, TopicResult]]:
         if not topics:
-            return ()
+            return []
         try:
-            return await self.ask(CREATE_TOPICS, CreateTopics(topics, validate_only), deadline)
+            results = await self.ask(CREATE_TOPICS, CreateTopics(topics, validate_only), deadline)
         except StrandlineError as error:
-            return [TopicResult(each.name, error) for each in topics]
+            return [(each, TopicResult(each.name, error)) for each in topics]
+        return list(zip(topics, results, strict=True))
 
     async def delete(self, wanted: DeleteTopics, deadline: Deadline) -> Sequence[TopicResult]:
         if not wanted.topics:

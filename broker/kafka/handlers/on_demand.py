@@ -70,13 +70,14 @@ class TopicsOnDemand:
         try:
             size = self._defaults.partitions, self._defaults.replication_factor
             new = [NewTopic(name, *size) for name in names]
-            results = await self._controller.create(new, Deadline(self._clock, WAIT_MS))
+            deadline = Deadline(self._clock, WAIT_MS)
+            results = await self._controller.create(new, deadline, by_default=names)
         finally:
             for name in names:
                 del self._in_progress[name]
             done.set_result(None)
         refused = {}
-        for result in results:
+        for _, result in results:
             error = result.error
             if error is None:
                 logger.info("topic created on demand", topic=result.topic, topic_id=result.topic_id)

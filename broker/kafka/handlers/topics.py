@@ -78,9 +78,13 @@ class TopicsApi:
             except StrandlineError as error:
                 wanted.append(TopicResult(topic.name, error))
         new = [each for each in wanted if isinstance(each, NewTopic)]
-        asked = iter(await self._controller.create(new, deadline, validate_only=request.validate_only))
-        results = [next(asked) if isinstance(each, NewTopic) else each for each in wanted]
-        by_name = {each.name: each for each in new}
+        by_default = {each.name for each in request.topics if each.replication_factor == DEFAULT}
+        found = await self._controller.create(
+            new, deadline, validate_only=request.validate_only, by_default=by_default
+        )
+        asked = iter(found)
+        results = [next(asked)[1] if isinstance(each, NewTopic) else each for each in wanted]
+        by_name = {each.name: each for each, _ in found}
         created = {
             each.topic: Made(each.topic_id, _partitions(by_name[each.topic]))
             for each in results

@@ -12,7 +12,13 @@ from strandline.broker.kafka.handlers.controller import ControllerRequests, Dead
 from strandline.broker.kafka.handlers.new_topics import Leaders, Made
 from strandline.client.controller_link import ControllerLink
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
-from strandline.errors import InvalidRequest, LeaderNotAvailable, NotController, OutcomeUnknown
+from strandline.errors import (
+    InvalidReplicationFactor,
+    InvalidRequest,
+    LeaderNotAvailable,
+    NotController,
+    OutcomeUnknown,
+)
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.vocabulary.admin import AlterTopic, DeleteTopics, NewTopic, TopicResult
 from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
@@ -21,6 +27,7 @@ from tests.strandline.client.network import FastClock
 
 NEW = [NewTopic("a"), NewTopic("b")]
 DONE = [TopicResult("a", topic_id="1"), TopicResult("b", topic_id="2")]
+CREATED = list(zip(NEW, DONE, strict=True))
 
 
 class Link(ControllerLink):
@@ -30,9 +37,11 @@ class Link(ControllerLink):
         self.clock = FastClock()
         self.outcomes = list(outcomes)
         self.calls = 0
+        self.asked: list[Any] = []
 
     async def call(self, method: Any, request: Any) -> Any:
         self.calls += 1
+        self.asked.append(request)
         if not self.outcomes:
             await asyncio.Event().wait()
         await self.clock.sleep(1)
@@ -48,18 +57,18 @@ class Link(ControllerLink):
 async def test_a_request_waits_for_a_controller_as_long_as_its_client_does() -> None:
     """CORRECTNESS E9: NotController says that nothing was done, so the request may be sent again."""
     link = Link(NotController("none"), NotController("none"), DONE)
-    assert await ControllerRequests(link).create(NEW, link.deadline(10_000)) == DONE
+    assert await ControllerRequests(link).create(NEW, link.deadline(10_000)) == CREATED
     assert link.calls == 3
     link = Link(*[NotController("none")] * 5)
     found = await ControllerRequests(link).create(NEW, link.deadline(3_000))
-    assert link.calls == 3 and [type(each.error) for each in found] == [NotController] * 2
+    assert link.calls == 3 and [type(each.error) for _, each in found] == [NotController] * 2
 
 
 async def test_an_unknown_outcome_is_not_tried_again() -> None:
     """CORRECTNESS E9."""
     link = Link(OutcomeUnknown("it died"), DONE)
     found = await ControllerRequests(link).create(NEW, link.deadline(10_000))
-    assert link.calls == 1 and [type(each.error) for each in found] == [OutcomeUnknown] * 2
+    assert link.calls == 1 and [type(each.error) for _, each in found] == [OutcomeUnknown] * 2
 
 
 async def test_a_controller_that_does_not_answer_leaves_the_outcome_unknown() -> None:
@@ -72,7 +81,7 @@ async def test_a_controller_that_does_not_answer_leaves_the_outcome_unknown() ->
 
 async def test_a_client_that_does_not_wait_has_its_request_carried_out() -> None:
     link = Link(DONE)
-    assert await ControllerRequests(link).create(NEW, link.deadline(0)) == DONE
+    assert await ControllerRequests(link).create(NEW, link.deadline(0)) == CREATED
 
 
 async def test_nothing_is_sent_for_no_topic_and_for_too_many() -> None:
@@ -84,6 +93,17 @@ async def test_nothing_is_sent_for_no_topic_and_for_too_many() -> None:
     found = await requests.alter(many, deadline)
     assert {type(each.error) for each in found} == {InvalidRequest} and len(found) == len(many)
     assert not link.calls
+
+
+async def test_a_default_number_of_replicas_fits_the_brokers_that_may_get_some() -> None:
+    """A drained broker is alive and gets none. A number that the client gave stays as it is."""
+    refusals = [TopicResult(name, InvalidReplicationFactor("2 brokers", limit=2)) for name in ("a", "given")]
+    link = Link(refusals, [TopicResult("a", topic_id="1")])
+    new = [NewTopic("a", 1, 3), NewTopic("given", 1, 3)]
+    found = await ControllerRequests(link).create(new, link.deadline(9_000), by_default={"a"})
+    smaller = NewTopic("a", 1, 2)
+    assert found == [(smaller, TopicResult("a", topic_id="1")), (new[1], refusals[1])]
+    assert link.asked[-1].topics == [smaller]
 
 
 # --- leaders ----------------------------------------------------------------------------------

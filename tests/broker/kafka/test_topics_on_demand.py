@@ -32,10 +32,12 @@ class Controller(ControllerRequests):
         self.free = asyncio.Event()
         self.free.set()
 
-    async def create(self, topics: Sequence[NewTopic], *_: Any, **__: Any) -> Sequence[TopicResult]:
+    async def create(
+        self, topics: Sequence[NewTopic], *_: Any, **__: Any
+    ) -> Sequence[tuple[NewTopic, TopicResult]]:
         self.asked.append(topics)
         await self.free.wait()
-        return [TopicResult(each.name, self.refuses.get(each.name), "id") for each in topics]
+        return [(each, TopicResult(each.name, self.refuses.get(each.name), "id")) for each in topics]
 
     def on_demand(self, *, enabled: bool = True, **given: Any) -> TopicsOnDemand:
         return TopicsOnDemand(self, TopicDefaults(settings(**given), lambda: LIVE), CLOCK, enabled=enabled)

@@ -161,6 +161,19 @@ async def test_a_producer_has_its_topic_created(cluster: LocalCluster) -> None:
     assert size(await described(cluster, "on-demand")) == (1, 3)
 
 
+async def test_a_drained_broker_gets_no_replica_of_a_topic_on_demand(cluster: LocalCluster) -> None:
+    async with Admin(cluster.bootstrap) as admin:
+        await admin.drain_broker(3, replicas=True)
+        try:
+            producer = ConfluentProducer({"bootstrap.servers": cluster.kafka_bootstrap})
+            producer.produce("while-drained", b"first")
+            assert await asyncio.to_thread(producer.flush, WAIT_S_MAX) == 0
+            found = await described(cluster, "while-drained")
+        finally:
+            await admin.undrain_broker(3)
+    assert set(found.partitions[0].replicas) == {1, 2}
+
+
 async def test_kcat_has_its_topic_created(cluster: LocalCluster) -> None:
     await kcat(cluster, ["-t", "by-kcat", "-P"], "one\ntwo\n")
     read = await kcat(cluster, ["-t", "by-kcat", "-C", "-e", "-q"], "")
