@@ -189,7 +189,7 @@ async def test_a_follower_answers_with_the_leader_it_knows(shared: Harness) -> N
 
 async def test_a_timestamp_that_means_nothing_is_refused(topic: Topic) -> None:
     name = topic.partitions[0]
-    wanted = log_pb2.ListOffsetsPartition(topic=name.topic, partition=0, timestamp_ms=-3)
+    wanted = log_pb2.ListOffsetsPartition(topic=name.topic, partition=0, timestamp_ms=-4)
     request = log_pb2.ListOffsetsRequest(partitions=[wanted])
     (listed,) = (await topic.harness.brokers.log(1).ListOffsets(request, timeout=CALL_S_MAX)).partitions
     assert listed.error.code == ErrorCode.INVALID_REQUEST
