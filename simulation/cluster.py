@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,13 +16,15 @@ from strandline.simulation.engine.world import World
 
 BROKER_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9090
+KAFKA_PORT: Final = 9093
+"""Where brokers serve Kafka clients, if their settings say so."""
 DATA: Final = Path("/data")
 
 
 class Cluster:
     """Brokers and controllers by their numbers, which count from 0. `settings` are for all brokers, or for
-    all controllers; this process's environment sets none of them. `first_id` is the id of the first broker,
-    and of the first controller."""
+    all controllers; this process's environment sets none of them. `own_settings` are those of single brokers,
+    in their order. `first_id` is the id of the first broker, and of the first controller."""
 
     def __init__(
         self,
@@ -32,6 +34,7 @@ class Cluster:
         controllers: int = 1,
         broker_settings: Mapping[str, Any] | None = None,
         controller_settings: Mapping[str, Any] | None = None,
+        own_settings: Sequence[Mapping[str, Any]] = (),
         first_id: int = 0,
     ) -> None:
         self.world = world
@@ -40,6 +43,7 @@ class Cluster:
         for_brokers = {"broker_id": first_id, "data_dir": DATA, "port": BROKER_PORT, "zookeeper": zookeeper}
         for_controllers = {"port": CONTROLLER_PORT, "zookeeper": zookeeper}
         self._broker_settings = build(BrokerSettings, {**(broker_settings or {}), **for_brokers}, {})
+        self._own_settings = own_settings or [{}] * brokers
         self._controller_settings = build(
             ControllerSettings, {**(controller_settings or {}), **for_controllers}, {}
         )
@@ -60,6 +64,11 @@ class Cluster:
         """The addresses of all brokers."""
         return [f"{machine.host}:{BROKER_PORT}" for machine in self.broker_machines]
 
+    @property
+    def kafka_bootstrap(self) -> list[str]:
+        """The addresses of all brokers for Kafka clients."""
+        return [f"{machine.host}:{KAFKA_PORT}" for machine in self.broker_machines]
+
     def start_broker(self, number: int, **settings: Any) -> None:
         """Run the broker again on what its disk has. Its process must have ended. `settings` replace those of
         all brokers in this life."""
@@ -74,7 +83,7 @@ class Cluster:
     def _new_broker(self, number: int, given: Mapping[str, Any] = {}) -> SimulatedProcess:
         machine = self.broker_machines[number]
         own = {"broker_id": self.first_id + number, "host": machine.host, "data_dir": DATA / str(number)}
-        settings = self._broker_settings.model_copy(update={**given, **own})
+        settings = self._broker_settings.model_copy(update={**self._own_settings[number], **given, **own})
 
         async def run(host: ServiceHost) -> None:
             self.running[number] = Broker(settings, host)

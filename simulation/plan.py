@@ -55,7 +55,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
     @staticmethod
     def drawn(seed: int, seconds: float = SECONDS) -> Plan:
         """The plan of a seed."""
-        workloads = drawn_workloads(Random(f"{seed} workloads"))
+        workloads = drawn_workloads(seed)
         power = all(workload.survives_power_loss for workload in workloads)
         faults = drawn_faults(Random(f"{seed} faults"), seconds, power=power)
         return Plan(seed=seed, seconds=seconds, workloads=workloads, faults=faults)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -89,9 +89,10 @@ class _Run:
     def __init__(self, plan: Plan, world: World) -> None:
         self._plan = plan
         self._world = world
-        cluster = Cluster(
-            world, brokers=plan.brokers, controllers=plan.controllers, broker_settings=HOUSEKEEPING
-        )
+        settings: dict[str, Any] = {**HOUSEKEEPING}
+        for each in plan.workloads:
+            settings |= each.broker_settings
+        cluster = Cluster(world, brokers=plan.brokers, controllers=plan.controllers, broker_settings=settings)
         self.stage = Stage(cluster)
         self._nemesis = Nemesis(self.stage, plan.faults)
         self._workloads: list[Workload] = [each.workload(self.stage) for each in plan.workloads]

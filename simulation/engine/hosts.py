@@ -15,6 +15,7 @@ from strandline.adapters.system.fail_fast import defect_in
 from strandline.config.services import ListenerSettings, ZooKeeperSettings
 from strandline.errors import StrandlineError
 from strandline.host import ProbeResult, ServiceHost, ShownKey
+from strandline.simulation.engine.byte_streams import ByteStream, SimulatedByteServer, connect_bytes
 from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
 from strandline.simulation.engine.disks import Disk
 from strandline.simulation.engine.loop import WORLD, Killed, Process, SimulatedLoop
@@ -89,6 +90,9 @@ class SimulatedProcess:
         ) -> Coroutine[Any, Any, SimulatedSession]:
             return connect_session(network, life, random, settings, on_waiting)
 
+        def listen_bytes(setting: str, host: str, port: int) -> SimulatedByteServer:
+            return SimulatedByteServer(network, life, setting, port)
+
         def transport(key: ShownKey | None) -> SimulatedTransport:
             return SimulatedTransport(network, life, key)
 
@@ -105,7 +109,12 @@ class SimulatedProcess:
             stop_requested=self.stop_requested,
             fail_fast=lambda withdraw: _FailFast(self, withdraw),
             die=self.die,
+            listen_bytes=listen_bytes,
         )
+
+    async def connect_bytes(self, address: str, protocol: asyncio.BufferedProtocol) -> ByteStream:
+        """A connection of this process to a port of `listen_bytes`: see `byte_streams.connect_bytes`."""
+        return await connect_bytes(self._network, self.life, address, protocol)
 
     async def _probe(self, endpoint: Endpoint, timeout_s: float) -> ProbeResult:
         result: asyncio.Future[ProbeResult] = self._loop.create_future()

@@ -10,11 +10,14 @@ from pydantic import Field
 
 from strandline.simulation.workloads.cleaning import Cleaning
 from strandline.simulation.workloads.groups import Groups
+from strandline.simulation.workloads.kafka import Kafka
 from strandline.simulation.workloads.operations import Operations
 from strandline.simulation.workloads.streams import Counting
 from strandline.simulation.workloads.writing import Writing
 
-AnyWorkload = Annotated[Writing | Groups | Counting | Operations | Cleaning, Field(discriminator="kind")]
+AnyWorkload = Annotated[
+    Writing | Groups | Counting | Operations | Cleaning | Kafka, Field(discriminator="kind")
+]
 
 KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
     "writing": Writing.drawn,
@@ -24,9 +27,17 @@ KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
     "cleaning": Cleaning.drawn,
 }
 WORKLOADS_MAX: Final = 2
+KAFKA_RATE: Final = 1 / 4
+"""The part of all seeds whose last workload is one of Kafka clients."""
 
 
-def drawn_workloads(random: Random) -> tuple[AnyWorkload, ...]:
+def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
     """The workloads of a seed."""
+    random = Random(f"{seed} workloads")
     kinds = random.sample(list(KINDS), random.randint(1, min(WORKLOADS_MAX, len(KINDS))))
-    return tuple(KINDS[kind](random, kind) for kind in kinds)
+    drawn = tuple(KINDS[kind](random, kind) for kind in kinds)
+    # Lots of its own: the other seeds have the workloads that they had before this kind came.
+    random = Random(f"{seed} kafka")
+    if random.random() >= KAFKA_RATE:
+        return drawn
+    return (*drawn[: WORKLOADS_MAX - 1], Kafka.drawn(random, "kafka"))

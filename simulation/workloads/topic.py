@@ -133,12 +133,15 @@ class ClosedTopic:
                 await host.clock.sleep(random.expovariate(1 / pause_s))
 
     def _acknowledged(self, sent: asyncio.Future[Any]) -> None:
-        """Have the judges look at the record where it is."""
         if sent.cancelled() or sent.exception() is not None or (end := sent.result()).offset < 0:
             return
-        name = TopicPartition(self.name, end.partition)
+        self.acknowledged(end.partition, end.offset)
+
+    def acknowledged(self, partition: int, offset: int) -> None:
+        """Have the judges look at a record that just got acknowledged, where it is."""
+        name = TopicPartition(self.name, partition)
         for look in self._stage.on_acknowledged:
-            look(Acknowledged(name, end.offset, self._min_insync, self._synced))
+            look(Acknowledged(name, offset, self._min_insync, self._synced))
 
     async def follow(self, name: str, host: Host) -> None:
         """Read along, from the beginning until the faults have ended."""

@@ -54,6 +54,11 @@ class WorkloadPlan(BaseModel, ABC, frozen=True, extra="forbid"):
         """It judges a run right in which machines lose their power: no record may be lost, because each is
         synced before it is acknowledged, or it knows which loss is by design."""
 
+    @property
+    def broker_settings(self) -> dict[str, Any]:
+        """Settings of all brokers that it needs."""
+        return {}
+
     @abstractmethod
     def workload(self, stage: Stage) -> Workload:
         """The workload that this value plans."""

@@ -17,6 +17,7 @@ from strandline.simulation.engine.hosted_loop import HostedLoop
 from strandline.simulation.engine.network import Latency
 from strandline.simulation.engine.world import World
 from strandline.testing.errors import NotPossible
+from strandline.testing.kafka_ports import LOOPBACK, KafkaPorts
 from strandline.testing.members import Shape
 from strandline.testing.played import PlayedCluster
 
@@ -29,7 +30,10 @@ NOWHERE: Final = "machine-{}.invalid"
 
 
 class MemoryCluster(PlayedCluster):
-    """Runs in your event loop, on real time, with its files in memory. It has no ports and no threads.
+    """Runs in your event loop, on real time, with its files in memory. It has no threads, and no ports.
+
+    With `kafka=True` each broker has a port on this machine for Kafka clients: see `kafka_bootstrap`. They
+    may run in other threads and processes.
 
         async with MemoryCluster(brokers=3) as cluster:
             await cluster.create_topic("orders", partitions=2)
@@ -48,9 +52,11 @@ class MemoryCluster(PlayedCluster):
         brokers: int = 3,
         *,
         controllers: int = 1,
+        kafka: bool = False,
         broker_settings: Mapping[str, Any] | None = None,
         controller_settings: Mapping[str, Any] | None = None,
     ) -> None:
+        self._kafka = KafkaPorts() if kafka else None
         given = {**IN_TESTS, **(broker_settings or {})}
         super().__init__(Shape(brokers, controllers, given, controller_settings or {}))
 
@@ -66,18 +72,33 @@ class MemoryCluster(PlayedCluster):
         world = World(SEED, loop=loop, new_clock=new_clock, addresses=NOWHERE)
         world.network.default_latency = AT_ONCE
         world.zookeeper.commit_latency = world.zookeeper.lag = AT_ONCE
+        if self._kafka is not None:
+            await self._kafka.open(self._shape.brokers)
+            self._own_settings = self._kafka.settings
         self._open(world)
         try:
+            if self._kafka is not None:
+                self._kafka.serve(self._now)
             await self._wait_ready()
         except BaseException:
-            self._close(check=False)
+            self._end(check=False)
             raise
         return self
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        """`host:port` of every broker for Kafka clients, separated by commas; empty without such ports."""
+        return "" if self._kafka is None else ",".join(f"{LOOPBACK}:{port}" for port in self._kafka.ports)
+
+    def _end(self, *, check: bool) -> None:
+        if self._kafka is not None:
+            self._kafka.close()
+        self._close(check=check)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close(check=error is None)
+        self._end(check=error is None)
 
     def _client_host(self, host: Host) -> Host:
         return replace(host, threads=SystemThreads())

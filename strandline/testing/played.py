@@ -43,6 +43,8 @@ class PlayedCluster(Faults):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
+        self._own_settings: Sequence[Mapping[str, Any]] = ()
+        """Of single brokers."""
         self._stores = MemoryDisk()
         self._logs = ServiceLogs()
 
@@ -59,6 +61,7 @@ class PlayedCluster(Faults):
             controllers=self._shape.controllers,
             broker_settings=self._shape.broker_settings,
             controller_settings=self._shape.controller_settings,
+            own_settings=self._own_settings,
             first_id=FIRST_ID,
         )
         test = world.new_process("test", world.new_machine())

@@ -8,6 +8,7 @@ from strandline.simulation.proof.mutation import Mutation
 from strandline.simulation.proof.mutations.elections import ELECTIONS
 from strandline.simulation.proof.mutations.groups import GROUPS
 from strandline.simulation.proof.mutations.in_sync import IN_SYNC
+from strandline.simulation.proof.mutations.kafka import KAFKA
 from strandline.simulation.proof.mutations.requests import REQUESTS
 from strandline.simulation.proof.mutations.streams import STREAMS
 from strandline.simulation.proof.mutations.truncation import TRUNCATION
@@ -21,4 +22,5 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *REQUESTS,
     *GROUPS,
     *STREAMS,
+    *KAFKA,
 )
