@@ -50,7 +50,7 @@ GROUPS: Final = (
         "        if claims.unclaimed(partition) or claims.owners.get(partition) == member:\n",
         "        if partition:\n",
         workloads=_GROUPS,
-        seed=10,
+        seed=30,
     ),
     Mutation(
         "a mixed group assigns partitions that cooperative members own",
@@ -83,7 +83,7 @@ GROUPS: Final = (
         "                in_order = await self._drain(names)\n",
         "                in_order = True\n",
         workloads=_GROUPS,
-        seed=10,
+        seed=32,
     ),
     Mutation(
         "records of a lost partition stay buffered",
@@ -130,6 +130,6 @@ GROUPS: Final = (
         "",
         workloads=_GROUPS,
         stalls=True,
-        seed=15,
+        seed=3,
     ),
 )

@@ -55,7 +55,7 @@ IN_SYNC: Final = (
         "Check(znodes.broker(broker), version=0)",
         "Check(znodes.broker(broker))",
         faults=("stop broker",),
-        seed=10,
+        seed=15,
     ),
     Mutation(
         "a leader that suspects another broker leaves its own ISR",

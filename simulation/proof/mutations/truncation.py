@@ -39,7 +39,7 @@ TRUNCATION: Final = (
         _EPOCHS,
         "        return EpochEnd(floor, entries[above].start_offset)\n",
         "        return EpochEnd(floor, log_end_offset)\n",
-        seed=1,
+        seed=3,
     ),
     Mutation(
         "a leader answers for an epoch that it does not know",
@@ -55,7 +55,7 @@ TRUNCATION: Final = (
         _LOG,
         "            self._save_epochs(changed=self.epochs.assign(epoch, self.log_end_offset))\n",
         "            self.epochs.assign(epoch, self.log_end_offset)\n",
-        seed=1,
+        seed=0,
     ),
     Mutation(
         "a diverging log gets no request to truncate",
@@ -63,7 +63,7 @@ TRUNCATION: Final = (
         _LEADER_END,
         "(epoch, end) if epoch != request.last_fetched_epoch or end < request.fetch_offset else None",
         "None",
-        seed=1,
+        seed=4,
     ),
     Mutation(
         "a truncation leaves the producers as they were",

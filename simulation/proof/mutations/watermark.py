@@ -65,7 +65,7 @@ WATERMARK: Final = (
         """            ticket.done(ticket.produced)
             _ = (
                 OutcomeUnknown(""",
-        seed=1,
+        seed=3,
     ),
     Mutation(
         "a request is answered one record before it is committed",
