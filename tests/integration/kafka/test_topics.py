@@ -215,6 +215,7 @@ async def test_many_producers_have_one_topic_created_once(cluster: LocalCluster)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 async def test_a_controller_that_dies_while_it_creates_a_topic(make_cluster: ClusterFactory) -> None:
     """CORRECTNESS E9: the client learns that the outcome is not known. When a controller is there again, the
     topic exists, or the next attempt creates it."""
