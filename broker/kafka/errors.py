@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from strandline.errors import ErrorCode, OutcomeUnknown, StrandlineError
+from strandline.errors import CoordinatorLoading, ErrorCode, OutcomeUnknown, StrandlineError
 
 OWN_CODES_MIN: Final = 1_000
 """Numbers from here on are strandline's own, and mean nothing to a Kafka client."""
@@ -58,6 +58,12 @@ def fetch_code(error: StrandlineError | None, version: int) -> int:
 
 def list_offsets_code(error: StrandlineError | None, version: int) -> int:
     return _known(code_of(error), epochs=version >= LIST_OFFSETS_EPOCHS_SINCE)
+
+
+def heartbeat_code(error: StrandlineError) -> int:
+    """No error while the coordinator reads its groups, as Kafka answers: the group may well be as its member
+    knows it. aiokafka's consumer ends for good after COORDINATOR_LOAD_IN_PROGRESS."""
+    return 0 if isinstance(error, CoordinatorLoading) else code_of(error)
 
 
 def _known(code: int, *, storage: bool = True, epochs: bool = True) -> int:

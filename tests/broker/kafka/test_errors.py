@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from strandline.broker.kafka.errors import code_of, fetch_code, list_offsets_code, produce_code
+from strandline.broker.kafka.errors import (
+    code_of,
+    fetch_code,
+    heartbeat_code,
+    list_offsets_code,
+    produce_code,
+)
 from strandline.errors import (
+    CoordinatorLoading,
+    NotCoordinator,
     NotLeaderOrFollower,
     OffsetNotAvailable,
     OutcomeUnknown,
@@ -33,3 +41,10 @@ def test_old_clients_get_the_nearest_number_that_they_know() -> None:
     assert [fetch_code(StorageFailed(""), version) for version in (5, 6)] == [6, 56]
     assert [fetch_code(UnknownLeaderEpoch(""), version) for version in (8, 9)] == [5, 75]
     assert [list_offsets_code(OffsetNotAvailable(""), version) for version in (4, 5)] == [5, 78]
+
+
+def test_a_member_does_not_learn_that_its_coordinator_still_reads_its_groups() -> None:
+    """CORRECTNESS G3: aiokafka's consumer ended for good in a round of chaos, for one such answer to a
+    heartbeat."""
+    assert heartbeat_code(CoordinatorLoading("")) == 0
+    assert heartbeat_code(NotCoordinator("")) == 16

@@ -6,7 +6,7 @@ from typing import Final
 
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.errors import code_of, heartbeat_code
 from strandline.broker.kafka.wire.groups.membership import (
     HeartbeatAnswer,
     HeartbeatRequest,
@@ -102,7 +102,7 @@ class MembersApi:
         try:
             await self._groups.heartbeat(asked, call.caller)
         except StrandlineError as error:
-            return HeartbeatAnswer(code_of(error))
+            return HeartbeatAnswer(heartbeat_code(error))
         return HeartbeatAnswer()
 
     async def leave(self, request: LeaveGroupRequest, call: Call) -> LeaveGroupAnswer:
