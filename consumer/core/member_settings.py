@@ -18,6 +18,7 @@ from strandline.consumer.core.protocol import (
     generation_data,
 )
 from strandline.vocabulary.groups import (
+    NO_GENERATION,
     GroupProtocol,
     JoinGroup,
     LeaveGroup,
@@ -61,12 +62,11 @@ class MemberSettings:
         assignors: Iterable[Assignor],
         reason: str,
     ) -> JoinGroup:
-        """One protocol for each assignor. An eager member claims no partitions."""
-        claims = owned.all if self.cooperative else ()
+        """One protocol for each assignor. An eager member claims no partitions, in no generation: the
+        coordinator does not rebalance for bytes that are the same."""
+        claims, generation = (owned.all, owned.generation) if self.cooperative else ((), NO_GENERATION)
         protocols = tuple(
-            GroupProtocol(
-                assignor.name, self._subscription(assignor, topics, claims, owned.generation).encode()
-            )
+            GroupProtocol(assignor.name, self._subscription(assignor, topics, claims, generation).encode())
             for assignor in assignors
         )
         return JoinGroup(

@@ -72,6 +72,18 @@ def test_each_assignors_subscription_has_the_form_of_its_name(cooperative: bool)
     assert all(subscription.owned == claims for subscription in said.values())
 
 
+def test_an_eager_member_says_the_same_in_every_generation() -> None:
+    """docs/use/groups.md: one that joins a stable group again changes nothing. A generation without claims
+    would be news to the coordinator, and cost a rebalance."""
+    one = One(cooperative=False, assignors=DEFAULTS["eager"])
+    first = one.request(one.begin()).protocols
+    one.join(one.effects)
+    one.sync(Assignment(EAGER_VERSION, parts("t0")))
+    one.feed(one.core.enforced("wanted", NOW))
+    again = one.request(one.feed(one.core.released(one.number, NOW))).protocols
+    assert again == first
+
+
 def test_the_default_assignors_meet_kafkas_clients() -> None:
     """An eager member meets every client; a cooperative one must not meet a leader that takes it for an
     eager one. `sticky` stays first: strandline's members use it among themselves, in any mixture."""
