@@ -327,6 +327,7 @@ class OffsetNotAvailable(_Retriable):
 
 class InvalidRecord(StrandlineError):
     code = ErrorCode.INVALID_RECORD
+    records: tuple[int, ...] = ()  # positions in the batch of the records that it is refused for
 
 
 class InconsistentClusterId(StrandlineError):

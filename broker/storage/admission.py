@@ -8,7 +8,7 @@ from typing import Final
 from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, gap_batch, validate
 from strandline.records.decode import RECORD_BYTES_MIN
-from strandline.records.scan import COMPRESSION_RATIO_MAX, first_without_key
+from strandline.records.scan import COMPRESSION_RATIO_MAX, first_without_key, glance
 
 KEYED_RECORDS_MAX: Final = 65_536
 """Records in one batch for a compacted topic, whose leader reads each, on its event loop."""
@@ -72,7 +72,11 @@ def _check_keys(records: bytes, header: BatchHeader) -> None:
         )
     unkeyed = first_without_key(records, header)
     if unkeyed is not None:
-        raise InvalidRecord(f"record {unkeyed} of the batch has no key, and the topic is compacted by key")
+        refusal = InvalidRecord(
+            f"record {unkeyed} of the batch has no key, and the topic is compacted by key"
+        )
+        refusal.records = tuple(index for index, each in enumerate(glance(records, header)) if not each.keyed)
+        raise refusal
 
 
 def from_leader(records: bytes, *, log_end_offset: int, last_epoch: int) -> tuple[bytes, list[BatchHeader]]:

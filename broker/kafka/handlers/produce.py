@@ -22,7 +22,7 @@ from strandline.broker.kafka.wire.produce import (
 )
 from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
 from strandline.broker.log.handlers import Handlers
-from strandline.errors import StrandlineError, UnknownProducerId
+from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
 from strandline.tasks import Slices
@@ -146,7 +146,8 @@ class _Outcomes:
             start = self._log_start(name) if isinstance(outcome, UnknownProducerId) else -1
             code = produce_code(outcome, self._call.version)
             leader = self._leader(name, code)
-            found = ProducedPartition(name.partition, code, -1, start, outcome.message, leader)
+            wrong = outcome.records if isinstance(outcome, InvalidRecord) else ()
+            found = ProducedPartition(name.partition, code, -1, start, outcome.message, leader, wrong)
         else:
             found = ProducedPartition(name.partition, 0, outcome.base_offset, outcome.log_start_offset)
         self._found[position] = found

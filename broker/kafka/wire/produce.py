@@ -37,6 +37,8 @@ class ProducedPartition(NamedTuple):
     log_start_offset: int = -1
     message: str | None = None
     leader: CurrentLeader | None = None
+    wrong: tuple[int, ...] = ()
+    """Positions in the batch of the records that it was refused for (KIP-467)."""
 
 
 class ProduceAnswer(NamedTuple):
@@ -57,6 +59,11 @@ def read_request(reader: Reader, version: int) -> ProduceRequest:
 
 
 def write_answer(writer: Writer, answer: ProduceAnswer, version: int) -> None:
+    def write_wrong(position: int) -> None:
+        writer.int32(position)
+        writer.string(None)  # the message of the batch says it for all
+        writer.tags()
+
     def write_partition(found: ProducedPartition) -> None:
         writer.int32(found.partition)
         writer.int16(found.error)
@@ -66,7 +73,7 @@ def write_answer(writer: Writer, answer: ProduceAnswer, version: int) -> None:
         if version >= 5:
             writer.int64(found.log_start_offset)
         if version >= 8:
-            writer.array((), writer.string)  # errors by record
+            writer.array(found.wrong, write_wrong)
             writer.string(found.message)
         writer.tags(leader_tags(0, found.leader) if version >= LEADERS_SINCE else ())
 

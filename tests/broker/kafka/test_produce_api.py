@@ -16,9 +16,11 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL
 from strandline.ports import Caller, Listener
+from strandline.records import encode_batch
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.hints import NO_HINTS
 from tests.broker.support.replicas import CLOCK, NAME, batch, settings
-from tests.broker.support.seat import seated
+from tests.broker.support.seat import Seat, seated
 
 CALL = Call(RequestHeader(0, 9, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
 
@@ -28,15 +30,31 @@ def request(records: bytes) -> ProduceRequest:
     return ProduceRequest(ACKS_ALL, 1_000, (OfTopic(NAME.topic, (one,)),))
 
 
+def api_of(seat: Seat) -> ProduceApi:
+    view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+    ids = ProducerIds(lambda: None, Random(0))
+    return ProduceApi(Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids), NO_HINTS, CLOCK)
+
+
+async def test_a_producer_learns_which_records_lack_a_key(tmp_path: Path) -> None:
+    """Java's and librdkafka's producers then blame only these (KIP-467)."""
+    answers: list[ProduceAnswer] = []
+    keys = (b"a", None, b"b", None)
+    async with seated(tmp_path) as seat:
+        seat.lead(5)
+        seat.replica.log.reconfigure(TopicConfig(cleanup_policy="compact"))
+        records = encode_batch([(key, b"", (), 0) for key in keys])
+        assert api_of(seat).begin(request(records), CALL, answers.append)
+    ((found,),) = [topic.partitions for topic in answers[0].topics]
+    assert (found.error, found.wrong) == (ErrorCode.INVALID_RECORD, (1, 3))
+
+
 async def test_a_forgotten_producer_learns_where_the_log_starts(tmp_path: Path) -> None:
     """Java's producer repeats its batch until it knows, and takes a new epoch only then."""
     answers: list[ProduceAnswer] = []
     async with seated(tmp_path) as seat:
         seat.lead(5)
-        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-        ids = ProducerIds(lambda: None, Random(0))
-        api = ProduceApi(Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids), NO_HINTS, CLOCK)
-        assert api.begin(request(batch("x", producer=(7, 3))), CALL, answers.append)
+        assert api_of(seat).begin(request(batch("x", producer=(7, 3))), CALL, answers.append)
     ((found,),) = [topic.partitions for topic in answers[0].topics]
     assert (found.error, found.base_offset) == (ErrorCode.UNKNOWN_PRODUCER_ID, -1)
     assert found.log_start_offset == 0

@@ -41,6 +41,7 @@ def answer(found: Values, version: int) -> ProduceAnswer:
             p.get("log_start_offset", -1),
             p.get("error_message"),
             leader(p.get("current_leader")),
+            tuple(each["batch_index"] for each in p.get("record_errors", [])),
         ),
         partitions="partition_responses",
     )
@@ -50,4 +51,6 @@ def answer(found: Values, version: int) -> ProduceAnswer:
     )
 
 
-MAPPED: Final = (Mapped(PRODUCE, request, answer, {"log_append_time_ms": -1, "record_errors": []}),)
+MAPPED: Final = (
+    Mapped(PRODUCE, request, answer, {"log_append_time_ms": -1, "batch_index_error_message": None}),
+)
