@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strandline.broker.groups.handlers import GroupHandlers
+from strandline.broker.kafka.answers import Answers
 from strandline.broker.kafka.call import Api, answered
 from strandline.broker.kafka.group_apis import group_apis
 from strandline.broker.kafka.handlers.acls import describe_acls
@@ -60,6 +61,7 @@ def kafka_router(
     )
     replicas = ReplicasApi(handlers, manager)
     placement = PlacementApi(requests, clock)
+    large = Answers(clock)
     return Router(
         (
             Api(apis.PRODUCE, produces.handle, produces.begin, changes=True),
@@ -72,7 +74,7 @@ def kafka_router(
             Api(apis.CREATE_TOPICS, answered(topics.create)),
             Api(apis.DELETE_TOPICS, answered(topics.delete)),
             Api(apis.CREATE_PARTITIONS, answered(topics.grow)),
-            Api(apis.DESCRIBE_CONFIGS, answered(configs.describe)),
+            Api(apis.DESCRIBE_CONFIGS, large.bounded(configs.describe)),
             Api(apis.ALTER_CONFIGS, answered(configs.alter)),
             Api(apis.INCREMENTAL_ALTER_CONFIGS, answered(configs.alter_incrementally)),
             Api(apis.DESCRIBE_ACLS, answered(describe_acls)),
@@ -82,7 +84,7 @@ def kafka_router(
             Api(apis.ALTER_PARTITION_REASSIGNMENTS, answered(placement.reassign)),
             Api(apis.LIST_PARTITION_REASSIGNMENTS, answered(placement.reassignments)),
             Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
-            Api(apis.DESCRIBE_PRODUCERS, answered(replicas.producers)),
+            Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
             *group_apis(groups, settings, clock),
         )
     )

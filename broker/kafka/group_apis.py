@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from strandline.broker.groups.handlers import GroupHandlers
+from strandline.broker.kafka.answers import Answers
 from strandline.broker.kafka.call import Api, answered
 from strandline.broker.kafka.handlers.groups.administration import GroupAdministrationApi
-from strandline.broker.kafka.handlers.groups.answers import Answers
 from strandline.broker.kafka.handlers.groups.membership import MembersApi
 from strandline.broker.kafka.handlers.groups.offsets import GroupOffsetsApi
 from strandline.broker.kafka.wire import apis

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.configs.broker_names import broker_configs
 from strandline.broker.kafka.configs.changes import Alteration, increment, replacement
@@ -62,12 +63,12 @@ class ConfigsApi:
 
     # --- DescribeConfigs ---------------------------------------------------------------------
 
-    async def describe(self, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsAnswer:
+    async def describe(
+        self, request: DescribeConfigsRequest, call: Call, size: AnswerSize
+    ) -> DescribeConfigsAnswer:
         topics, error = await self._topics(each.resource for each in request.resources)
-        slices, described = Slices(self._clock), list[DescribedResource]()
+        described = list[DescribedResource]()
         for wanted in request.resources:
-            if slices.used_up:
-                await slices.next()
             try:
                 if error is not None:
                     raise error
@@ -76,6 +77,7 @@ class ConfigsApi:
                 described.append(DescribedResource(wanted.resource, configs=shown))
             except StrandlineError as refused:
                 described.append(DescribedResource(wanted.resource, code_of(refused), refused.message))
+            await _add(size, described[-1])
         return DescribeConfigsAnswer(tuple(described))
 
     def _configs(self, resource: Resource, topics: dict[str, TopicOutline]) -> Iterable[DescribedConfig]:
@@ -165,6 +167,21 @@ def _shown(config: DescribedConfig, request: DescribeConfigsRequest) -> Describe
     if not request.synonyms:
         config = config._replace(synonyms=())
     return config if request.documentation else config._replace(documentation=None)
+
+
+async def _add(size: AnswerSize, described: DescribedResource) -> None:
+    configs = described.configs
+    entries = 1 + sum(1 + len(config.synonyms) for config in configs)
+    texts = (text for config in configs for text in _texts(config))
+    await size.add(described.resource.name, described.message or "", *texts, entries=entries)
+
+
+def _texts(config: DescribedConfig) -> Iterator[str]:
+    for text in (config.name, config.value, config.documentation):
+        yield text or ""
+    for synonym in config.synonyms:
+        yield synonym.name
+        yield synonym.value or ""
 
 
 def _alteration(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of
 from strandline.broker.kafka.wire.admin.replicas import (
@@ -23,7 +24,7 @@ from strandline.broker.kafka.wire.topics import by_topic, each_partition
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
-from strandline.errors import StrandlineError
+from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.tasks import Slices, pipelined
 
@@ -76,19 +77,24 @@ class ReplicasApi:
             space = UNKNOWN_SPACE
         return DescribeLogDirsAnswer((LogDirectory(str(path), by_topic(sizes), *space),))
 
-    async def producers(self, request: DescribeProducersRequest, call: Call) -> DescribeProducersAnswer:
+    async def producers(
+        self, request: DescribeProducersRequest, call: Call, size: AnswerSize
+    ) -> DescribeProducersAnswer:
         """The producers that a replica here remembers, be it the leader or a follower. A partition is
         described once, however often it is named."""
-        slices, found = Slices(self._clock), list[tuple[str, PartitionProducers]]()
+        found = list[tuple[str, PartitionProducers]]()
         for topic, partition in dict.fromkeys(each_partition(request.topics)):
-            if slices.used_up:
-                await slices.next()
-            found.append((topic, self._producers(topic, partition)))
+            described = self._producers(TopicPartition(topic, partition), full=size.full)
+            await size.add(topic, described.message or "", entries=1 + len(described.producers))
+            found.append((topic, described))
         return DescribeProducersAnswer(by_topic(found))
 
-    def _producers(self, topic: str, partition: int) -> PartitionProducers:
+    def _producers(self, name: TopicPartition, *, full: bool) -> PartitionProducers:
+        partition = name.partition
         try:
-            replica = self._handlers.replica(TopicPartition(topic, partition))
+            if full:
+                raise InvalidRequest("the answer is full: ask for fewer partitions at a time")
+            replica = self._handlers.replica(name)
         except StrandlineError as error:
             return PartitionProducers(partition, code_of(error), error.message)
         return PartitionProducers(

@@ -1,4 +1,4 @@
-"""Answers that name whole groups: others have their turns while one is written."""
+"""Answers that may be large: others have their turns while one is written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ import pytest
 
 from strandline.broker.kafka.call import Api
 from strandline.broker.kafka.router import Asked
-from strandline.broker.kafka.wire.apis import DESCRIBE_GROUPS, LIST_GROUPS, OFFSET_FETCH, ApiWire
+from strandline.broker.kafka.wire.admin.replicas import (
+    ActiveProducer,
+    DescribeProducersAnswer,
+    PartitionProducers,
+)
+from strandline.broker.kafka.wire.apis import (
+    DESCRIBE_GROUPS,
+    DESCRIBE_PRODUCERS,
+    LIST_GROUPS,
+    OFFSET_FETCH,
+    ApiWire,
+)
 from strandline.broker.kafka.wire.fields import ELEMENTS_PER_STEP
 from strandline.broker.kafka.wire.groups.administration import (
     DescribeGroupsAnswer,
@@ -26,6 +37,7 @@ from tests.broker.kafka.test_cluster_api import HurriedClock
 
 MANY = 10 * ELEMENTS_PER_STEP
 MEMBERS = tuple(MemberDescription(f"m-{n}", None, "c", "h", b"m", b"a") for n in range(MANY))
+PRODUCERS = PartitionProducers(0, producers=tuple(ActiveProducer(n, 0, 5, 1) for n in range(MANY)))
 OFFSETS = tuple(PartitionOffset(number, 5) for number in range(MANY))
 
 
@@ -40,8 +52,9 @@ async def unanswered(*_: object) -> None:
         (DESCRIBE_GROUPS, DescribeGroupsAnswer((GroupDescription("g", members=MEMBERS),))),
         (DESCRIBE_GROUPS, DescribeGroupsAnswer(tuple(GroupDescription(f"g-{n}") for n in range(MANY)))),
         (OFFSET_FETCH, OffsetFetchAnswer((OffsetsOfGroup("g", (OfTopic("t", OFFSETS),)),))),
+        (DESCRIBE_PRODUCERS, DescribeProducersAnswer((OfTopic("t", (PRODUCERS,)),))),
     ],
-    ids=["list", "members", "groups", "offsets"],
+    ids=["list", "members", "groups", "offsets", "producers"],
 )
 async def test_others_have_their_turns_while_an_answer_is_written(
     wire: ApiWire[Any, Any], answer: Any

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from strandline.broker.kafka.answers import ANSWER_BYTES_MAX, ENTRY_BYTES, AnswerSize
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.replicas import ReplicasApi
 from strandline.broker.kafka.wire.admin.replicas import (
@@ -59,13 +60,25 @@ async def here(tmp_path: Path) -> AsyncIterator[Here]:
 async def test_a_follower_describes_its_producers_once_however_often_it_is_asked(here: Here) -> None:
     """CORRECTNESS X6: a small request does not make a large answer."""
     asked = (OfTopic(NAME.topic, (0, 0, 1, 0)), OfTopic(NAME.topic, (0,)))
-    (topic,) = (await here.api.producers(DescribeProducersRequest(asked), CALL)).topics
+    size = AnswerSize(CLOCK)
+    (topic,) = (await here.api.producers(DescribeProducersRequest(asked), CALL, size)).topics
     known, unknown = topic.partitions
     found = {each.producer_id: each for each in known.producers}
     assert {number: each.last_sequence for number, each in found.items()} == {7: 3, 8: 1}
     assert all(each.producer_epoch == 0 and each.last_at_ms > 0 for each in found.values())
     assert (unknown.partition, unknown.error) == (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert unknown.message and not unknown.producers
+    assert size.bytes > 4 * ENTRY_BYTES  # two partitions, two producers
+
+
+async def test_producers_of_many_partitions_do_not_make_an_answer_without_end(here: Here) -> None:
+    """CORRECTNESS X6: each partition remembers up to 10,000 producers."""
+    size = AnswerSize(CLOCK)
+    await size.add(entries=ANSWER_BYTES_MAX // ENTRY_BYTES)
+    asked = DescribeProducersRequest((OfTopic(NAME.topic, (0,)),))
+    (topic,) = (await here.api.producers(asked, CALL, size)).topics
+    (refused,) = topic.partitions
+    assert (refused.error, refused.producers) == (ErrorCode.INVALID_REQUEST, ())
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -6,9 +6,9 @@ from typing import Final
 
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.handlers import GroupHandlers
+from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of
-from strandline.broker.kafka.handlers.groups.answers import AnswerSize
 from strandline.broker.kafka.wire.groups.administration import (
     DeleteGroupsAnswer,
     DeleteGroupsRequest,
@@ -51,7 +51,8 @@ class GroupAdministrationApi:
     async def describe(
         self, request: DescribeGroupsRequest, call: Call, size: AnswerSize
     ) -> DescribeGroupsAnswer:
-        """A group that is not known is Dead; in these versions that is no error."""
+        """A group that is not known is Dead; in these versions that is no error. Clients ask again for groups
+        that get COORDINATOR_LOAD_IN_PROGRESS, since the answer is full."""
         found = [await self._describe_one(group, call, size) for group in dict.fromkeys(request.groups)]
         return DescribeGroupsAnswer(tuple(found))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from strandline.broker.groups.handlers import GroupHandlers
+from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of
-from strandline.broker.kafka.handlers.groups.answers import AnswerSize
 from strandline.broker.kafka.wire.groups.offsets import (
     GroupWanted,
     OffsetCommitAnswer,
@@ -52,7 +52,8 @@ class GroupOffsetsApi:
     # --- fetch -------------------------------------------------------------------------------
 
     async def fetch(self, request: OffsetFetchRequest, call: Call, size: AnswerSize) -> OffsetFetchAnswer:
-        """A group that is not known has no offsets; that is no error."""
+        """A group that is not known has no offsets; that is no error. Clients ask again for groups that get
+        COORDINATOR_LOAD_IN_PROGRESS, since the answer is full."""
         return OffsetFetchAnswer(tuple([await self._fetch_one(each, call, size) for each in request.groups]))
 
     async def _fetch_one(self, wanted: GroupWanted, call: Call, size: AnswerSize) -> OffsetsOfGroup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
+from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 from strandline.broker.kafka.wire.topics import (
     TOPIC_BYTES_MIN,
     Topics,
@@ -150,7 +150,7 @@ def read_producers(reader: Reader, version: int) -> DescribeProducersRequest:
     return DescribeProducersRequest(reader.array(read_topic_numbers, bytes_min=TOPIC_BYTES_MIN))
 
 
-def write_producers(writer: Writer, answer: DescribeProducersAnswer, version: int) -> None:
+def write_producers(writer: Writer, answer: DescribeProducersAnswer, version: int) -> Steps:
     def write_producer(found: ActiveProducer) -> None:
         writer.int64(found.producer_id)
         writer.int32(found.producer_epoch)
@@ -160,12 +160,17 @@ def write_producers(writer: Writer, answer: DescribeProducersAnswer, version: in
         writer.int64(_UNKNOWN)  # where an open transaction began
         writer.tags()
 
-    def write_partition(found: PartitionProducers) -> None:
-        writer.int32(found.partition)
-        writer.int16(found.error)
-        writer.string(found.message)
-        writer.array(found.producers, write_producer)
-
     writer.int32(0)  # throttle time
-    write_topics(writer, answer.topics, write_partition)
+    writer.length(len(answer.topics))
+    for topic in answer.topics:
+        writer.string(topic.name)
+        writer.length(len(topic.partitions))
+        for found in topic.partitions:
+            writer.int32(found.partition)
+            writer.int16(found.error)
+            writer.string(found.message)
+            yield from writer.large_array(found.producers, write_producer)
+            yield
+            writer.tags()
+        writer.tags()
     writer.tags()

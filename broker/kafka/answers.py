@@ -1,6 +1,8 @@
-"""Bounds the answers that name whole groups: the bytes of one, and of all that clients have not read yet.
+"""Bounds answers that may be much larger than their requests: the bytes of one, and of all that clients have
+not read yet.
 
-A group has many members, or many offsets, and a request names many groups.
+A group has many members, or many offsets, a partition many producers, a topic many configs; and a request
+names many of them.
 """
 
 from __future__ import annotations
@@ -18,15 +20,14 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 ANSWER_BYTES_MAX: Final = 4 * MIB
-"""Once the groups of an answer have this many bytes, further groups of its request are refused with
-COORDINATOR_LOAD_IN_PROGRESS: clients ask for those again."""
+"""An answer that has this many bytes is full: what else its request asks for is refused."""
 CONNECTION_BYTES_MAX: Final = 16 * MIB
 ALL_BYTES_MAX: Final = 64 * MIB
-"""Of unread answers: of one connection, and of all. A single group may have more."""
+"""Of unread answers: of one connection, and of all. A single answer may have more."""
 FIRST_BYTES: Final = 16 * KIB
 """What an answer takes before its size is known."""
 ENTRY_BYTES: Final = 64
-"""An upper bound of the bytes of a group, a member or an offset, besides its texts and bytes."""
+"""An upper bound of the bytes of one entry, such as a member or an offset, besides its texts and bytes."""
 
 
 class AnswerSize:
@@ -40,15 +41,15 @@ class AnswerSize:
     def full(self) -> bool:
         return self.bytes >= ANSWER_BYTES_MAX
 
-    async def add(self, *parts: str | bytes) -> None:
-        """One more entry with these texts and bytes. Other work may have its turn."""
-        self.bytes += ENTRY_BYTES + sum(map(len, parts))
+    async def add(self, *parts: str | bytes, entries: int = 1) -> None:
+        """One more entry, or several, with these texts and bytes. Other work may have its turn."""
+        self.bytes += entries * ENTRY_BYTES + sum(map(len, parts))
         if self._slices.used_up:
             await self._slices.next()
 
 
 class Answers:
-    """All answers of this kind of one broker."""
+    """The answers of some APIs of one broker, which share a bound."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
