@@ -16,9 +16,9 @@ from strandline.vocabulary.metadata import ClusterMetadata
 LATEST: Final = -1
 """As a timestamp in ListOffsets: the high watermark."""
 EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-"""The first record of the latest time."""
 """As a timestamp in ListOffsets: where the log starts."""
+MAX_TIMESTAMP: Final = -3
+"""As a timestamp in ListOffsets: the first record of the latest time."""
 
 
 # --- produce ------------------------------------------------------------------------------------
