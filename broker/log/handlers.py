@@ -400,7 +400,9 @@ class Handlers:
         """The cluster as this broker knows it. Raises LeaderNotAvailable."""
         if query.waits:
             await self._view.wait_for_leaders(query.waits, query.max_wait_ms / 1000)
-        cluster, unknown = await self._view.describe(query.topics or (), omit_topics=query.topics is None)
+        cluster, unknown = await self._view.describe(
+            query.topics or (), omit_topics=query.topics is None, current_sizes=query.current_sizes
+        )
         if not query.include_config:
             cluster = replace(cluster, topics=tuple(replace(each, config={}) for each in cluster.topics))
         return MetadataAnswer(cluster, {name: _no_topic(name) for name in unknown})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence, Set
 from contextlib import suppress
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.metadata.existing_partitions import ExistingPartitions
@@ -40,6 +40,9 @@ from strandline.vocabulary.topics import is_topic_name
 
 T = TypeVar("T")
 
+SIZES_MAX: Final = 100
+"""Topics of one request whose sizes are compared with ZooKeeper's."""
+
 
 class ClusterView:
     """The cluster as read through one session; a new session has a new view."""
@@ -62,11 +65,13 @@ class ClusterView:
         self.cluster_id = ""
 
     async def describe(
-        self, topics: Sequence[str], *, omit_topics: bool = False
+        self, topics: Sequence[str], *, omit_topics: bool = False, current_sizes: bool = False
     ) -> tuple[ClusterMetadata, list[str]]:
         """Returns the cluster with these topics (all if none is named), and the names that do not exist.
 
         `omit_topics` returns no topics at all, for clients that only look for brokers or the controller.
+        `current_sizes` looks whether any of a few named topics has grown since its last reading: a client
+        that has seen new partitions at one broker sees them at all.
         """
         if self._manager.session is None:
             raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
@@ -76,6 +81,8 @@ class ClusterView:
                 names = znodes.topic_names(await self._children(znodes.TOPICS))
         except CoordinationError:
             names = self._topics.names
+        if current_sizes and len(topics) <= SIZES_MAX:
+            await self._compare_sizes(filter(is_topic_name, topics))
         found = await self._read_topics(filter(is_topic_name, names))
         brokers = tuple(r.endpoint for _, r in sorted(self._manager.live.items()) if not r.shutting_down)
         known = tuple(found[name] for name in names if name in found)
@@ -188,6 +195,15 @@ class ClusterView:
                 return await answer
         except TimeoutError:
             raise ConnectionLost(f"ZooKeeper did not answer within {self._read_max_s} s") from None
+
+    async def _compare_sizes(self, names: Iterable[str]) -> None:
+        """Nothing is compared while ZooKeeper does not answer."""
+        asked = [name for name in names if self._topics.may_have_grown(name)]
+        if not asked:
+            return
+        with suppress(CoordinationError):
+            await self._soon(self._connected().sync())
+            await pipelined(self._topics.compare_size, asked, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     async def _read_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
         found: dict[str, TopicMetadata] = {}

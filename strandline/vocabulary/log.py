@@ -184,6 +184,8 @@ class MetadataQuery:
     waits: Sequence[LeaderWait] = ()
     max_wait_ms: int = 0
     include_config: bool = True
+    current_sizes: bool = False
+    """Answers named topics with the partitions that they have now, not those of half a second ago."""
 
 
 @dataclass(frozen=True, slots=True)

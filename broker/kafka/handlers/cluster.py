@@ -155,7 +155,9 @@ class ClusterApi:
         names: list[str] | None = []
         if wanted is not None and not by_id:
             names = [each.name for each in wanted if each.name is not None] or None
-        answer = await self._describe(MetadataQuery(names, include_config=False))
+        # librdkafka sees that a topic has grown at one broker, and then asks another for the partitions to
+        # assign. If that one does not know them yet, the group reads none of them until the next change.
+        answer = await self._describe(MetadataQuery(names, include_config=False, current_sizes=True))
         cluster, live = answer.cluster, self._live()
         if wanted is None:
             return cluster, await self._sliced(partial(_topic, live), cluster.topics)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from strandline.ports import LinkState
 from strandline.vocabulary.log import LeaderWait
 from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings
 from tests.broker.support.seat import ME, seated
+from tests.waiting import eventually
 from tests.znode_tree import MemorySession
 
 
@@ -102,6 +104,31 @@ async def test_a_partition_whose_leader_is_gone_is_reported_without_one(tmp_path
         assert await leader_and_brokers() == (NO_BROKER, [2, 3])
         seat.manager.follow(seat.replica, BrokerId(1), LeaderEpoch(7))
         assert await leader_and_brokers() == (NO_BROKER, [2, 3]), "it was heard of before it died"
+
+
+async def test_the_sizes_of_a_few_named_topics_are_current(tmp_path: Path) -> None:
+    """A client that saw a topic grow at another broker assigns its partitions by this one's answer."""
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, settings(metadata_age_ms_max=60_000), CLOCK)
+        path = znodes.topic(NAME.topic)
+        node = znodes.load_topic(NAME.topic, (await seat.coordination.get(path)).data)
+
+        async def partitions(*, current_sizes: bool) -> int:
+            metadata, _ = await view.describe([NAME.topic], current_sizes=current_sizes)
+            return len(metadata.topics[0].partitions)
+
+        before = await partitions(current_sizes=False)
+        await seat.coordination.ensure_path(f"{path}/{before}")
+        for leaf in (znodes.replicas, znodes.isr):
+            data = (await seat.coordination.get(leaf(NAME.topic, 0))).data
+            await seat.coordination.create(leaf(NAME.topic, before), data)
+        await seat.coordination.set(path, znodes.dump_topic(replace(node, partitions=before + 1)))
+        assert await partitions(current_sizes=False) == before
+
+        async def grown() -> bool:
+            return await partitions(current_sizes=True) == before + 1
+
+        await eventually(grown)
 
 
 async def test_a_topic_that_is_not_found_is_looked_for_after_a_sync(tmp_path: Path) -> None:

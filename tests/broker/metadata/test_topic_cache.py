@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.metadata.topic_cache import AGE_S_MAX, READING_SHARE_MAX, TopicCache
+from strandline.broker.metadata.topic_cache import AGE_S_MAX, READING_SHARE_MAX, SIZE_AGE_S, TopicCache
 from strandline.errors import LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from strandline.ports import ConnectionLost, NoNode
@@ -206,6 +206,43 @@ async def test_while_zookeeper_is_away_the_last_reading_is_returned(tree: Tree) 
     assert await tree.epochs() == [1, 1, 1]
     tree.away = False
     assert await tree.epochs() == [7, 1, 1], "it is still known to be outdated"
+
+
+async def test_growth_shows_at_once_where_sizes_are_compared(tree: Tree) -> None:
+    """Half a second later a group's leader would have assigned the old partitions only."""
+    assert await tree.epochs() == [1, 1, 1]
+    tree.make("a", PARTITIONS + 1)
+    assert not tree.cache.may_have_grown("t"), "read a moment ago"
+    tree.clock.now += SIZE_AGE_S
+    assert tree.cache.may_have_grown("t")
+    assert await tree.epochs() == [1, 1, 1]
+    await tree.cache.compare_size("t")
+    assert not tree.cache.may_have_grown("t")
+    assert await tree.epochs() == [1, 1, 1, 1]
+
+
+async def test_a_topic_of_the_same_size_is_not_read_again(tree: Tree) -> None:
+    await tree.epochs()
+    tree.elect(0, 2)
+    await tree.cache.compare_size("t")
+    assert await tree.epochs() == [1, 1, 1]
+    assert tree.isr_reads == [1, 1, 1]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_a_topic_that_was_made_again_is_another_one_where_sizes_are_compared(
+    tree: Tree, gone: bool
+) -> None:
+    await tree.epochs()
+    tree.make("b", PARTITIONS)
+    if gone:
+        tree.nodes.clear()
+    await tree.cache.compare_size("t")
+    if gone:
+        with pytest.raises(UnknownTopicOrPartition):
+            await tree.cache.topic("t")
+    else:
+        assert (await tree.cache.topic("t")).topic_id == "b" * 32
 
 
 async def test_a_topic_that_is_gone_is_forgotten(tree: Tree) -> None:
