@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Sized
 from dataclasses import replace
 from typing import Final
 
@@ -26,6 +26,14 @@ TIMEOUT_S_MIN: Final = 1.0
 TIMEOUT_S_MAX: Final = 60.0
 ALTERATIONS_IN_FLIGHT_MAX: Final = 16
 """Topics that one request has altered at the same time."""
+
+
+def check_count(topics: Sized) -> None:
+    """Raises InvalidRequest for more topics than one request may name."""
+    if len(topics) > TOPICS_PER_REQUEST_MAX:
+        raise InvalidRequest(
+            f"{len(topics)} topics in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time"
+        )
 
 
 class Deadline:
@@ -107,10 +115,9 @@ class ControllerRequests:
                 return TopicResult(alteration.topic, error)
             return TopicResult(alteration.topic)
 
-        if len(alterations) > TOPICS_PER_REQUEST_MAX:
-            many = InvalidRequest(
-                f"{len(alterations)} topics in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time"
-            )
+        try:
+            check_count(alterations)
+        except InvalidRequest as many:
             return [TopicResult(each.topic, many) for each in alterations]
         return await pipelined(alter_one, alterations, in_flight_max=ALTERATIONS_IN_FLIGHT_MAX)
 

@@ -10,7 +10,7 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.configs.given import topic_config
 from strandline.broker.kafka.errors import KafkaCode, code_of
-from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline
+from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline, check_count
 from strandline.broker.kafka.handlers.new_topics import Leaders, Made, TopicDefaults
 from strandline.broker.kafka.wire.admin.topic_changes import (
     DEFAULT,
@@ -69,6 +69,11 @@ class TopicsApi:
     async def create(self, request: CreateTopicsRequest, call: Call) -> CreateTopicsAnswer:
         """Answers when the new topics are led, or at the client's timeout."""
         deadline = Deadline(self._clock, request.timeout_ms)
+        try:
+            check_count(request.topics)
+        except InvalidRequest as many:
+            refused = [CreatedTopic(each.name, code_of(many), many.message) for each in request.topics]
+            return CreateTopicsAnswer(tuple(refused))
         slices, wanted = Slices(self._clock), list[NewTopic | TopicResult]()
         for topic in request.topics:
             if slices.used_up:
@@ -122,8 +127,9 @@ class TopicsApi:
         deadline = Deadline(self._clock, request.timeout_ms)
         ids = {each.topic_id for each in request.topics if each.name is None}
         try:
+            check_count(request.topics)
             names = await self._outlines.names_of(ids) if ids else {}
-        except LeaderNotAvailable as error:
+        except (InvalidRequest, LeaderNotAvailable) as error:
             code = code_of(error)
             refused = [DeletedTopic(*each, code, error.message) for each in request.topics]
             return DeleteTopicsAnswer(tuple(refused))
@@ -149,8 +155,9 @@ class TopicsApi:
         has the partitions already is refused."""
         deadline = Deadline(self._clock, request.timeout_ms)
         try:
+            check_count(request.topics)
             outlines = await self._outlines.read(each.name for each in request.topics)
-        except LeaderNotAvailable as error:
+        except (InvalidRequest, LeaderNotAvailable) as error:
             refused = [GrownTopic(each.name, code_of(error), error.message) for each in request.topics]
             return CreatePartitionsAnswer(tuple(refused))
         slices, wanted = Slices(self._clock), list[AlterTopic | TopicResult]()
