@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
+from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 
 NO_TOPIC_ID: Final = "0" * 32
 OPERATIONS_UNKNOWN: Final = -(2**31)
@@ -81,7 +81,7 @@ def read_request(reader: Reader, version: int) -> MetadataRequest:
     return MetadataRequest(wanted, auto_create)
 
 
-def write_answer(writer: Writer, answer: MetadataAnswer, version: int) -> None:
+def write_answer(writer: Writer, answer: MetadataAnswer, version: int) -> Steps:
     def write_broker(broker: BrokerAddress) -> None:
         writer.int32(broker.broker)
         writer.string(broker.host)
@@ -90,9 +90,6 @@ def write_answer(writer: Writer, answer: MetadataAnswer, version: int) -> None:
             writer.string(broker.rack)
         writer.tags()
 
-    def write_topic(topic: TopicFacts) -> None:
-        _write_topic(writer, topic, version)
-
     if version >= 3:
         writer.int32(0)  # throttle time
     writer.array(answer.brokers, write_broker)
@@ -100,13 +97,16 @@ def write_answer(writer: Writer, answer: MetadataAnswer, version: int) -> None:
         writer.string(answer.cluster_id)
     if version >= 1:
         writer.int32(answer.controller)
-    writer.array(answer.topics, write_topic)
+    writer.length(len(answer.topics))
+    for topic in answer.topics:
+        yield from _write_topic(writer, topic, version)
+        yield
     if 8 <= version <= 10:
         writer.int32(OPERATIONS_UNKNOWN)
     writer.tags()
 
 
-def _write_topic(writer: Writer, topic: TopicFacts, version: int) -> None:
+def _write_topic(writer: Writer, topic: TopicFacts, version: int) -> Steps:
     def write_partition(partition: PartitionFacts) -> None:
         writer.int16(partition.error)
         writer.int32(partition.partition)
@@ -125,7 +125,7 @@ def _write_topic(writer: Writer, topic: TopicFacts, version: int) -> None:
         writer.uuid(topic.topic_id)
     if version >= 1:
         writer.boolean(topic.is_internal)
-    writer.array(topic.partitions, write_partition)
+    yield from writer.large_array(topic.partitions, write_partition)
     if version >= 8:
         writer.int32(OPERATIONS_UNKNOWN)
     writer.tags()

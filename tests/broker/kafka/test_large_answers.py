@@ -18,6 +18,7 @@ from strandline.broker.kafka.wire.apis import (
     DESCRIBE_GROUPS,
     DESCRIBE_PRODUCERS,
     LIST_GROUPS,
+    METADATA,
     OFFSET_FETCH,
     ApiWire,
 )
@@ -31,12 +32,14 @@ from strandline.broker.kafka.wire.groups.administration import (
 )
 from strandline.broker.kafka.wire.groups.offsets import OffsetFetchAnswer, OffsetsOfGroup, PartitionOffset
 from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire.metadata import MetadataAnswer, PartitionFacts, TopicFacts
 from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.tasks import Slices
 from tests.broker.kafka.test_cluster_api import HurriedClock
 
 MANY = 10 * ELEMENTS_PER_STEP
 MEMBERS = tuple(MemberDescription(f"m-{n}", None, "c", "h", b"m", b"a") for n in range(MANY))
+PARTITIONS = tuple(PartitionFacts(number, 0, 1, 1, (1,), (1,)) for number in range(MANY))
 PRODUCERS = PartitionProducers(0, producers=tuple(ActiveProducer(n, 0, 5, 1) for n in range(MANY)))
 OFFSETS = tuple(PartitionOffset(number, 5) for number in range(MANY))
 
@@ -52,9 +55,11 @@ async def unanswered(*_: object) -> None:
         (DESCRIBE_GROUPS, DescribeGroupsAnswer((GroupDescription("g", members=MEMBERS),))),
         (DESCRIBE_GROUPS, DescribeGroupsAnswer(tuple(GroupDescription(f"g-{n}") for n in range(MANY)))),
         (OFFSET_FETCH, OffsetFetchAnswer((OffsetsOfGroup("g", (OfTopic("t", OFFSETS),)),))),
+        (METADATA, MetadataAnswer((), "c", 1, tuple(TopicFacts(f"t-{n}") for n in range(MANY)))),
+        (METADATA, MetadataAnswer((), "c", 1, (TopicFacts("t", partitions=PARTITIONS),))),
         (DESCRIBE_PRODUCERS, DescribeProducersAnswer((OfTopic("t", (PRODUCERS,)),))),
     ],
-    ids=["list", "members", "groups", "offsets", "producers"],
+    ids=["list", "members", "groups", "offsets", "topics", "partitions", "producers"],
 )
 async def test_others_have_their_turns_while_an_answer_is_written(
     wire: ApiWire[Any, Any], answer: Any
