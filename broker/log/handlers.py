@@ -162,6 +162,10 @@ class Handlers:
         sure = await pipelined(Leadership.assured, asked.values(), in_flight_max=QUESTIONS_IN_FLIGHT_MAX)
         return frozenset(name for name, is_sure in zip(asked, sure, strict=True) if not is_sure)
 
+    def certain(self, partitions: Iterable[TopicPartition]) -> bool:
+        """True if `unsure` would return none of these partitions, and ask nobody."""
+        return not any(map(self._uncertain, partitions))
+
     def _uncertain(self, name: TopicPartition) -> Leadership | None:
         """The leadership of the partition, if the followers have to be asked whether it stands."""
         try:

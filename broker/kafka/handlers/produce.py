@@ -48,12 +48,17 @@ class ProduceApi:
         self._clock = clock
 
     def begin(self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]) -> bool:
-        """Appends at once, so that requests of one connection keep their order while they are replicated."""
-        if request.acks != ACKS_ALL or _count(request.topics) > AT_ONCE_MAX:
+        """Appends at once, so that requests of one connection keep their order while they are replicated.
+
+        With acks=1, only if this broker is sure at once that it still leads.
+        """
+        if request.acks == 0 or _count(request.topics) > AT_ONCE_MAX:
             return False
         if (refused := _refused(request, call)) is not None:
             done(refused)
             return True
+        if request.acks != ACKS_ALL and not self._handlers.certain(_names(request)):
+            return False
         outcomes = _Outcomes(request, call, self._handlers.log_start, self._hints, done)
         for position, (topic, found) in enumerate(each_partition(request.topics)):
             self._append(request, topic, found, outcomes, position, sure=True)
@@ -61,7 +66,7 @@ class ProduceApi:
         return True
 
     async def handle(self, request: ProduceRequest, call: Call, reply: Reply[ProduceAnswer]) -> None:
-        """For many batches, and for acks 0 and 1, whose leader has to be sure first that it still leads.
+        """For many batches, for acks=0, and for acks=1 while the leader is not sure that it still leads.
 
         Raises UnacknowledgedFailed.
         """
@@ -70,10 +75,7 @@ class ProduceApi:
             return
         unsure = frozenset[TopicPartition]()
         if request.acks != ACKS_ALL:
-            names = {
-                TopicPartition(topic, found.partition) for topic, found in each_partition(request.topics)
-            }
-            unsure = await self._handlers.unsure(names)
+            unsure = await self._handlers.unsure(set(_names(request)))
         answer: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
         done = partial(_resolve, answer)
         outcomes = _Outcomes(request, call, self._handlers.log_start, self._hints, done)
@@ -128,9 +130,7 @@ class _Outcomes:
         hints: LeaderHints,
         done: Callable[[ProduceAnswer], None],
     ) -> None:
-        self._names = [
-            TopicPartition(topic, found.partition) for topic, found in each_partition(request.topics)
-        ]
+        self._names = _names(request)
         self._found: list[ProducedPartition | None] = [None] * len(self._names)
         self._call = call
         self._log_start = log_start
@@ -173,6 +173,10 @@ class _Outcomes:
         for (topic, _), found in zip(self._names, self._found, strict=True):
             assert found is not None, f"no outcome for a batch of {topic}"
             yield topic, found
+
+
+def _names(request: ProduceRequest) -> list[TopicPartition]:
+    return [TopicPartition(topic, found.partition) for topic, found in each_partition(request.topics)]
 
 
 def _count(topics: Topics[PartitionRecords]) -> int:

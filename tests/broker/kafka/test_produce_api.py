@@ -20,14 +20,14 @@ from strandline.records import encode_batch
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.hints import NO_HINTS
 from tests.broker.support.replicas import CLOCK, NAME, batch, settings
-from tests.broker.support.seat import Seat, seated
+from tests.broker.support.seat import ME, Seat, led_by, seated
 
 CALL = Call(RequestHeader(0, 9, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
 
 
-def request(records: bytes) -> ProduceRequest:
+def request(records: bytes, *, acks: int = ACKS_ALL) -> ProduceRequest:
     one = PartitionRecords(NAME.partition, memoryview(records))
-    return ProduceRequest(ACKS_ALL, 1_000, (OfTopic(NAME.topic, (one,)),))
+    return ProduceRequest(acks, 1_000, (OfTopic(NAME.topic, (one,)),))
 
 
 def api_of(seat: Seat) -> ProduceApi:
@@ -58,3 +58,18 @@ async def test_a_forgotten_producer_learns_where_the_log_starts(tmp_path: Path) 
     ((found,),) = [topic.partitions for topic in answers[0].topics]
     assert (found.error, found.base_offset) == (ErrorCode.UNKNOWN_PRODUCER_ID, -1)
     assert found.log_start_offset == 0
+
+
+async def test_a_batch_with_acks_1_is_appended_at_once_by_a_leader_that_is_sure(tmp_path: Path) -> None:
+    """Then a connection has several such requests in flight. One that is not sure has to ask first (E1)."""
+    answers: list[ProduceAnswer] = []
+    async with seated(tmp_path) as seat:
+        api = api_of(seat)
+        seat.lead(5)
+        assert not api.begin(request(batch("x"), acks=1), CALL, answers.append), "its followers are silent"
+        assert (seat.replica.log.log_end_offset, answers) == (0, [])
+        alone = led_by(ME, ME, epoch=6)
+        seat.manager.lead(seat.replica, alone, seat.write(alone))
+        assert api.begin(request(batch("x"), acks=1), CALL, answers.append)
+    ((found,),) = [topic.partitions for topic in answers[0].topics]
+    assert (found.error, found.base_offset) == (0, 0)
