@@ -26,6 +26,8 @@ logger = structlog.get_logger(__name__)
 
 WAIT_MS: Final = 2_000
 """How long a metadata request waits for the controller. The client asks again."""
+FAILURES_LOGGED_EVERY_S: Final = 10.0
+"""At most one line in this time: clients ask again ten times a second, each for all of its topics."""
 SYSTEM_TOPICS: Final = frozenset({OFFSETS_TOPIC, GROUP_EVENTS_TOPIC, STATE_CHANGES_TOPIC})
 """Topics that brokers create when they need them."""
 
@@ -41,6 +43,8 @@ class TopicsOnDemand:
         self._clock = clock
         self._enabled = enabled
         self._in_progress: dict[str, asyncio.Future[None]] = {}
+        self._failures = 0
+        self._logs_after = clock.monotonic()
 
     async def create(self, missing: Iterable[str]) -> Mapping[str, StrandlineError]:
         """Has topics created, with the defaults of this broker. Returns what to say of each: it has no leader
@@ -82,7 +86,16 @@ class TopicsOnDemand:
             if error is None:
                 logger.info("topic created on demand", topic=result.topic, topic_id=result.topic_id)
             elif not isinstance(error, TopicAlreadyExists):
-                logger.warning("topic not created on demand", topic=result.topic, reason=error.message)
+                self._failed(result.topic, error)
                 if not error.retriable:
                     refused[result.topic] = error
         return refused
+
+    def _failed(self, topic: str, error: StrandlineError) -> None:
+        self._failures += 1
+        now = self._clock.monotonic()
+        if now >= self._logs_after:
+            self._logs_after = now + FAILURES_LOGGED_EVERY_S
+            logger.warning(
+                "topic not created on demand", topic=topic, reason=error.message, so_far=self._failures
+            )

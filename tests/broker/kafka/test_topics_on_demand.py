@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.new_topics import TopicDefaults
-from strandline.broker.kafka.handlers.on_demand import TopicsOnDemand
+from strandline.broker.kafka.handlers.on_demand import FAILURES_LOGGED_EVERY_S, TopicsOnDemand
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.errors import InvalidPartitions, OutcomeUnknown, StrandlineError, TopicAlreadyExists
 from strandline.ids import OFFSETS_TOPIC, BrokerEpoch, BrokerId
 from strandline.vocabulary.admin import NewTopic, TopicResult
 from strandline.vocabulary.metadata import Endpoint, Registration
 from tests.broker.support.replicas import CLOCK, settings
+from tests.strandline.client.network import FastClock
 
 LIVE = {
     BrokerId(number): Registration(Endpoint(number, "h", 1), BrokerEpoch(number), shutting_down=number == 3)
@@ -64,6 +67,20 @@ async def test_a_refusal_is_the_answer_unless_another_try_may_help() -> None:
     }
     found = await codes(controller.on_demand(), "too-many", "there", "unclear")
     assert found == {"too-many": INVALID_PARTITIONS, "there": NOT_LED, "unclear": NOT_LED}
+
+
+async def test_topics_that_are_refused_again_and_again_do_not_fill_the_log() -> None:
+    """CORRECTNESS X6: a client asks for all of its topics, ten times a second."""
+    controller, clock = Controller(), FastClock()
+    names = [f"t-{number}" for number in range(100)]
+    controller.refuses = {name: InvalidPartitions("no") for name in names}
+    on_demand = TopicsOnDemand(controller, TopicDefaults(settings(), lambda: LIVE), clock, enabled=True)
+    with capture_logs() as logged:
+        await codes(on_demand, *names)
+        await codes(on_demand, *names)
+        await clock.sleep(FAILURES_LOGGED_EVERY_S)
+        await codes(on_demand, *names)
+    assert [(line["topic"], line["so_far"]) for line in logged] == [("t-0", 1), ("t-0", 201)]
 
 
 async def test_the_systems_own_names_are_not_created() -> None:
