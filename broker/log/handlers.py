@@ -163,7 +163,7 @@ class Handlers:
         return frozenset(name for name, is_sure in zip(asked, sure, strict=True) if not is_sure)
 
     def certain(self, partitions: Iterable[TopicPartition]) -> bool:
-        """True if `unsure` would return none of these partitions, and ask nobody."""
+        """True if `unsure` would return none of these partitions at once."""
         return not any(map(self._uncertain, partitions))
 
     def _uncertain(self, name: TopicPartition) -> Leadership | None:
