@@ -7,7 +7,7 @@ no other task sees a change half done (decide, then act).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -24,9 +24,9 @@ from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.retention_clock import RetentionClock
 from strandline.broker.replicas.session_port import LeadershipWatcher, Session
 from strandline.broker.storage.log import PartitionLog
-from strandline.broker.storage.state_files.checkpoint import Checkpoint
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, Description, folder_name
+from strandline.broker.storage.state_files.watermarks import Watermark, Watermarks, entry_name
 from strandline.config.services import BrokerSettings
 from strandline.errors import (
     InvalidConfig,
@@ -42,7 +42,6 @@ from strandline.ids import (
     NO_BROKER,
     BrokerId,
     LeaderEpoch,
-    Offset,
     PartitionKey,
     TopicPartition,
 )
@@ -76,7 +75,7 @@ class ReplicaManager:
         self._unjudged: set[PartitionKey] = set()
         """Replicas whose logs could not be read when this life began after a loss of power."""
         self._loaded = False
-        self._watermarks = Checkpoint(folder.path / "watermarks", files=folder.files)
+        self._watermarks = Watermarks(folder.path, files=folder.files)
         self.retention = RetentionClock(folder.path / "retention_time", host.clock, folder.files)
 
     # --- look-ups ----------------------------------------------------------------------------
@@ -161,6 +160,7 @@ class ReplicaManager:
             replica = self._open(found.name, found.key, path, config, clean=self.folder.clean)
             if not judge_found(found, replica.log, self.folder, replica.watermark_known):
                 self._unjudged.add(found.key)
+        self._lower_watermarks(*self)
 
     def create(self, name: TopicPartition, key: PartitionKey, config: TopicConfig) -> Replica:
         """Returns the replica, or creates a new, empty one. Requests by name use it from now on.
@@ -173,12 +173,12 @@ class ReplicaManager:
         if existing is None:
             path = self.folder.path / folder_name(name, key)
             is_new = self.folder.files.make_directory(path)
-            watermark = self._watermarks.get(self._checkpoint_key(key))
-            self._watermarks.begin(self._checkpoint_key(key))
+            watermark = self._watermarks.get(key)
+            self._watermarks.begin(key)
             Description(name, key, config.overrides()).save(path, files=self.folder.files, sync=False)
             existing = self._open(name, key, path, config, clean=is_new)
-            existing.watermark_known = Offset(watermark or 0)
-            existing.raise_watermark(existing.watermark_known)
+            existing.watermark_known = watermark.known
+            existing.raise_watermark(watermark.reached)
             judge_made(existing.log, self.folder)
         self._by_name[name] = existing
         return existing
@@ -187,15 +187,17 @@ class ReplicaManager:
         self, name: TopicPartition, key: PartitionKey, path: Path, config: TopicConfig, *, clean: bool
     ) -> Replica:
         log = self._open_log(name, path, config, clean=clean, power_lost=self.folder.power_lost)
-        watermark = self._watermarks.get(self._checkpoint_key(key))
+        watermark = self._watermarks.get(key)
         replica = Replica(
             name,
             key,
             log,
             config,
-            Offset(watermark or 0),
+            watermark.reached,
             trail_events_max=self.settings.isr_trail_events_max,
         )
+        replica.watermark_known = watermark.known
+        replica.on_lowered = partial(self._lower_watermarks, replica)
         log.on_failed = partial(self._log_failed, replica, log)
         replica.counts = self.counts.of(name.topic)
         replica.become(ReplicaState.FOLLOWER)
@@ -278,14 +280,14 @@ class ReplicaManager:
             self._close(replica, clean=False)
         # A unique name: an earlier folder of this partition may still be being removed.
         aside = replica.log.directory.with_name(
-            f"{self._checkpoint_key(replica.key)}-{self.host.new_id()}{DELETED_SUFFIX}"
+            f"{entry_name(replica.key)}-{self.host.new_id()}{DELETED_SUFFIX}"
         )
         self.folder.files.rename_directory(replica.log.directory, aside)
         replica.become(ReplicaState.DELETED)
         self._forget_closed(replica)
         self._unclean.discard(replica.key)
         self._unjudged.discard(replica.key)
-        self._watermarks.forget(self._checkpoint_key(replica.key))
+        self._watermarks.forget(replica.key)
         return aside
 
     # --- roles -------------------------------------------------------------------------------
@@ -449,19 +451,24 @@ class ReplicaManager:
 
     # --- watermarks on disk, and closing -----------------------------------------------------
 
-    @staticmethod
-    def _checkpoint_key(key: PartitionKey) -> str:
-        return f"{key.topic_id}-{key.partition}"
+    def _watermarks_now(self) -> dict[PartitionKey, Watermark]:
+        return _watermarks_of(self.all())
 
-    def _watermarks_now(self) -> dict[str, int]:
-        return {self._checkpoint_key(r.key): max(r.high_watermark, r.watermark_known) for r in self.all()}
+    def _lower_watermarks(self, *replicas: Replica) -> None:
+        """Lowers what is on the disk to the HW that these replicas have. If that is impossible, their logs
+        fail: nothing may be appended to them (H7)."""
+        try:
+            self._watermarks.lower(_watermarks_of(replicas))
+        except OSError as error:
+            for replica in replicas:
+                replica.log.fail(error)
 
     async def checkpoint_watermarks(self) -> None:
         """Writes the HW checkpoint of all replicas atomically. Other entries stay in the file (H7)."""
         while True:
             await self.clock.sleep(self.settings.watermark_checkpoint_ms / 1000)
             try:
-                await self.host.threads.run(self._watermarks.write, self._watermarks_now())
+                await self.host.threads.run(self._watermarks.write, self._watermarks_now)
             except OSError as error:  # the older file is lower but valid; try again later
                 logger.error("high watermarks were not checkpointed", reason=str(error))
 
@@ -469,7 +476,7 @@ class ReplicaManager:
         """Closes every log. After a clean close, the next start scans nothing."""
         whole = True
         try:
-            self._watermarks.write(self._watermarks_now())
+            self._watermarks.write(self._watermarks_now)
         except OSError as error:
             logger.error("high watermarks were not checkpointed", reason=str(error))
             whole = False
@@ -484,3 +491,8 @@ class ReplicaManager:
         whole = whole and not self._unclean and all(replica.whole for replica in self._closed.values())
         if clean and whole and self._loaded:  # a process that stops before says nothing about the logs
             self.folder.mark_clean()
+
+
+def _watermarks_of(replicas: Iterable[Replica]) -> dict[PartitionKey, Watermark]:
+    """Without failed logs: one that could not be read may have more than is known now."""
+    return {r.key: Watermark(r.high_watermark, r.watermark_known) for r in replicas if r.log.failed is None}

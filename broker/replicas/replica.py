@@ -70,6 +70,8 @@ class Replica:
         """Never above the LEO; decreases only in an unclean truncation."""
         self.watermark_known: Offset = high_watermark
         """The highest HW ever known here. It is above the LEO if a power loss took committed records."""
+        self.on_lowered: Callable[[], None] = lambda: None
+        """Called when the HW may have decreased, before anything is appended (CORRECTNESS H7)."""
         self.lossy_epoch: LeaderEpoch = NO_EPOCH
         """The last epoch whose leader may lack committed records, as far as known here."""
         self.unclean_permit: LeaderEpoch = NO_EPOCH
@@ -88,6 +90,7 @@ class Replica:
         """Sets the log of a replica that was closed."""
         self.log = log
         self.high_watermark = Offset(max(log.log_start_offset, min(self.high_watermark, log.log_end_offset)))
+        self.on_lowered()
 
     @property
     def assigned(self) -> tuple[BrokerId, ...]:
@@ -196,6 +199,7 @@ class Replica:
         self.high_watermark = Offset(min(self.high_watermark, self.log.log_end_offset))
         if cut.committed:
             self.watermark_known = self.high_watermark
+            self.on_lowered()
 
     def restart_at(self, offset: Offset) -> None:
         """Drops all records, and begins anew where the leader's log begins (H7)."""
@@ -207,6 +211,7 @@ class Replica:
         )
         self.log.reset_to(offset)
         self.high_watermark = offset
+        self.on_lowered()
 
     # --- reads ------------------------------------------------------------------------------
 

@@ -34,6 +34,13 @@ class Fence:
         if self.failed is not None:
             raise StorageFailed(f"{self.name}: {self.failed}")
 
+    def close(self, error: OSError) -> None:
+        """Closes the fence, unless it is closed, for a failure of another file than the log's."""
+        if self.failed is None:
+            self.failed = str(error)
+            if self.on_closed is not None:
+                self.on_closed(OSError(str(error)))  # even if it was a sync: none of this log failed
+
     def __enter__(self) -> None:
         self.check()
 

@@ -60,11 +60,11 @@ class PartitionLog:
         """Bytes that were read and checked while opening; 0 after a clean close."""
         self.cut_bytes = recovered.cut_bytes
         """Bytes that were cut off the torn end while opening."""
-        self._config = config
-        self._clock = clock
-        self._files = files
+        self._config, self._clock, self._files = config, clock, files
         self._fence = Fence(directory.name)
         self._fence.failed, self._fence.on_closed = recovered.failed, self._note_failure
+        self.fail = self._fence.close
+        """Ends the log: a file outside its folder, on which it depends, could not be written."""
         self.on_failed: Callable[[], None] | None = None
         """Called once when the log fails, on the thread that met the failure."""
         self._epoch_file = EpochFile(directory, recovered.epochs, files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -74,11 +74,23 @@ class Checkpoint:
 
     def write(self, entries: Mapping[str, int]) -> None:
         """Set these entries and replace the file. Raises OSError; then nothing has changed."""
+        self.update(lambda: entries)
+
+    def update(self, read: Callable[[], Mapping[str, int]]) -> None:
+        """`write` what `read` returns once no other write runs, so that it never undoes a later `lower`."""
         with self._lock:
             gone = frozenset(self._forgotten)
             kept = {name: value for name, value in self._entries.items() if name not in gone}
-            self._replace(kept | {name: value for name, value in entries.items() if name not in gone})
+            self._replace(kept | {name: value for name, value in read().items() if name not in gone})
             self._forgotten -= gone
+
+    def lower(self, entries: Mapping[str, int]) -> None:
+        """Set those of these entries that are lower than in the file. Raises OSError; then nothing has
+        changed."""
+        with self._lock:
+            before = self._entries
+            lower = {name: value for name, value in entries.items() if value < before.get(name, 0)}
+            self._replace({**before, **lower})
 
     def forget(self, name: str) -> None:
         """Drop an entry. The file follows at its next write, so a thousand dropped entries cost one write."""

@@ -41,6 +41,7 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
     replica = manager.create(NAME, KEY, TopicConfig())
     await anchor(replica, HOST.threads)
     write(replica, 5, *"abc")
+    replica.raise_watermark(Offset(RECORDS))
     replica.watermark_known = Offset(COMMITTED)
     manager.close(clean=False)
     folder.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.retention import flush_aged
 from strandline.broker.storage.state_files.checkpoint import Checkpoint
 from strandline.broker.storage.state_files.data_folder import DataFolder
+from strandline.errors import StorageFailed
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicPartition
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import ASSIGNED, HOST, KEY, NAME, settings, write
@@ -101,6 +103,91 @@ def test_a_watermark_is_never_beyond_the_log(tmp_path: Path) -> None:
     with life(tmp_path, 2) as manager:
         found = manager.named(*NAME)
         assert found.high_watermark == found.log.log_end_offset == 0
+
+
+def crashed(tmp_path: Path) -> Path:
+    """What a crash at this moment leaves on the disk, for another life."""
+    later = tmp_path / "later"
+    shutil.copytree(tmp_path / "data", later / "data")
+    return later
+
+
+def lose_records(tmp_path: Path) -> None:
+    """A life that ends with two committed records that were not synced, and a loss of both."""
+    with life(tmp_path, 1, clean=False) as manager:
+        directory = created(manager).log.directory
+    for segment in directory.glob("*.log"):
+        segment.unlink()
+
+
+def test_a_watermark_of_before_a_loss_says_nothing_about_what_comes_after_it(tmp_path: Path) -> None:
+    """CORRECTNESS H7, T11: the log was cut by a loss of power, grew under a new leader, and its broker
+    crashed before the next checkpoint. It took uncommitted records for committed (seed 1000166)."""
+    lose_records(tmp_path)
+    with life(tmp_path, 2) as manager:
+        write(manager.named(*NAME), 2, "x", "y", "z")
+        later = crashed(tmp_path)
+    for folder in (later, tmp_path):  # after the crash, and after a clean end
+        with life(folder, 3) as manager:
+            again = manager.named(*NAME)
+            assert (again.high_watermark, again.log.log_end_offset, again.watermark_known) == (0, 3, 2)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_watermark_of_before_an_unclean_truncation_is_not_read_again(
+    tmp_path: Path, *, restarts: bool
+) -> None:
+    """CORRECTNESS H7, T11: the broker crashes before the next checkpoint, its log has grown by then."""
+    with life(tmp_path, 1) as manager:
+        created(manager)
+    with life(tmp_path, 2) as manager:
+        replica = manager.named(*NAME)
+        replica.learn_loss(LeaderEpoch(2))
+        if restarts:
+            replica.restart_at(Offset(0))
+        else:
+            replica.truncate(Offset(0))
+        write(replica, 2, "x", "y", "z")
+        later = crashed(tmp_path)
+    with life(later, 3) as manager:
+        assert manager.named(*NAME).high_watermark == 0
+
+
+def test_a_log_whose_watermark_cannot_be_lowered_takes_no_records(tmp_path: Path) -> None:
+    """CORRECTNESS H7, E14: after a crash its new records would be taken for committed."""
+    lose_records(tmp_path)
+    (tmp_path / "data" / "watermarks.partial").mkdir()
+    with life(tmp_path, 2) as manager:
+        replica = manager.named(*NAME)
+        with pytest.raises(StorageFailed, match=r"watermarks\.partial"):
+            write(replica, 2, "x")
+        assert not replica.whole
+
+
+def test_a_watermark_that_is_lowered_while_an_older_one_is_written_stays_lower() -> None:
+    """CORRECTNESS H7: a log is truncated just as the watermarks go to the disk, in a thread."""
+    files = MemoryFiles()
+    path = Path("/data/watermarks")
+    checkpoint = Checkpoint(path, files=files)
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slow(operation: str, _: Path) -> int | None:
+        if operation == "sync" and not reached.is_set():
+            reached.set()
+            assert go_on.wait(10)
+        return None
+
+    files.fault = slow
+    writing = threading.Thread(target=checkpoint.write, args=({"log": 5, "other": 1},))
+    writing.start()
+    assert reached.wait(10)
+    lowering = threading.Thread(target=checkpoint.lower, args=({"log": 3, "other": 2, "new": 7},))
+    lowering.start()
+    go_on.set()
+    writing.join(10)
+    lowering.join(10)
+    again = Checkpoint(path, files=files)
+    assert (again.get("log"), again.get("other"), again.get("new")) == (3, 1, None)
 
 
 def test_a_replica_deleted_while_a_checkpoint_is_written_does_not_harm_it() -> None:
