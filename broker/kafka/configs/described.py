@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 from strandline.broker.kafka.configs.topic_names import BY_NAME, OWN, OwnConfig, TopicConfigName
@@ -17,13 +18,20 @@ def shown(value: Any) -> str:
 
 
 MIN_INSYNC: Final = "min.insync.replicas"
-DEFAULTS: Final = TopicConfig()
-_DEFAULTS_SHOWN: Final = {each.name: shown(getattr(DEFAULTS, each.name.replace(".", "_"))) for each in OWN}
 
 
 def default_of(name: str, replication_factor: int) -> str:
     """The default of one of strandline's configs, for a topic with this number of replicas."""
-    return shown(DEFAULTS.min_insync(replication_factor)) if name == MIN_INSYNC else _DEFAULTS_SHOWN[name]
+    if name == MIN_INSYNC:
+        return shown(TopicConfig().min_insync(replication_factor))
+    return _defaults()[name]
+
+
+@cache
+def _defaults() -> dict[str, str]:
+    """Not made at import: a first `TopicConfig` costs a broker's start some 20 ms."""
+    defaults = TopicConfig()
+    return {each.name: shown(getattr(defaults, each.name.replace(".", "_"))) for each in OWN}
 
 
 def topic_configs(topic: TopicOutline) -> Iterator[DescribedConfig]:
