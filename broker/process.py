@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -40,7 +41,7 @@ from strandline.config.services import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import CoordinationSession, ServiceHost
 from strandline.ids import BrokerId
-from strandline.tasks import group_caught
+from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint
 
 logger = structlog.get_logger(__name__)
@@ -224,13 +225,7 @@ class Broker:
                 serving.set()
 
             try:
-                with group_caught():
-                    async with asyncio.TaskGroup() as tasks:
-                        tasks.create_task(self._announce(serving))
-                        stopping = tasks.create_task(self._shut_down(session))
-                        await session.run(on_serving=on_serving)
-                        stopping.cancel()
-                        raise SessionOver
+                await contained(self._serve(session, on_serving, serving))
             except* SessionOver:
                 await self._listener.set_health(serving=False)
             finally:
@@ -238,6 +233,17 @@ class Broker:
                 self._sessions.leave()
                 await coordination.close()
                 self._coordination = None
+
+    async def _serve(
+        self, session: BrokerSession, on_serving: Callable[[], None], serving: asyncio.Event
+    ) -> None:
+        """Serves in this session to its end. Raises SessionOver, in a group."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._announce(serving))
+            stopping = tasks.create_task(self._shut_down(session))
+            await session.run(on_serving=on_serving)
+            stopping.cancel()
+            raise SessionOver
 
     async def _announce(self, serving: asyncio.Event) -> None:
         await serving.wait()

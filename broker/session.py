@@ -35,7 +35,7 @@ from strandline.errors import StrandlineError
 from strandline.host import ProbeResult
 from strandline.ids import BrokerId, LeaderEpoch, PartitionKey
 from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
-from strandline.tasks import group_caught
+from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint, Registration
 from strandline.vocabulary.replication import Hello
 
@@ -92,8 +92,7 @@ class BrokerSession:
     async def run(self, *, on_serving: Callable[[], None]) -> None:
         """Serves until the session ends (returns) or this broker may not continue (raises SettingsError)."""
         try:
-            with group_caught():
-                await self._serve(on_serving)
+            await contained(self._serve(on_serving))
         except* (SessionEnded, SessionOver, ConnectionLost, UnreadableZnode) as group:
             logger.warning(
                 "session over: this broker leads nothing until it has another",

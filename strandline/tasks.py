@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from strandline.ports import Clock
@@ -38,31 +37,28 @@ class Slices:
         self._ends = self._clock.monotonic() + SLICE_S
 
 
-@contextmanager
-def group_caught() -> Iterator[None]:
-    """Context manager around a TaskGroup whose failure its task catches before it continues.
+async def contained(work: Awaitable[T]) -> T:
+    """The result of work that may end with the failure of a TaskGroup, after which the caller continues.
 
-    A group whose child fails asks its own task to cancel, and does not withdraw that request if the
-    task was already waiting for the end of the group (CPython before 3.13). The request then stays
-    forever: up to 3.11.2 each timeout of that task turns into a cancellation. This function
-    withdraws the request.
+    A group whose child fails asks its own task to cancel. Up to 3.12, CPython may leave that request
+    there, and it may take a cancellation of that task by others for its own, which is then lost. So the
+    work has a task of its own, and the caller's task sees only its failure, or only a cancellation.
     """
-    task = asyncio.current_task()
-    assert task is not None
-    before = task.cancelling()
-    try:
-        yield
-    except asyncio.CancelledError:
-        raise
-    except BaseException:
-        _taken_back(task, before)
-        raise
-    _taken_back(task, before)
+    failures: list[Exception] = []
+    results: list[T] = []
 
+    async def contain() -> None:
+        try:
+            results.append(await work)
+        except Exception as failure:
+            failures.append(failure)
 
-def _taken_back(task: asyncio.Task[Any], before: int) -> None:
-    if task.cancelling() > before:
-        task.uncancel()
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(contain())
+    if failures:
+        raise failures[0]
+    task.result()  # raises a cancellation of the work
+    return results[0]
 
 
 async def pipelined(

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from strandline.tasks import group_caught, pipelined, until_failure
+from strandline.tasks import contained, pipelined, until_failure
 from tests.waiting import eventually
 
 
@@ -147,29 +147,72 @@ async def test_a_group_that_was_caught_leaves_no_cancellation_behind() -> None:
         await asyncio.sleep(0)
         raise ValueError
 
-    with pytest.raises(ExceptionGroup), group_caught():
+    async def group() -> None:
         async with asyncio.TaskGroup() as tasks:
             _ = tasks.create_task(fails())
+
+    with pytest.raises(ExceptionGroup):
+        await contained(group())
     assert task.cancelling() == 0
     with pytest.raises(ValueError):
         await pipelined(lambda _: fails(), [1, 2], in_flight_max=2)
     assert task.cancelling() == 0
 
 
-async def test_a_cancellation_within_a_caught_group_is_kept() -> None:
-    begun = asyncio.Event()
+@pytest.mark.parametrize("waits", [False, True], ids=["at-the-end", "within"])
+async def test_a_caller_that_is_cancelled_as_a_caught_group_fails_ends(*, waits: bool) -> None:
+    """CORRECTNESS E12: a broker that is asked to end as its session fails would begin another."""
+    broken = asyncio.Event()
 
-    async def waits() -> None:
-        with group_caught():
-            async with asyncio.TaskGroup() as tasks:
-                begun.set()
-                _ = tasks.create_task(asyncio.Event().wait())
+    async def fails() -> None:
+        await broken.wait()
+        raise _Broken
+
+    async def session() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            _ = tasks.create_task(fails())
+            if waits:
+                await asyncio.Event().wait()
+
+    async def again_and_again() -> None:
+        while True:
+            try:
+                await contained(session())
+            except* _Broken:
+                broken.clear()
+
+    task = asyncio.get_running_loop().create_task(again_and_again())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    broken.set()
+    await asyncio.sleep(0)  # the child has failed, its group has not heard of it
+    task.cancel()
+    await eventually(task.done)
+    assert task.cancelled()
+
+
+async def test_work_that_is_contained_ends_before_its_cancelled_caller() -> None:
+    begun, ended = asyncio.Event(), []
+
+    async def session() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            begun.set()
+            _ = tasks.create_task(asyncio.Event().wait())
+        ended.append("past its group")  # a cancelled group does not come here
+
+    async def work() -> int:
+        try:
+            await session()
+        finally:
+            ended.append("cleaned up")
+        return 1
 
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(waits())
+        waiting = tasks.create_task(contained(work()))
         await begun.wait()
         waiting.cancel()
     assert waiting.cancelled()
+    assert ended == ["cleaned up"]
 
 
 async def test_the_first_of_parts_that_fail_together_is_raised() -> None:

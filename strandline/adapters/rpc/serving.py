@@ -14,7 +14,7 @@ from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.system.fail_fast import defect_in, report
 from strandline.errors import StrandlineError
 from strandline.ports import Caller, Listener, Rpc, ServedCall, ServedStream
-from strandline.tasks import group_caught
+from strandline.tasks import contained
 
 OnAnswered = Callable[[str, float], None]
 """Called with the name of a call and its duration in milliseconds."""
@@ -54,8 +54,7 @@ async def serve_stream(
     refused: StrandlineError | None = None
     with _defects_reported(rpc):
         try:
-            with group_caught():
-                await served.handle(_Decoded(rpc, requests), reply, caller)
+            await contained(served.handle(_Decoded(rpc, requests), reply, caller))
         except* StrandlineError as group:
             refused = _first(group)
     if refused is not None:  # not in `except*`: what is raised there leaves as a group
