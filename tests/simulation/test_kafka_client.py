@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from strandline.broker.kafka.call import Api as BrokerApi
-from strandline.broker.kafka.router import Arrived, Router
+from strandline.broker.kafka.router import Arrived, Asked, Router
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchedPartition, FetchRequest, PartitionPosition
-from strandline.broker.kafka.wire.fields import Writer
 from strandline.broker.kafka.wire.header import RequestHeader
-from strandline.broker.kafka.wire.header import frame as broker_frame
 from strandline.broker.kafka.wire.metadata import (
     BrokerAddress,
     MetadataAnswer,
@@ -108,10 +106,8 @@ def test_brokers_read_its_requests_and_it_reads_their_answers(
     assert arrived.value == request_
     wire, version = SERVED[api.key], api.version(flexible=flexible)
     assert arrived.asked.header == RequestHeader(api.key, version, 9, "me")
-    body = Writer(flexible=version >= wire.flexible_since)
-    assert body.flexible is flexible
-    wire.write(body, answer, version)
-    answered = b"".join(broker_frame(arrived.asked.header, body))
+    assert (version >= wire.flexible_since) is flexible
+    answered = b"".join(Asked(BrokerApi(wire, _unanswered), arrived.asked.header).answer(answer))
     assert answer_in(api, answered[4:], flexible=flexible) == answer
 
 
