@@ -98,9 +98,12 @@ class TopicCache:
         return sorted(self._known)
 
     def has(self, partition: TopicPartition) -> bool:
-        """True if the partition existed at its topic's last reading."""
+        """True if the partition existed at its topic's last reading, unless that is long ago: the topic may
+        be deleted."""
         known = self._known.get(partition.topic)
-        return known is not None and 0 <= partition.partition < len(known.topic.partitions)
+        if known is None or self._clock.monotonic() >= known.old_at + AGE_S_MAX:
+            return False
+        return 0 <= partition.partition < len(known.topic.partitions)
 
     def outdated(self, partition: TopicPartition) -> None:
         """Marks a partition whose state has changed or will change: the next request reads it again."""

@@ -130,6 +130,6 @@ GROUPS: Final = (
         "",
         workloads=_GROUPS,
         stalls=True,
-        seed=3,
+        seed=97,
     ),
 )

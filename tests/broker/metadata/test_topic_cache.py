@@ -245,6 +245,16 @@ async def test_a_topic_that_was_made_again_is_another_one_where_sizes_are_compar
         assert (await tree.cache.topic("t")).topic_id == "b" * 32
 
 
+async def test_an_old_reading_proves_no_partition(tree: Tree) -> None:
+    """A broker refused requests for a deleted topic as if another broker led it, until it was asked for the
+    topic's metadata."""
+    await tree.epochs()
+    there = [tree.cache.has(TopicPartition("t", number)) for number in (-1, 0, PARTITIONS - 1, PARTITIONS)]
+    assert there == [False, True, True, False]
+    tree.clock.now += AGE_S + AGE_S_MAX
+    assert not tree.cache.has(TopicPartition("t", 0))
+
+
 async def test_a_topic_that_is_gone_is_forgotten(tree: Tree) -> None:
     _ = await tree.epochs()
     assert tree.cache.names == ["t"]
