@@ -42,6 +42,11 @@ T = TypeVar("T")
 
 SIZES_MAX: Final = 100
 """Topics of one request whose sizes are compared with ZooKeeper's."""
+SIZES_WAIT_S: Final = 2.0
+"""How long a request waits for that while the link to ZooKeeper is down."""
+AWAY_S: Final = 10.0
+"""Requests do not wait while ZooKeeper has been away for this time."""
+LINK_LOOK_S: Final = 0.05
 
 
 class ClusterView:
@@ -60,6 +65,8 @@ class ClusterView:
         self._counts: dict[str, int] = {}
         """Partition counts of the topics that were found at their last request."""
         self._waits_max = settings.leader_waits_max
+        self._away_since = float("inf")
+        """When ZooKeeper did not answer for the sizes of topics, monotonic, and has not answered since."""
         self._waited_for = 0
         """Partitions whose leaders held requests wait for."""
         self.cluster_id = ""
@@ -197,13 +204,23 @@ class ClusterView:
             raise ConnectionLost(f"ZooKeeper did not answer within {self._read_max_s} s") from None
 
     async def _compare_sizes(self, names: Iterable[str]) -> None:
-        """Nothing is compared while ZooKeeper does not answer."""
+        """A broker whose link to ZooKeeper is down waits for it a while: what it has read may be old, and the
+        client may have come from a broker that knows more. It does not while ZooKeeper is away for long."""
         asked = [name for name in names if self._topics.may_have_grown(name)]
-        if not asked:
-            return
-        with suppress(CoordinationError):
-            await self._soon(self._connected().sync())
-            await pipelined(self._topics.compare_size, asked, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        began = self._clock.monotonic()
+        while asked:
+            try:
+                await self._soon(self._connected().sync())
+                await pipelined(self._topics.compare_size, asked, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+            except CoordinationError:
+                now = self._clock.monotonic()
+                self._away_since = min(self._away_since, began)
+                if now >= min(began + SIZES_WAIT_S, self._away_since + AWAY_S):
+                    return
+                await self._clock.sleep(LINK_LOOK_S)
+            else:
+                self._away_since = float("inf")
+                return
 
     async def _read_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
         found: dict[str, TopicMetadata] = {}

@@ -9,17 +9,31 @@ from pathlib import Path
 
 import pytest
 
+from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import PartitionAssignment
-from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.metadata.cluster_view import AWAY_S, SIZES_WAIT_S, ClusterView
+from strandline.broker.metadata.topic_cache import SIZE_AGE_S
 from strandline.errors import InvalidTopic
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import LinkState
 from strandline.vocabulary.log import LeaderWait
 from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings
 from tests.broker.support.seat import ME, seated
-from tests.waiting import eventually
 from tests.znode_tree import MemorySession
+
+
+class TickingClock(SystemClock):
+    """Moves when it is slept on."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("name", [f"{NAME.topic}/0/isr", "../ids", "", ".", "\x00", "a" * 250])
@@ -108,8 +122,9 @@ async def test_a_partition_whose_leader_is_gone_is_reported_without_one(tmp_path
 
 async def test_the_sizes_of_a_few_named_topics_are_current(tmp_path: Path) -> None:
     """A client that saw a topic grow at another broker assigns its partitions by this one's answer."""
+    clock = TickingClock()
     async with seated(tmp_path) as seat:
-        view = ClusterView(seat.manager, settings(metadata_age_ms_max=60_000), CLOCK)
+        view = ClusterView(seat.manager, settings(metadata_age_ms_max=60_000), clock)
         path = znodes.topic(NAME.topic)
         node = znodes.load_topic(NAME.topic, (await seat.coordination.get(path)).data)
 
@@ -125,10 +140,32 @@ async def test_the_sizes_of_a_few_named_topics_are_current(tmp_path: Path) -> No
         await seat.coordination.set(path, znodes.dump_topic(replace(node, partitions=before + 1)))
         assert await partitions(current_sizes=False) == before
 
-        async def grown() -> bool:
-            return await partitions(current_sizes=True) == before + 1
+        clock.now += SIZE_AGE_S
+        seat.coordination.state = LinkState.SUSPENDED
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(partitions(current_sizes=True))
+            await asyncio.sleep(0)
+            assert not waiting.done(), "the link may be back in a moment"
+            seat.coordination.state = LinkState.CONNECTED
+        assert waiting.result() == before + 1
 
-        await eventually(grown)
+
+async def test_metadata_waits_no_longer_once_zookeeper_is_away_for_long(tmp_path: Path) -> None:
+    """Clients go on with what a broker has read last."""
+    clock = TickingClock()
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, settings(metadata_age_ms_max=60_000), clock)
+        await view.describe([NAME.topic])
+        seat.coordination.state = LinkState.SUSPENDED
+        waits = []
+        for _ in range(10):
+            clock.now += SIZE_AGE_S
+            began = clock.now
+            metadata, _ = await view.describe([NAME.topic], current_sizes=True)
+            assert len(metadata.topics[0].partitions) == 1
+            waits.append(clock.now - began)
+    assert waits[0] >= SIZES_WAIT_S and waits[-1] == 0
+    assert sum(waits) <= AWAY_S + SIZES_WAIT_S
 
 
 async def test_a_topic_that_is_not_found_is_looked_for_after_a_sync(tmp_path: Path) -> None:
