@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 SIZES_MAX: Final = 100
 """Topics of one request whose sizes are compared with ZooKeeper's."""
-SIZES_WAIT_S: Final = 2.0
+SIZES_WAIT_S: Final = 5.0
 """How long a request waits for that while the link to ZooKeeper is down."""
 AWAY_S: Final = 10.0
 """Requests do not wait while ZooKeeper has been away for this time."""
