@@ -37,6 +37,16 @@ class Slices:
         self._ends = self._clock.monotonic() + SLICE_S
 
 
+async def in_slices(work: Callable[[Item], T], items: Iterable[Item], clock: Clock) -> list[T]:
+    """The result for each item, in order. Other tasks have their turns meanwhile: there may be thousands."""
+    slices, found = Slices(clock), list[T]()
+    for item in items:
+        if slices.used_up:
+            await slices.next()
+        found.append(work(item))
+    return found
+
+
 async def contained(work: Awaitable[T]) -> T:
     """The result of work that may end with the failure of a TaskGroup, after which the caller continues.
 

@@ -42,6 +42,11 @@ def code_of(error: StrandlineError | None) -> int:
     return int(error.code) if error.code < OWN_CODES_MIN else int(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
+def message_of(error: StrandlineError | None) -> str | None:
+    """What people read beside the number; null for no error."""
+    return None if error is None else error.message
+
+
 def produce_code(error: StrandlineError, version: int) -> int:
     """NOT_LEADER_OR_FOLLOWER for a leadership that ended: clients look for the new leader before they try
     again. After REQUEST_TIMED_OUT they would try the same broker first."""

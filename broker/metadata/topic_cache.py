@@ -66,6 +66,10 @@ class _Known:
     outdated: set[int] = field(default_factory=set)
     """Partitions whose entry is known to be outdated."""
 
+    def differs(self, node: znodes.TopicNode) -> bool:
+        """True if the topic is another one now, or has another size."""
+        return (node.topic_id, node.partitions) != (self.topic.topic_id, len(self.topic.partitions))
+
 
 class TopicCache:
     """The cache. `get` reads a znode, and raises NoNode, ConnectionLost or SessionEnded.
@@ -130,7 +134,7 @@ class TopicCache:
         except znodes.UnreadableZnode as error:
             self._unreadable.report(error)
         else:
-            if (node.topic_id, node.partitions) != (known.topic.topic_id, len(known.topic.partitions)):
+            if known.differs(node):
                 known.old_at = known.size_asked_at
 
     async def topic(self, name: str) -> TopicMetadata:
@@ -230,7 +234,7 @@ class TopicCache:
         numbers, known.outdated = sorted(known.outdated), set()
         try:
             node = znodes.load_topic(name, await self._get(znodes.topic(name)))
-            if (node.topic_id, node.partitions) != (known.topic.topic_id, len(known.topic.partitions)):
+            if known.differs(node):
                 return await self._read_whole(name)
             there = [number for number in numbers if number < node.partitions]
             found, lives = await self._read_partitions(name, there)

@@ -8,7 +8,7 @@ from typing import Final
 
 from strandline.broker.kafka.configs.described import default_of, shown
 from strandline.broker.kafka.configs.kinds import Kind
-from strandline.broker.kafka.configs.topic_names import OWN
+from strandline.broker.kafka.configs.topic_names import OWN, FixedConfig
 from strandline.broker.kafka.wire.admin.configs import (
     BROKER_FILE,
     DEFAULT_VALUE,
@@ -32,16 +32,6 @@ class SettingName:
     documentation: str
 
 
-@dataclass(frozen=True, slots=True)
-class FixedName:
-    """A config with one value in all brokers."""
-
-    name: str
-    kind: Kind
-    value: str
-    documentation: str
-
-
 SETTINGS: Final = (
     SettingName("broker.id", Kind.INT, "broker_id", "The id of this broker."),
     SettingName("node.id", Kind.INT, "broker_id", "The id of this broker."),
@@ -61,7 +51,7 @@ SETTINGS: Final = (
     ),
     SettingName(
         "replica.lag.time.max.ms", Kind.LONG, "keep_in_sync_ms",
-        "How long a replica may stay behind before it is not in sync any more.",
+        "How long a replica in sync may stay behind before it leaves the replicas in sync.",
     ),
     SettingName(
         "socket.request.max.bytes", Kind.INT, "kafka_request_bytes_max", "The largest request of a client."
@@ -111,18 +101,18 @@ SETTINGS: Final = (
 )  # fmt: skip
 
 FIXED: Final = (
-    FixedName(
+    FixedConfig(
         "inter.broker.protocol.version", Kind.STRING, PROTOCOL_VERSION,
         "Tools read a version here. This broker is strandline, and serves what ApiVersions says.",
     ),
-    FixedName("delete.topic.enable", Kind.BOOLEAN, "true", "Topics can be deleted."),
-    FixedName(
+    FixedConfig("delete.topic.enable", Kind.BOOLEAN, "true", "Topics can be deleted."),
+    FixedConfig(
         "auto.leader.rebalance.enable", Kind.BOOLEAN, "true", "Leaderships move back to the first replica."
     ),
-    FixedName(
+    FixedConfig(
         "compression.type", Kind.STRING, "producer", "Batches are stored as their producer compressed them."
     ),
-    FixedName(
+    FixedConfig(
         "log.message.timestamp.type", Kind.STRING, "CreateTime",
         "Records keep the time that their producer gave.",
     ),
@@ -137,10 +127,9 @@ def broker_configs(settings: BrokerSettings, own: Endpoint) -> Iterator[Describe
         yield _read_only(each.name, each.kind, shown(value), source, each.documentation)
     for fixed in FIXED:
         yield _read_only(fixed.name, fixed.kind, fixed.value, DEFAULT_VALUE, fixed.documentation)
-    topic_defaults = {each.broker_name: each for each in OWN}
-    for name, topic in topic_defaults.items():
+    for topic in OWN:
         value = default_of(topic.name, settings.default_replication_factor)
-        yield _read_only(name, topic.kind, value, DEFAULT_VALUE, topic.documentation)
+        yield _read_only(topic.broker_name, topic.kind, value, DEFAULT_VALUE, topic.documentation)
     address = None if own.kafka is None else f"PLAINTEXT://{own.kafka[0]}:{own.kafka[1]}"
     yield _read_only(
         "advertised.listeners", Kind.LIST, address, BROKER_FILE, "Where clients reach this broker."

@@ -27,7 +27,7 @@ class OwnConfig:
 
 @dataclass(frozen=True, slots=True)
 class FixedConfig:
-    """A config with one value here, which clients may set and read."""
+    """A config with one value here. Clients read it; that of a topic they may also set."""
 
     name: str
     kind: Kind
@@ -112,7 +112,7 @@ FIXED: Final = (
     FixedConfig("preallocate", Kind.BOOLEAN, "false", "Segments grow as they are written."),
     FixedConfig("segment.jitter.ms", Kind.LONG, "0", "segment.ms holds exactly."),
     FixedConfig(
-        "max.compaction.lag.ms", Kind.LONG, _FOREVER, "No age by itself makes a record be compacted."
+        "max.compaction.lag.ms", Kind.LONG, _FOREVER, "No record is compacted for its age alone."
     ),
     FixedConfig("remote.storage.enable", Kind.BOOLEAN, "false", "There is no tiered storage."),
     FixedConfig("local.retention.bytes", Kind.LONG, "-2", "There is no tiered storage."),

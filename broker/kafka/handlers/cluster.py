@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from strandline.broker.kafka.addresses import kafka_address
 from strandline.broker.kafka.call import Call
@@ -42,7 +41,7 @@ from strandline.errors import (
 )
 from strandline.ids import INTERNAL_PREFIX, NO_BROKER, BrokerId
 from strandline.ports import Clock, Listener
-from strandline.tasks import Slices
+from strandline.tasks import in_slices
 from strandline.vocabulary.log import MetadataAnswer as Described
 from strandline.vocabulary.log import MetadataQuery, ProducerIdentity
 from strandline.vocabulary.metadata import (
@@ -52,9 +51,6 @@ from strandline.vocabulary.metadata import (
     Registration,
     TopicMetadata,
 )
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 Describe = Callable[[MetadataQuery], Awaitable[Described]]
 CreateMissing = Callable[[Iterable[str]], Awaitable[Mapping[str, StrandlineError]]]
@@ -116,7 +112,7 @@ class ClusterApi:
             brokers,
             cluster.cluster_id or None,
             self._controller(reachable),
-            tuple(await self._sliced(partial(_reachable, reachable), topics)),
+            tuple(await in_slices(partial(_reachable, reachable), topics, self._clock)),
         )
 
     async def describe_cluster(self, request: DescribeClusterRequest, call: Call) -> DescribeClusterAnswer:
@@ -139,15 +135,6 @@ class ClusterApi:
         named here."""
         return self._own.id if self._own.id in reachable else int(NO_BROKER)
 
-    async def _sliced(self, work: Callable[[T], U], items: Iterable[T]) -> list[U]:
-        """The result for each item. Others have their turns meanwhile: there may be thousands."""
-        slices, found = Slices(self._clock), list[U]()
-        for item in items:
-            if slices.used_up:
-                await slices.next()
-            found.append(work(item))
-        return found
-
     async def _described(self, request: MetadataRequest) -> tuple[ClusterMetadata, list[TopicFacts]]:
         """Raises LeaderNotAvailable."""
         wanted = request.topics
@@ -160,7 +147,7 @@ class ClusterApi:
         answer = await self._describe(MetadataQuery(names, include_config=False, current_sizes=True))
         cluster, live = answer.cluster, self._live()
         if wanted is None:
-            return cluster, await self._sliced(partial(_topic, live), cluster.topics)
+            return cluster, await in_slices(partial(_topic, live), cluster.topics, self._clock)
         errors = dict(answer.errors)
         if request.auto_create:
             missing = [name for name, error in errors.items() if isinstance(error, UnknownTopicOrPartition)]
@@ -175,10 +162,9 @@ class ClusterApi:
             if each.name is None:
                 return TopicFacts(None, int(KafkaCode.UNKNOWN_TOPIC_ID), each.topic_id)
             error = errors.get(each.name)
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is None else error.code
-            return TopicFacts(each.name, int(code))
+            return TopicFacts(each.name, code_of(error) or int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-        return cluster, await self._sliced(facts, dict.fromkeys(wanted))
+        return cluster, await in_slices(facts, dict.fromkeys(wanted), self._clock)
 
     # --- coordinators and identities ---------------------------------------------------------
 

@@ -12,8 +12,8 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.configs.broker_names import broker_configs
 from strandline.broker.kafka.configs.changes import Alteration, increment, replacement
 from strandline.broker.kafka.configs.described import topic_configs
-from strandline.broker.kafka.errors import code_of
-from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline
+from strandline.broker.kafka.errors import code_of, message_of
+from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline, check_count
 from strandline.broker.kafka.wire.admin.configs import (
     BROKER,
     TOPIC,
@@ -29,7 +29,6 @@ from strandline.broker.kafka.wire.admin.configs import (
     WantedConfigs,
 )
 from strandline.broker.metadata.topic_outlines import TopicOutline, TopicOutlines
-from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.config.services import BrokerSettings
 from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
 from strandline.ports import Clock
@@ -138,12 +137,9 @@ class ConfigsApi:
     ) -> tuple[dict[str, TopicOutline], StrandlineError | None]:
         """The topics among the resources, or the error of all resources."""
         every = list(resources)
-        if len(every) > TOPICS_PER_REQUEST_MAX:
-            return {}, InvalidRequest(
-                f"{len(every)} resources in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time"
-            )
         names = [each.name for each in every if each.kind == TOPIC]
         try:
+            check_count(every, "resources")
             return (await self._outlines.read(names) if names else {}), None
         except StrandlineError as error:
             return {}, error
@@ -200,4 +196,4 @@ def _alteration(
 
 
 def _outcome(resource: Resource, error: StrandlineError | None) -> ResourceOutcome:
-    return ResourceOutcome(resource, code_of(error), None if error is None else error.message)
+    return ResourceOutcome(resource, code_of(error), message_of(error))

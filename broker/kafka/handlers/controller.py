@@ -28,11 +28,11 @@ ALTERATIONS_IN_FLIGHT_MAX: Final = 16
 """Topics that one request has altered at the same time."""
 
 
-def check_count(topics: Sized) -> None:
-    """Raises InvalidRequest for more topics than one request may name."""
-    if len(topics) > TOPICS_PER_REQUEST_MAX:
+def check_count(named: Sized, what: str = "topics") -> None:
+    """Raises InvalidRequest for more of them than one request may name."""
+    if len(named) > TOPICS_PER_REQUEST_MAX:
         raise InvalidRequest(
-            f"{len(topics)} topics in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time"
+            f"{len(named)} {what} in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time"
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from strandline.adapters.codecs.admin import ELECT_PREFERRED, ELECT_UNCLEAN, LIST_REASSIGNMENTS, REASSIGN
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.errors import code_of, message_of
 from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline
 from strandline.broker.kafka.wire.admin.placement import (
     PREFERRED,
@@ -20,7 +20,7 @@ from strandline.broker.kafka.wire.admin.placement import (
     PlacementAnswer,
     ReassignRequest,
 )
-from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
+from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition, names_of
 from strandline.errors import InvalidReplicaAssignment, InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
@@ -49,7 +49,7 @@ class PlacementApi:
         leader."""
         names = None
         if request.topics is not None:
-            names = [TopicPartition(*named) for named in each_partition(request.topics)]
+            names = list(names_of(request.topics))
         if names is not None and not names:
             return PlacementAnswer(())  # to the controller, no names are all
         try:
@@ -95,7 +95,7 @@ class PlacementApi:
         except StrandlineError as error:
             return ListReassignmentsAnswer((), code_of(error), error.message)
         if request.topics is not None:
-            named = {TopicPartition(*each) for each in each_partition(request.topics)}
+            named = set(names_of(request.topics))
             ongoing = [each for each in ongoing if each.name in named]
         return ListReassignmentsAnswer(by_topic((each.name.topic, _moving(each)) for each in ongoing))
 
@@ -114,9 +114,7 @@ def _outcomes(results: Results) -> Topics[PartitionOutcome]:
 
 
 def _outcome(result: PartitionResult | UncleanElection) -> PartitionOutcome:
-    error = result.error
-    message = None if error is None else error.message
-    return PartitionOutcome(result.name.partition, code_of(error), message)
+    return PartitionOutcome(result.name.partition, code_of(result.error), message_of(result.error))
 
 
 def _moving(move: OngoingReassignment) -> MovingPartition:

@@ -20,7 +20,7 @@ from strandline.broker.kafka.wire.admin.replicas import (
     PartitionProducers,
     PartitionSize,
 )
-from strandline.broker.kafka.wire.topics import by_topic, each_partition
+from strandline.broker.kafka.wire.topics import by_topic, each_partition, names_of
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
@@ -62,7 +62,7 @@ class ReplicasApi:
         """The sizes of the replicas that are here; partitions without one are left out, as by Kafka."""
         wanted = None
         if request.topics is not None:
-            wanted = {TopicPartition(*named) for named in each_partition(request.topics)}
+            wanted = set(names_of(request.topics))
         slices, found = Slices(self._clock), dict[TopicPartition, PartitionSize]()
         for replica in self._manager:
             if slices.used_up:
@@ -83,10 +83,10 @@ class ReplicasApi:
         """The producers that a replica here remembers, be it the leader or a follower. A partition is
         described once, however often it is named."""
         found = list[tuple[str, PartitionProducers]]()
-        for topic, partition in dict.fromkeys(each_partition(request.topics)):
-            described = self._producers(TopicPartition(topic, partition), full=size.full)
-            await size.add(topic, described.message or "", entries=1 + len(described.producers))
-            found.append((topic, described))
+        for name in dict.fromkeys(names_of(request.topics)):
+            described = self._producers(name, full=size.full)
+            await size.add(name.topic, described.message or "", entries=1 + len(described.producers))
+            found.append((name.topic, described))
         return DescribeProducersAnswer(by_topic(found))
 
     def _producers(self, name: TopicPartition, *, full: bool) -> PartitionProducers:

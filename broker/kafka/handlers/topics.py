@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.configs.given import topic_config
-from strandline.broker.kafka.errors import KafkaCode, code_of
+from strandline.broker.kafka.errors import KafkaCode, code_of, message_of
 from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline, check_count
 from strandline.broker.kafka.handlers.new_topics import Leaders, Made, TopicDefaults
 from strandline.broker.kafka.wire.admin.topic_changes import (
@@ -43,8 +45,11 @@ from strandline.errors import (
 )
 from strandline.ids import TopicId
 from strandline.ports import Clock
-from strandline.tasks import Slices
+from strandline.tasks import in_slices
 from strandline.vocabulary.admin import AlterTopic, DeleteTopics, NewTopic, TopicResult
+
+T = TypeVar("T")
+Named = TypeVar("Named", WantedTopic, TopicGrowth)
 
 
 class TopicsApi:
@@ -74,14 +79,7 @@ class TopicsApi:
         except InvalidRequest as many:
             refused = [CreatedTopic(each.name, code_of(many), many.message) for each in request.topics]
             return CreateTopicsAnswer(tuple(refused))
-        slices, wanted = Slices(self._clock), list[NewTopic | TopicResult]()
-        for topic in request.topics:
-            if slices.used_up:
-                await slices.next()
-            try:
-                wanted.append(self._new_topic(topic))
-            except StrandlineError as error:
-                wanted.append(TopicResult(topic.name, error))
+        wanted = await in_slices(partial(_or_refused, self._new_topic), request.topics, self._clock)
         new = [each for each in wanted if isinstance(each, NewTopic)]
         by_default = {each.name for each in request.topics if each.replication_factor == DEFAULT}
         found = await self._controller.create(
@@ -97,11 +95,7 @@ class TopicsApi:
         }
         if not request.validate_only:
             results = await self._once_led(results, created, deadline)
-        answers: list[CreatedTopic] = []
-        for result in results:
-            if slices.used_up:
-                await slices.next()
-            answers.append(_created(result, by_name.get(result.topic)))
+        answers = await in_slices(lambda each: _created(each, by_name.get(each.topic)), results, self._clock)
         return CreateTopicsAnswer(tuple(answers))
 
     def _new_topic(self, wanted: WantedTopic) -> NewTopic:
@@ -160,19 +154,14 @@ class TopicsApi:
         except (InvalidRequest, LeaderNotAvailable) as error:
             refused = [GrownTopic(each.name, code_of(error), error.message) for each in request.topics]
             return CreatePartitionsAnswer(tuple(refused))
-        slices, wanted = Slices(self._clock), list[AlterTopic | TopicResult]()
-        repeated = {
-            name for name, count in Counter(each.name for each in request.topics).items() if count > 1
-        }
-        for topic in request.topics:
-            if slices.used_up:
-                await slices.next()
-            try:
-                if topic.name in repeated:
-                    raise InvalidRequest(f"topic {topic.name!r} stands more than once in the request")
-                wanted.append(_alteration(topic, outlines.get(topic.name), request.validate_only))
-            except StrandlineError as error:
-                wanted.append(TopicResult(topic.name, error))
+        times = Counter(each.name for each in request.topics)
+
+        def alteration(topic: TopicGrowth) -> AlterTopic:
+            if times[topic.name] > 1:
+                raise InvalidRequest(f"topic {topic.name!r} stands more than once in the request")
+            return _alteration(topic, outlines.get(topic.name), request.validate_only)
+
+        wanted = await in_slices(partial(_or_refused, alteration), request.topics, self._clock)
         alterations = [each for each in wanted if isinstance(each, AlterTopic)]
         asked = iter(await self._controller.alter(alterations, deadline))
         results = [next(asked) if isinstance(each, AlterTopic) else each for each in wanted]
@@ -185,7 +174,7 @@ class TopicsApi:
         if not request.validate_only:
             results = await self._once_led(results, grown, deadline)
         return CreatePartitionsAnswer(
-            tuple(GrownTopic(each.topic, code_of(each.error), _message(each)) for each in results)
+            tuple(GrownTopic(each.topic, code_of(each.error), message_of(each.error)) for each in results)
         )
 
     async def _once_led(
@@ -200,6 +189,13 @@ class TopicsApi:
             else each
             for each in results
         ]
+
+
+def _or_refused(make: Callable[[Named], T], topic: Named) -> T | TopicResult:
+    try:
+        return make(topic)
+    except StrandlineError as error:
+        return TopicResult(topic.name, error)
 
 
 def _in_order(wanted: WantedTopic) -> list[tuple[int, ...]]:
@@ -218,7 +214,7 @@ def _partitions(new: NewTopic) -> int:
 
 def _created(result: TopicResult, new: NewTopic | None) -> CreatedTopic:
     if result.error is not None or new is None:
-        return CreatedTopic(result.topic, error=code_of(result.error), message=_message(result))
+        return CreatedTopic(result.topic, error=code_of(result.error), message=message_of(result.error))
     first, partitions = new.assignments[:1], _partitions(new)
     replication_factor = len(first[0]) if first else new.replication_factor
     topic_id = TopicId(result.topic_id or NO_TOPIC_ID)
@@ -244,7 +240,7 @@ def _no_such_id(asked: UnwantedTopic) -> DeletedTopic:
 
 def _deleted(result: TopicResult, asked: UnwantedTopic) -> DeletedTopic:
     topic_id = result.topic_id or asked.topic_id
-    return DeletedTopic(result.topic, topic_id, code_of(result.error), _message(result))
+    return DeletedTopic(result.topic, topic_id, code_of(result.error), message_of(result.error))
 
 
 def _alteration(topic: TopicGrowth, outline: TopicOutline | None, validate_only: bool) -> AlterTopic:
@@ -258,7 +254,3 @@ def _alteration(topic: TopicGrowth, outline: TopicOutline | None, validate_only:
     return AlterTopic(
         topic.name, partitions=topic.total, assignments=topic.assignments or (), validate_only=validate_only
     )
-
-
-def _message(result: TopicResult) -> str | None:
-    return None if result.error is None else result.error.message

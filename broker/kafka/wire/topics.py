@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
+from strandline.ids import TopicPartition
 
 P = TypeVar("P")
 Q = TypeVar("Q")
 
-TOPIC_BYTES_MIN = 2
+TOPIC_BYTES_MIN: Final = 2
 
 
 class OfTopic(NamedTuple, Generic[P]):
@@ -77,6 +78,11 @@ def write_many_topics(writer: Writer, topics: Topics[P], write_partition: Callab
 def each_partition(topics: Topics[P]) -> Iterator[tuple[str, P]]:
     """Pairs of topic name and partition, in the order of the message."""
     return ((topic.name, partition) for topic in topics for partition in topic.partitions)
+
+
+def names_of(topics: Topics[int]) -> Iterator[TopicPartition]:
+    """The partitions that a message names by their numbers alone, in its order."""
+    return (TopicPartition(topic, number) for topic, number in each_partition(topics))
 
 
 def by_topic(pairs: Iterable[tuple[str, Q]]) -> Topics[Q]:

@@ -20,7 +20,7 @@ from strandline.broker.kafka.wire.groups.offsets import (
     PartitionOffset,
     PartitionResult,
 )
-from strandline.broker.kafka.wire.topics import OfTopic, Topics, by_topic, each_partition
+from strandline.broker.kafka.wire.topics import OfTopic, Topics, by_topic, each_partition, names_of
 from strandline.errors import ErrorCode, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, FetchedOffsets, OffsetCommit, OffsetFetch
@@ -62,7 +62,7 @@ class GroupOffsetsApi:
             return OffsetsOfGroup(wanted.group, error=int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         names = None
         if wanted.topics is not None:
-            names = tuple(TopicPartition(topic, number) for topic, number in each_partition(wanted.topics))
+            names = tuple(names_of(wanted.topics))
         try:
             offsets = await self._groups.fetch_offsets(OffsetFetch(wanted.group, names), call.caller)
         except StrandlineError as error:
@@ -74,7 +74,7 @@ class GroupOffsetsApi:
     # --- delete ------------------------------------------------------------------------------
 
     async def delete(self, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteAnswer:
-        names = [TopicPartition(topic, number) for topic, number in each_partition(request.topics)]
+        names = list(names_of(request.topics))
         try:
             results = await self._groups.delete_offsets(request.group, names, call.caller)
         except StrandlineError as error:

@@ -14,7 +14,7 @@ from strandline.broker.kafka.wire.topics import (
     write_topics,
 )
 
-_REASSIGNMENT_BYTES_MIN = 5
+_REASSIGNMENT_BYTES_MIN: Final = 5
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 from strandline.broker.kafka.wire.topics import (
@@ -13,8 +13,8 @@ from strandline.broker.kafka.wire.topics import (
     write_topics,
 )
 
-_DELETION_BYTES_MIN = 12
-_UNKNOWN = -1
+_DELETION_BYTES_MIN: Final = 12
+_UNKNOWN: Final = -1
 
 # --- DeleteRecords ----------------------------------------------------------------------------
 
