@@ -55,6 +55,7 @@ class CompactedLogAndModel(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.files = MemoryFiles()
         self.log = open_log(self.files, config=CONFIG, clock=self.clock)
+        self.log.provenance.anchor()
         self.follower = open_log(MemoryFiles(), config=CONFIG, clock=self.clock)
         self.written: list[Written] = []
         self.end = self.committed = self.flushed = 0
