@@ -97,7 +97,7 @@ class GroupHandlers:
         """For each group, the broker that leads its partition, or why there is none. The topic is looked for
         once, or created.
 
-        A replica of a partition knows its leader by itself, even while ZooKeeper is away.
+        A replica of a partition knows its leader without ZooKeeper, too.
         """
         slices, found = Slices(self._manager.clock), list[Endpoint | StrandlineError]()
         topic: TopicMetadata | StrandlineError | None = None

@@ -10,7 +10,7 @@ Members write one of three forms:
               which ownership was valid
     released  version 3 of Kafka's subscription: KIP-429 as it was released, with the generation
               (KIP-792) and the rack (KIP-881). Its assignment is that of version 0: an owner
-              finds by itself what it is no longer assigned
+              finds what it is no longer assigned
 
 The name of the assignor decides which of the last two a cooperative member speaks: the released
 form under `cooperative-sticky`, the draft under every other name. Kafka's clients send versions 0

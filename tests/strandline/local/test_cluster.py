@@ -271,7 +271,7 @@ async def test_a_start_whose_ports_another_start_has_is_refused_for_that_reason(
 
 
 async def test_a_port_that_two_members_would_have_is_refused(tmp_path: Path) -> None:
-    """Kafka's ports and those above the base port are chosen each by itself."""
+    """Kafka's ports and those above the base port are chosen one at a time."""
     base_port = free_ports(1)[0]
     cluster = LocalCluster(1, directory=tmp_path / "home", base_port=base_port, kafka_port=base_port + 200)
     twice = f"{base_port + 200} is for ZooKeeper and Kafka clients of broker 1"

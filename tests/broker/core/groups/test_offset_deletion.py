@@ -99,7 +99,7 @@ def test_a_deletion_has_as_many_partitions_as_a_commit_may_have() -> None:
 
 
 def test_of_a_deletion_in_several_batches_those_written_are_gone() -> None:
-    """The others say so, each by itself."""
+    """The others say so, each one alone."""
     long = [partition(number, "t" * 240) for number in range(3_000)]
     stage = Stage()
     for name in long:

@@ -210,7 +210,7 @@ TRANSIENT: Final = (
     confluent_kafka.KafkaError.COORDINATOR_NOT_AVAILABLE,
     confluent_kafka.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
-"""What librdkafka reports, and tries again by itself."""
+"""What librdkafka reports, and tries again without being asked."""
 
 
 class KafkaPython(_Threaded):
