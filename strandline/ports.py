@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from strandline.errors import CoordinationError, OutcomeUnknown, StrandlineError
+from strandline.security.principal import ANONYMOUS, Principal
 
 
 class Clock(Protocol):
@@ -410,6 +411,10 @@ class Caller:
     listener: Listener = Listener.INTERNAL
     member_key: bytes | None = None
     """The key of the cluster's members that the call shows; None: it shows none, as clients do."""
+    principal: Principal = ANONYMOUS
+    """Who makes the call."""
+    mechanism: str = ""
+    """What proved the principal: "SSL" or a SASL mechanism; "": nothing did, and it is anonymous."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The words of security, and what follows from them: principals, ACLs, and who may do what. Pure."""
