@@ -7,69 +7,11 @@ succeed), *fatal* (nothing happened and a retry will not help) and *unknown* (it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import ClassVar, Final
 
+from strandline.error_codes import ErrorCode as ErrorCode  # noqa: PLC0414 - others take it from here
 from strandline.ids import TopicPartition
-
-
-class ErrorCode(IntEnum):
-    """Kafka's error numbers, only those that strandline uses; numbers from 1000 on are strandline's own."""
-
-    UNKNOWN_SERVER_ERROR = -1
-    NONE = 0
-    OFFSET_OUT_OF_RANGE = 1
-    CORRUPT_MESSAGE = 2
-    UNKNOWN_TOPIC_OR_PARTITION = 3
-    LEADER_NOT_AVAILABLE = 5
-    NOT_LEADER_OR_FOLLOWER = 6
-    REQUEST_TIMED_OUT = 7
-    BROKER_NOT_AVAILABLE = 8
-    MESSAGE_TOO_LARGE = 10
-    OFFSET_METADATA_TOO_LARGE = 12
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
-    INVALID_TOPIC_EXCEPTION = 17
-    NOT_ENOUGH_REPLICAS = 19
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
-    INVALID_REQUIRED_ACKS = 21
-    ILLEGAL_GENERATION = 22
-    INCONSISTENT_GROUP_PROTOCOL = 23
-    INVALID_GROUP_ID = 24
-    UNKNOWN_MEMBER_ID = 25
-    INVALID_SESSION_TIMEOUT = 26
-    REBALANCE_IN_PROGRESS = 27
-    TOPIC_ALREADY_EXISTS = 36
-    INVALID_PARTITIONS = 37
-    INVALID_REPLICATION_FACTOR = 38
-    INVALID_REPLICA_ASSIGNMENT = 39
-    INVALID_CONFIG = 40
-    NOT_CONTROLLER = 41
-    INVALID_REQUEST = 42
-    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-    DUPLICATE_SEQUENCE_NUMBER = 46
-    INVALID_PRODUCER_EPOCH = 47
-    KAFKA_STORAGE_ERROR = 56
-    UNKNOWN_PRODUCER_ID = 59
-    NON_EMPTY_GROUP = 68
-    GROUP_ID_NOT_FOUND = 69
-    FENCED_LEADER_EPOCH = 74
-    UNKNOWN_LEADER_EPOCH = 75
-    UNSUPPORTED_COMPRESSION_TYPE = 76
-    STALE_BROKER_EPOCH = 77
-    OFFSET_NOT_AVAILABLE = 78
-    MEMBER_ID_REQUIRED = 79
-    PREFERRED_LEADER_NOT_AVAILABLE = 80
-    GROUP_MAX_SIZE_REACHED = 81
-    FENCED_INSTANCE_ID = 82
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
-    ELECTION_NOT_NEEDED = 84
-    NO_REASSIGNMENT_IN_PROGRESS = 85
-    INVALID_RECORD = 87
-    THROTTLING_QUOTA_EXCEEDED = 89
-    INCONSISTENT_CLUSTER_ID = 104
-    UNEXPECTED_OFFSET = 1000
 
 
 class Outcome(Enum):
@@ -344,6 +286,27 @@ class UnexpectedOffset(StrandlineError):
     code = ErrorCode.UNEXPECTED_OFFSET
 
 
+# --- security ---------------------------------------------------------------------------------
+
+
+class TopicAuthorizationFailed(StrandlineError):
+    """The caller may not do this with the topic, which may not even exist."""
+
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+class GroupAuthorizationFailed(StrandlineError):
+    """The caller may not do this with the group, or speaks in the name of another caller's member."""
+
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+class ClusterAuthorizationFailed(StrandlineError):
+    """The caller may not do this with the cluster."""
+
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
 # --- placement and leadership -----------------------------------------------------------------
 
 
@@ -474,7 +437,7 @@ _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
         InvalidSessionTimeout, RebalanceInProgress, NonEmptyGroup, GroupIdNotFound,
         MemberIdRequired, GroupMaxSizeReached, FencedInstanceId, PreferredLeaderNotAvailable,
         EligibleLeadersNotAvailable, ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded,
-        UnexpectedOffset,
+        UnexpectedOffset, TopicAuthorizationFailed, GroupAuthorizationFailed, ClusterAuthorizationFailed,
     )
 }  # fmt: skip
 
