@@ -421,6 +421,22 @@ class FencedInstanceId(StrandlineError):
     code = ErrorCode.FENCED_INSTANCE_ID
 
 
+class TransactionalIdAuthorizationFailed(StrandlineError):
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+class AuthenticationFailed(StrandlineError):
+    """The caller did not prove who it is."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class SecurityDisabled(StrandlineError):
+    """The cluster has no authorizer, so it has no ACLs."""
+
+    code = ErrorCode.SECURITY_DISABLED
+
+
 _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
     cls.code: cls
     for cls in (
@@ -438,6 +454,7 @@ _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
         MemberIdRequired, GroupMaxSizeReached, FencedInstanceId, PreferredLeaderNotAvailable,
         EligibleLeadersNotAvailable, ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded,
         UnexpectedOffset, TopicAuthorizationFailed, GroupAuthorizationFailed, ClusterAuthorizationFailed,
+        TransactionalIdAuthorizationFailed, AuthenticationFailed, SecurityDisabled,
     )
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ PRINCIPAL_CHARS_MAX: Final = 1_000
 """The longest principal, with its kind: a whole distinguished name of a certificate has room."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Principal:
     """Who makes a call, or whom an ACL is about. `str` gives what `parse` takes."""
 
@@ -28,7 +28,7 @@ class Principal:
             raise InvalidRequest(f"principal {text!r} is not of the form User:name")
         if len(text) > PRINCIPAL_CHARS_MAX:
             raise InvalidRequest(
-                f"principal {text[:32]!r}… of {len(text)} characters; at most {PRINCIPAL_CHARS_MAX} are allowed",
+                f"principal {text[:32]!r}… has {len(text)} characters, more than {PRINCIPAL_CHARS_MAX}",
                 limit=PRINCIPAL_CHARS_MAX,
             )
         if not text.isprintable():
@@ -41,3 +41,8 @@ class Principal:
 
 ANONYMOUS: Final = Principal("ANONYMOUS")
 """Any caller on a listener that does not authenticate its callers."""
+
+
+def parse_principals(text: str) -> frozenset[Principal]:
+    """Read a list of principals, with semicolons between them: names have commas. Raises InvalidRequest."""
+    return frozenset(Principal.parse(each) for each in filter(None, map(str.strip, text.split(";"))))

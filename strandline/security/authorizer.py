@@ -1,0 +1,117 @@
+"""The authorizer of a process: its rules, its ACLs, and the decisions it remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from strandline.security.acls import Operation, ResourceType, plain_address
+from strandline.security.decide import Acls, Decision, Ground, decide, decide_any
+from strandline.security.members import MemberPrincipals
+from strandline.security.principal import Principal
+
+CALLERS_MAX: Final = 1_000
+"""Pairs of principal and address with remembered decisions."""
+DECISIONS_PER_CALLER_MAX: Final = 1_000
+"""Names are the client's: without a bound, a client could fill the memory."""
+
+
+class Asks(Protocol):
+    """What an authorizer needs to know of a caller; `strandline.ports.Caller` has it."""
+
+    @property
+    def principal(self) -> Principal: ...
+
+    @property
+    def host(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the settings say about authorization."""
+
+    super_users: frozenset[Principal] = frozenset()
+    brokers: MemberPrincipals = MemberPrincipals()  # noqa: RUF009 - frozen
+    controllers: MemberPrincipals = MemberPrincipals()  # noqa: RUF009 - frozen
+    allow_everyone_if_no_acl_found: bool = False
+
+    def unasked(self, principal: Principal) -> Ground | None:
+        """Why this principal may do everything; None: the ACLs decide."""
+        if principal in self.super_users:
+            return Ground.SUPER_USER
+        if self.brokers.id_of(principal) is not None or self.controllers.id_of(principal) is not None:
+            return Ground.MEMBER
+        return None
+
+
+class Authorizer:
+    """Decides what callers may do. Without rules, everything is allowed."""
+
+    def __init__(self, rules: Rules | None) -> None:
+        self.rules = rules
+        self._acls: Acls | None = None
+        self._callers: dict[tuple[Principal, str], dict[tuple[Operation, ResourceType, str], bool]] = {}
+
+    @property
+    def acls(self) -> Acls | None:
+        """The last picture of the ACLs; None: they were never read."""
+        return self._acls
+
+    @property
+    def version(self) -> int:
+        """Changes with each decision that may change: a stream compares it to ask again."""
+        return -1 if self._acls is None else self._acls.version
+
+    def take(self, acls: Acls) -> None:
+        """Decide by these ACLs from now on."""
+        self._acls = acls
+        self._callers.clear()
+
+    def allowed(self, caller: Asks, operation: Operation, of: ResourceType, name: str) -> bool:
+        """Whether the caller may do the operation on the resource."""
+        if self.rules is None:
+            return True
+        known = self._callers.get((caller.principal, caller.host))
+        if known is None:
+            known = self._remember(caller)
+        asked = (operation, of, name)
+        allowed = known.get(asked)
+        if allowed is None:
+            allowed = self.decision(caller, operation, of, name).allowed
+            if len(known) >= DECISIONS_PER_CALLER_MAX:
+                known.clear()
+            known[asked] = allowed
+        return allowed
+
+    def decision(self, caller: Asks, operation: Operation, of: ResourceType, name: str) -> Decision:
+        """The same, with the reason."""
+        if (rules := self.rules) is None:
+            return Decision(True, Ground.OFF)
+        if (ground := rules.unasked(caller.principal)) is not None:
+            return Decision(True, ground)
+        if self._acls is None:
+            return Decision(False, Ground.NOT_LOADED)
+        found = decide(self._acls, caller.principal, plain_address(caller.host), operation, of, name)
+        if found.why is Ground.NO_ACL_FOUND:
+            if rules.allow_everyone_if_no_acl_found:
+                return replace(found, allowed=True)
+            return Decision(False, Ground.NO_ACL)
+        return found
+
+    def allowed_any(self, caller: Asks, operation: Operation, of: ResourceType) -> bool:
+        """Whether the caller may do the operation on at least one resource of the type."""
+        if (rules := self.rules) is None or rules.unasked(caller.principal) is not None:
+            return True
+        if self._acls is None:
+            return False
+        found = decide_any(self._acls, caller.principal, plain_address(caller.host), operation, of)
+        return found.allowed or (found.why is Ground.NO_ACL and rules.allow_everyone_if_no_acl_found)
+
+    def remembered(self) -> int:
+        """The number of decisions that are remembered."""
+        return sum(map(len, self._callers.values()))
+
+    def _remember(self, caller: Asks) -> dict[tuple[Operation, ResourceType, str], bool]:
+        if len(self._callers) >= CALLERS_MAX:
+            self._callers.clear()
+        return self._callers.setdefault((caller.principal, caller.host), {})
