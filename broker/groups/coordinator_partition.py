@@ -35,6 +35,7 @@ from strandline.errors import (
 from strandline.ids import OFFSETS_TOPIC
 from strandline.ports import Clock
 from strandline.records import BatchHeader, Record, decode_batch, iterate
+from strandline.security.principal import Principal
 
 logger = structlog.get_logger(__name__)
 
@@ -94,8 +95,8 @@ class CoordinatorPartition:
 
     # --- requests ----------------------------------------------------------------------------
 
-    async def ask(self, request: Request) -> Any:
-        """The core's answer, however long it is held. Raises the core's refusal.
+    async def ask(self, request: Request, by: Principal | None = None) -> Any:
+        """The core's answer, however long it is held. Raises the core's refusal. `by`: as for the core.
 
         This broker may have been replaced without knowing. The log would fence its writes, but a heartbeat
         writes nothing: its member would still believe that it owns partitions that another member has been
@@ -112,7 +113,7 @@ class CoordinatorPartition:
                 raise self._not_coordinator()
             self.check()
         waiting: Waiting = asyncio.get_running_loop().create_future()
-        self._carry_out(self._core.handle(waiting, request, self._now()))
+        self._carry_out(self._core.handle(waiting, request, self._now(), by))
         answer = await waiting
         if isinstance(answer, StrandlineError):
             raise answer

@@ -49,6 +49,7 @@ from strandline.ids import ACKS_ALL, BrokerEpoch, BrokerId, Offset
 from strandline.ports import (
     Coordination,
 )
+from strandline.security.principal import Principal
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
 
 logger = structlog.get_logger(__name__)
@@ -163,8 +164,9 @@ class Leadership:
         timeout_ms: int,
         done: OnProduced,
         expected_offset: int | None = None,
+        by: Principal | None = None,
     ) -> None:
-        """Appends one batch. `done` is called once, now or when it commits.
+        """Appends one batch. `done` is called once, now or when it commits. `by`: as for `ProducerState`.
 
         Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed,
         StorageBusy, and the errors of the log.
@@ -187,7 +189,7 @@ class Leadership:
         log = self.replica.log
         try:
             appended = log.append_as_leader(
-                records, self.epoch, now_ms=self._clock.wall_ms(), expected_offset=expected_offset
+                records, self.epoch, now_ms=self._clock.wall_ms(), expected_offset=expected_offset, by=by
             )
         except StorageFailed:
             self._on_step_down(self.replica, None)

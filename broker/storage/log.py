@@ -13,7 +13,7 @@ from pathlib import Path
 from sys import maxsize
 
 from strandline.broker.core.replication.epochs import EpochCache, EpochEnd
-from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
+from strandline.broker.core.replication.producer_state import By, Duplicate, ProducerState
 from strandline.broker.storage import admission
 from strandline.broker.storage.admission import Appended
 from strandline.broker.storage.compaction.install import Compactor
@@ -195,9 +195,9 @@ class PartitionLog:
             self._save_epochs(changed=self.epochs.assign(epoch, self.log_end_offset))
 
     def append_as_leader(
-        self, records: bytes, epoch: int, *, now_ms: int, expected_offset: int | None = None
+        self, records: bytes, epoch: int, *, now_ms: int, expected_offset: int | None = None, by: By = None
     ) -> Appended:
-        """Append one batch under the next offsets and this epoch.
+        """Append one batch under the next offsets and this epoch. `by`: as for `ProducerState`.
 
         A batch that an idempotent producer sent before is not written again: its old offsets are returned,
         wherever the log ends by now. Raises before anything is written: CorruptMessage, MessageTooLarge,
@@ -210,7 +210,7 @@ class PartitionLog:
             raise ValueError(f"{self!r} is in epoch {self.epochs.latest}, the append in {epoch}")
         config = self._config
         header = admission.from_producer(records, bytes_max=config.max_message_bytes, keyed=config.compacts)
-        verdict = self.producers.check(header, now_ms)
+        verdict = self.producers.check(header, now_ms, by)
         if isinstance(verdict, Duplicate):
             return Appended(verdict.base_offset, verdict.last_offset + 1, duplicate=True)
         base_offset = self.log_end_offset
@@ -223,7 +223,8 @@ class PartitionLog:
             segment = self._segment_for(len(records), header.record_count, now_ms)
             head = stamp(header, base_offset=base_offset, leader_epoch=epoch)
             position = segment.write((head, memoryview(records)[STAMP_BYTES:]), len(records))
-            self._note(segment, header, base_offset, position, now_ms)
+            self.producers.record(header, base_offset, now_ms, by)
+            segment.note(header, base_offset, position, config.index_interval_bytes, now_ms)
         return Appended(base_offset, segment.next_offset)
 
     def append_as_follower(self, records: bytes) -> None:
@@ -244,7 +245,9 @@ class PartitionLog:
             segment = self._segment_for(len(records), headers[-1].next_offset - start, now_ms)
             position = segment.write((records,), len(records))
             for header in headers:
-                self._note(segment, header, header.base_offset, position + header.position, now_ms)
+                self.producers.record(header, header.base_offset, now_ms)
+                at = position + header.position
+                segment.note(header, header.base_offset, at, self._config.index_interval_bytes, now_ms)
 
     def _take_epochs(self, headers: list[BatchHeader]) -> None:
         """Store the epochs that begin in these batches before the batches are written (T1)."""
@@ -263,12 +266,6 @@ class PartitionLog:
             segments.names_unsynced = True
         self._sync_state.begin_append(self.log_end_offset)
         return segments.active
-
-    def _note(
-        self, segment: Segment, header: BatchHeader, base_offset: int, position: int, now_ms: int
-    ) -> None:
-        self.producers.record(header, base_offset, now_ms)
-        segment.note(header, base_offset, position, self._config.index_interval_bytes, now_ms)
 
     def _check_may_lead(self) -> None:
         self._fence.check()

@@ -53,6 +53,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
+from strandline.security.principal import Principal
 from strandline.vocabulary.groups import (
     Heartbeat,
     LeaveGroup,
@@ -169,8 +170,11 @@ class Coordinator(Generic[Token]):
 
     # --- requests ----------------------------------------------------------------------------
 
-    def handle(self, token: Token, request: Request, now: Instant) -> list[Effect[Token]]:
-        """Handle one request. It is answered once, by these effects or by those of a later call.
+    def handle(
+        self, token: Token, request: Request, now: Instant, by: Principal | None = None
+    ) -> list[Effect[Token]]:
+        """Handle one request. It is answered once, by these effects or by those of a later call. `by` is the
+        caller if callers are distinguished: then it speaks only for members that it made (`owners`).
 
         join          Joined once the generation has begun and is in the log, or MemberIdGiven at once
         sync          the member's assignment (bytes) once the leader's is in the log
@@ -188,7 +192,7 @@ class Coordinator(Generic[Token]):
         Or with a StrandlineError. One that refuses the request itself comes at once, before any change.
         """
         turn = self._turn
-        turn.begin(now)
+        turn.begin(now, by)
         if self._refusal is not None:
             turn.answer(token, self._refusal)
             return turn.end()

@@ -56,7 +56,7 @@ class MemberRequests(Generic[Token]):
         if request.member:
             self._join_again(group, token, request, host)
         elif request.instance is not None and request.instance in group.statics:
-            old = group.members[group.statics[request.instance]]
+            old = group.find(group.statics[request.instance], request.instance, self._turn.by)
             self._check_agrees(group, request, old.member)
             self._replace(group, token, old, request, new_member_id, host)
         elif request.instance is not None:
@@ -64,7 +64,7 @@ class MemberRequests(Generic[Token]):
             self._add(group, token, request, new_member_id, host)
         else:
             self._check_newcomer(group, request, new_member_id, host)
-            group.add_pending(new_member_id)
+            group.add_pending(new_member_id, self._turn.by)
             self._turn.start(Timer(TimerKind.PENDING, group.name, new_member_id), request.session_timeout_ms)
             self._turn.answer(token, MemberIdGiven(new_member_id))
 
@@ -74,12 +74,13 @@ class MemberRequests(Generic[Token]):
                 raise InvalidRequest(
                     f"member id {request.member!r} was given without an instance, not to {request.instance!r}"
                 )
+            group.check_pending(request.member, self._turn.by)
             self._check_agrees(group, request, request.member)
             group.check_room(self._new(request, request.member, host).stored_bytes)
             self.forget_pending(group, request.member)
             self._add(group, token, request, request.member, host)
             return
-        member = group.find(request.member, request.instance)
+        member = group.find(request.member, request.instance, self._turn.by)
         self._check_agrees(group, request, member.member)
         group.check_room(self._new(request, member.member, host).stored_bytes - member.stored_bytes)
         self._rejoin(group, token, member, request)
@@ -113,6 +114,7 @@ class MemberRequests(Generic[Token]):
             request.session_timeout_ms,
             request.rebalance_timeout_ms,
             request.protocols,
+            principal=self._turn.by,
         )
 
     def _add(self, group: Group[Token], token: Token, request: JoinGroup, member_id: str, host: str) -> None:
@@ -225,7 +227,7 @@ class MemberRequests(Generic[Token]):
 
     def sync(self, group: Group[Token], token: Token, request: SyncGroup) -> None:
         """The leader hands in the assignment; the others wait for theirs."""
-        member = group.current(request.member, request.instance, request.generation)
+        member = group.current(request.member, request.instance, request.generation, self._turn.by)
         for named, chosen in (
             (request.protocol_type, group.protocol_type),
             (request.protocol, group.protocol),
@@ -256,7 +258,7 @@ class MemberRequests(Generic[Token]):
         """Held until a rebalance begins or the member has waited long enough; its session restarts at the
         arrival and at the answer."""
         turn = self._turn
-        member = group.current(request.member, request.instance, request.generation)
+        member = group.current(request.member, request.instance, request.generation, self._turn.by)
         self._rebalance.restart_session(group, member)
         if group.state is PREPARING:
             raise group.rebalances()
@@ -304,12 +306,13 @@ class MemberRequests(Generic[Token]):
         """The member that left; None if it had not joined yet, or is static and stays: a process that ends
         does not end its instance, only a request that names the instance does (KIP-345)."""
         if one.instance is None and one.member in group.pending:
+            group.check_pending(one.member, self._turn.by)
             self.forget_pending(group, one.member)
             return None
         member_id = one.member
         if one.instance is not None and not member_id:
             member_id = group.statics.get(one.instance, "")
-        member = group.find(member_id, one.instance)
+        member = group.find(member_id, one.instance, self._turn.by)
         if member.instance is not None and one.instance is None:
             return None
         self._rebalance.dismiss(group, member, _because("left", one.reason))

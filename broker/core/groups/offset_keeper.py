@@ -86,7 +86,7 @@ class OffsetKeeper(Generic[Token]):
                     f"others while it is empty"
                 )
             return
-        member = group.current(request.member, request.instance, request.generation)
+        member = group.current(request.member, request.instance, request.generation, self._turn.by)
         self._turn.start(Timer(TimerKind.SESSION, group.name, member.member), member.session_timeout_ms)
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise group.rebalances()

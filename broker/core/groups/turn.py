@@ -22,6 +22,7 @@ from strandline.broker.core.groups.state_bytes import StateBytes
 from strandline.broker.core.groups.timers import Timer, Timers
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, NotLeaderOrFollower, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.security.principal import Principal
 
 OnResult = Callable[[int, StrandlineError | None], None]
 """Called with the write's id and its error, None if it is committed."""
@@ -35,6 +36,7 @@ class Turn(Generic[Token]):
         "_open",
         "_writes",
         "_writes_count",
+        "by",
         "group",
         "limits",
         "now",
@@ -47,14 +49,16 @@ class Turn(Generic[Token]):
         self.state_bytes = StateBytes(limits.group_state_bytes_max)
         self.timers = Timers()
         self.now = Instant(0.0, 0)
+        self.by: Principal | None = None  # the caller; None: none, or callers are not distinguished
         self.group = ""  # the group whose turn it is, empty between turns
         self._effects: list[Effect[Token]] = []
         self._open: dict[Token, str] = {}  # unanswered calls, with the group that they ask about
         self._writes: dict[int, tuple[str, OnResult]] = {}  # writes in flight, with their groups
         self._writes_count = 0
 
-    def begin(self, now: Instant) -> None:
+    def begin(self, now: Instant, by: Principal | None = None) -> None:
         self.now = now
+        self.by = by
         self._effects = []
 
     def end(self) -> list[Effect[Token]]:

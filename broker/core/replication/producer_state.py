@@ -16,6 +16,7 @@ import google_crc32c
 
 from strandline.errors import DuplicateSequence, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
 from strandline.records import BatchHeader
+from strandline.security.principal import ANONYMOUS, Principal
 
 BATCHES_REMEMBERED: Final = 5
 """The number of batches that an idempotent producer may have in flight on a partition."""
@@ -23,6 +24,9 @@ BATCHES_REMEMBERED: Final = 5
 SEQUENCES: Final = 2**31
 """Sequences count modulo this."""
 
+
+By = Principal | None
+"""A caller; None: not known, or callers are not distinguished."""
 
 UNKNOWN_CRC: Final = -1
 """The CRC of a batch that compaction rewrote, or that an old snapshot remembers."""
@@ -64,6 +68,9 @@ class Producer:
     epoch: int
     batches: tuple[RememberedBatch, ...]
     at_ms: int
+    owner: By = None
+    """The caller that sent the first of them, for as long as this is remembered. None: not known, since the
+    log has no principals."""
 
 
 class ProducerState:
@@ -86,12 +93,13 @@ class ProducerState:
     def __iter__(self) -> Iterator[tuple[int, Producer]]:
         return iter(self._producers.items())
 
-    def check(self, header: BatchHeader, now_ms: int) -> Accept | Duplicate:
+    def check(self, header: BatchHeader, now_ms: int, by: By = None) -> Accept | Duplicate:
         """Decides about a batch that is about to be appended. Changes nothing.
 
         Raises UnknownProducerId (unknown or forgotten, and not its first batch: accepting it could
-        reorder), InvalidProducerEpoch, OutOfOrderSequence (also for sequences that another batch has),
-        DuplicateSequence (written before the batches that are remembered).
+        reorder), InvalidProducerEpoch, OutOfOrderSequence (also for sequences that another batch has, and
+        for the producer id of another caller), DuplicateSequence (written before the batches that are
+        remembered).
         """
         if header.producer_id < 0:
             return ACCEPT
@@ -103,6 +111,8 @@ class ProducerState:
                     f"and its batch begins with sequence {header.base_sequence} instead of 0"
                 )
             return ACCEPT
+        if by is not None and producer.owner not in (None, by):
+            raise OutOfOrderSequence(f"producer id {header.producer_id} was not given to {by}")
         if header.producer_epoch < producer.epoch:
             raise InvalidProducerEpoch(
                 f"batch of producer {header.producer_id} has epoch {header.producer_epoch}, "
@@ -117,8 +127,9 @@ class ProducerState:
             return ACCEPT
         return _follow(producer, header)
 
-    def record(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """Note a batch that is in the log at `base_offset`.
+    def record(self, header: BatchHeader, base_offset: int, now_ms: int, by: By = None) -> None:
+        """Note a batch that is in the log at `base_offset`. A caller with a name owns the producer id from
+        its first batch here on; an anonymous one owns nothing.
 
         Nothing is refused: a follower writes what its leader accepted. Beyond the bound the least recently
         active producer is forgotten; its next batch gets UnknownProducerId.
@@ -131,7 +142,10 @@ class ProducerState:
         known = self._producers.pop(producer_id, None)
         tail = known.batches if known is not None and known.epoch == header.producer_epoch else ()
         kept = (*tail[1 - BATCHES_REMEMBERED :], batch)
-        self._producers[producer_id] = Producer(header.producer_epoch, kept, now_ms)
+        owner = None if known is None else known.owner
+        if owner is None and by != ANONYMOUS:
+            owner = by
+        self._producers[producer_id] = Producer(header.producer_epoch, kept, now_ms, owner)
         if len(self._producers) > self._producers_max:
             self._producers.popitem(last=False)
 

@@ -20,6 +20,7 @@ from strandline.broker.core.groups.records import (
 )
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.offsets import Offsets
+from strandline.broker.core.groups.state.owners import owner_after
 from strandline.broker.core.groups.state.states import GroupState, transition
 from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PENDING_BYTES, StateBytes
 from strandline.broker.core.groups.stored import check_stored_group, within_limits
@@ -32,6 +33,7 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.ids import TopicPartition
+from strandline.security.principal import Principal
 from strandline.vocabulary.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup
 
 
@@ -97,7 +99,9 @@ class Group(Generic[Token]):
         self.leader = ""  # in `members`, or empty
         self.members: dict[str, Member[Token]] = {}
         self.statics: dict[str, str] = {}  # member by instance
-        self.pending: set[str] = set()  # ids that were given and not yet used to join
+        self.pending: dict[
+            str, Principal | None
+        ] = {}  # ids that were given and not yet used, with their owners
         self.unsynced: set[str] = set()  # members that have not yet asked for their assignment
         self.barrier: Barrier | None = None  # only in PreparingRebalance
         self.start_write: int | None = None  # the write of the last generation's start, while in flight
@@ -189,14 +193,14 @@ class Group(Generic[Token]):
         member.owned = owned
         self._count(member, 1)
 
-    def add_pending(self, member_id: str) -> None:
-        """An id was given; a member is expected to join with it."""
-        self.pending.add(member_id)
+    def add_pending(self, member_id: str, by: Principal | None) -> None:
+        """An id was given; a member of this caller is expected to join with it."""
+        self.pending[member_id] = by
         self._add_bytes(PENDING_BYTES)
 
     def remove_pending(self, member_id: str) -> None:
         if member_id in self.pending:
-            self.pending.discard(member_id)
+            del self.pending[member_id]
             self._add_bytes(-PENDING_BYTES)
 
     def release_bytes(self) -> None:
@@ -221,9 +225,14 @@ class Group(Generic[Token]):
             if not self._supported[protocol.name]:
                 del self._supported[protocol.name]
 
-    def find(self, member: str, instance: str | None) -> Member[Token]:
-        """The member that sent a request. Raises UnknownMemberId, or FencedInstanceId for a member whose
-        instance is another process by now (KIP-345)."""
+    def check_pending(self, member_id: str, by: Principal | None) -> None:
+        """Raises GroupAuthorizationFailed if the id was given to another caller."""
+        owner_after(self.pending[member_id], by, f"member {member_id!r} of group {self.name!r}")
+
+    def find(self, member: str, instance: str | None, by: Principal | None) -> Member[Token]:
+        """The member that sent a request, by this caller. Raises UnknownMemberId, or FencedInstanceId for a
+        member whose instance is another process by now (KIP-345); GroupAuthorizationFailed for a member of
+        another caller."""
         if instance is not None:
             current = self.statics.get(instance)
             if current is None:
@@ -235,14 +244,17 @@ class Group(Generic[Token]):
         found = self.members.get(member)
         if found is None:
             raise UnknownMemberId(f"group {self.name} has no member {member!r}")
+        found.principal = owner_after(found.principal, by, f"member {member!r} of group {self.name!r}")
         return found
 
-    def current(self, member_id: str, instance: str | None, generation: int) -> Member[Token]:
+    def current(
+        self, member_id: str, instance: str | None, generation: int, by: Principal | None
+    ) -> Member[Token]:
         """The member that sent a request, if it names the generation in force (G1).
 
         Raises as `find` does, or IllegalGeneration; RebalanceInProgress if the member has joined since.
         """
-        member = self.find(member_id, instance)
+        member = self.find(member_id, instance, by)
         if generation != self.generation:
             if member.joining is not None and next_generation(generation) == self.generation:
                 raise self.rebalances()

@@ -9,6 +9,7 @@ from strandline.broker.core.groups.effects import Token
 from strandline.broker.core.groups.records import StoredMember
 from strandline.broker.core.groups.state_bytes import MEMBER_BYTES, OWNED_BYTES
 from strandline.ids import TopicPartition
+from strandline.security.principal import Principal
 from strandline.vocabulary.groups import DescribedMember, GroupMember, GroupProtocol, JoinGroup
 
 STORED_BYTES: int = 6 * 2 + 4 * 4
@@ -39,6 +40,7 @@ class Member(Generic[Token]):
     syncing: Token | None = None
     heartbeat: Token | None = None
     owned: dict[TopicPartition, None] = field(default_factory=dict)  # as it reported, in its order
+    principal: Principal | None = None  # the caller that joined; None: not known
 
     @property
     def stored_bytes(self) -> int:

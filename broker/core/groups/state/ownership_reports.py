@@ -42,7 +42,7 @@ def report_ownership(
     may have, in all changes together or owned after them. `missing` partitions do not exist: they are left
     out of the partitions that a member took.
     """
-    member = group.find(request.member, None)
+    member = group.find(request.member, None, turn.by)
     most = turn.limits.offsets_per_commit_max
     for change in request.changes:
         if change.generation > group.generation:

@@ -25,7 +25,7 @@ def report_tasks(turn: Turn[Token], group: Group[Token], token: Token, request: 
     if the sender is not a member (any longer), IllegalGeneration for a generation that has not begun,
     InvalidRequest for more changes than a report may have, and for an invalid task name.
     """
-    member = group.find(request.member, None)
+    member = group.find(request.member, None, turn.by)
     if request.generation > group.generation:
         raise IllegalGeneration(
             f"member {member.member!r} reports of generation {request.generation}; group {group.name} "

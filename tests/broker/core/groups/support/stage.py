@@ -29,6 +29,7 @@ from strandline.broker.core.groups.requests import (
 )
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.security.principal import Principal
 from strandline.vocabulary.groups import (
     CommittedOffset,
     DescribedGroup,
@@ -94,6 +95,8 @@ class Stage:
         self.writing = True
         self.effects: list[Effect[str]] = []
         self.asked = 0
+        self.by: Principal | None = None
+        """Who asks."""
         for key, value in self.log:
             self.core.load(key, value, self.now.wall_ms)
         self.play(self.core.loaded(self.now))
@@ -154,7 +157,7 @@ class Stage:
     def ask(self, request: Request) -> str:
         self.asked += 1
         token = str(self.asked)
-        self.play(self.core.handle(token, request, self.now))
+        self.play(self.core.handle(token, request, self.now, self.by))
         return token
 
     def answer(self, token: str, kind: type[T]) -> T:
