@@ -43,13 +43,16 @@ def main() -> None:
     """Runs the measurements one after another."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Print tables of measurements.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(MODULES)}; default: all")
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"runs of each measurement; default: {RUNS}")
+    parser.add_argument(
+        "--runs", type=int, help=f"runs of each measurement; default: {RUNS}, and fewer of the longest"
+    )
     given = parser.parse_args()
     unknown = sorted(set(given.names) - set(MODULES))
     if unknown:
         parser.error(f"unknown measurement {', '.join(unknown)}; there are {', '.join(MODULES)}")
+    runs = () if given.runs is None else (given.runs,)
     for name in given.names or MODULES:
-        asyncio.run(import_module(f"bench.{MODULES[name]}").measure(given.runs))
+        asyncio.run(import_module(f"bench.{MODULES[name]}").measure(*runs))
 
 
 if __name__ == "__main__":

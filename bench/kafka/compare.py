@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.kafka.faults import IDLE_CONSUMERS, failover, idle_cpu
+from bench.kafka.faults import IDLE_CONSUMERS, IDLE_SETTINGS, failover, idle_cpu
 from bench.kafka.processes import new_topic, run_client
-from bench.report import RUNS, heading, median_of, table
+from bench.report import heading, median_of, table
 from bench.runs import perf
 from strandline import Admin, LocalCluster
 
-KILLS: Final = 10
+RUNS: Final = 3
+KILLS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ async def measure(runs: int = RUNS) -> None:
     theirs: dict[tuple[str, str], list[float]] = {}
     ours: dict[tuple[str, str], list[float]] = {}
     idle: list[float] = []
-    async with LocalCluster(brokers=3, kafka=True) as cluster:
+    async with LocalCluster(brokers=3, kafka=True, broker_settings=IDLE_SETTINGS) as cluster:
         for run in range(runs):
             for each in COMPARISONS:
                 print(f"run {run + 1} of {runs}: {each.name}", file=sys.stderr, flush=True)

@@ -14,8 +14,10 @@ from strandline.cli.load.completeness import isr_whole
 
 IDLE_CONSUMERS: Final = 1_000
 IDLE_PROCESSES: Final = 4
-IDLE_S: Final = 10.0
-SETTLE_S: Final = 3.0
+IDLE_SETTINGS: Final = {"kafka_client_connections_max": 5 * IDLE_CONSUMERS}
+"""All consumers have one address, and each has several connections."""
+IDLE_S: Final = 8.0
+SETTLE_S: Final = 2.0
 WAIT_S_MAX: Final = 300.0
 ACKNOWLEDGED_BEFORE: Final = 200
 """Acknowledgements before a kill."""
