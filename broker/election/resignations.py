@@ -241,10 +241,12 @@ class Resignations:
         return _Prepared(resignation, after, version, next_leader, leader_node_stands)
 
     def _members(self, resignation: Resignation, state: PartitionState) -> tuple[IsrMember, ...]:
-        """The remaining ISR. The last member stays in it: no other replica has all committed records."""
+        """The remaining ISR. The last member stays in it: no other replica has all committed records. A
+        leader stays, too, while no other member is known to have a log: otherwise none could lead after its
+        next start (CORRECTNESS E18)."""
         replica = resignation.replica
         others = tuple(member for member in state.isr if member.broker != self._me)
-        if resignation.place is Place.KEPT:
+        if resignation.place is Place.KEPT or not any(_has_log(replica, member) for member in others):
             return state.isr
         enough = 1
         if resignation.place is Place.LEFT_IF_ENOUGH:
@@ -276,6 +278,13 @@ class Resignations:
         for each in part:
             each.resignation.replica.trail.written(each.after.trail, self._recorder)
             each.resignation.settle(NO_BROKER if each.next_leader is None else each.next_leader)
+
+
+def _has_log(replica: Replica, member: IsrMember) -> bool:
+    """True if this member of the ISR is known to have had a log since it became one. A new topic's members
+    may be without: they have it once they report a position, and all have it once a record is committed."""
+    reported = replica.leadership is not None and replica.leadership.core.follower_end(member.broker) >= 0
+    return reported or replica.high_watermark > 0
 
 
 def _cut(prepared: list[_Prepared]) -> tuple[list[_Prepared], list[_Prepared]]:

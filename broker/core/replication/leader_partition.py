@@ -423,7 +423,8 @@ class LeaderPartition(Generic[Ticket]):
         if successor is None or any(broker in in_sync for broker in others):
             return None
         self.handing_over = successor != self.me
-        if self.handing_over and (self.queue or self.high_watermark < self.log_end_offset):
+        behind = self.high_watermark < self.log_end_offset or self.follower_end(successor) < 0
+        if self.handing_over and (self.queue or behind):
             return None
         members = tuple(member for member in self.isr.members if member.broker in target)
         after = tuple(sorted(members, key=lambda member: target.index(member.broker)))

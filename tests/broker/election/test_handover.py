@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
-from strandline.broker.core.replication.produce_ticket import Produced, ProduceOutcome
+from strandline.broker.core.replication.produce_ticket import Produced
 from strandline.broker.core.replication.reassignment import PartitionAssignment
-from strandline.broker.election.balancing import Balancing
-from strandline.broker.election.handover import DRAIN_S_MAX, Handover
+from strandline.broker.election.handover import DRAIN_S_MAX
 from strandline.broker.election.resignations import RESIGNATIONS_PER_MULTI_MAX
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
@@ -26,113 +24,19 @@ from strandline.ids import (
     BrokerEpoch,
     BrokerId,
     LeaderEpoch,
-    PartitionId,
-    PartitionKey,
-    TopicPartition,
 )
-from strandline.ports import Check, Create, Delete, Operation, SessionEnded, SetData, Znode
-from strandline.vocabulary.metadata import Drain, Registration
+from strandline.ports import Check, Delete, Operation, SessionEnded, SetData
+from strandline.vocabulary.metadata import Drain
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, batch
-from tests.broker.support.seat import ME, Seat, led_by, seated
+from tests.broker.election.handover_bench import FIRST, THIRD, HandoverBench, handover_bench
+from tests.broker.support.replicas import ASSIGNED, CLOCK, LIVE, NAME, batch
+from tests.broker.support.seat import ME, led_by
 from tests.waiting import eventually
-
-FIRST, THIRD = BrokerId(1), BrokerId(3)
-QUICK: dict[str, Any] = {"handover_ms": 200, "preferred_leader_check_ms": 60_000}
-
-
-@dataclass
-class HandoverBench:
-    """Broker 2 leads, and may give away."""
-
-    seat: Seat
-    handover: Handover
-    balancing: Balancing
-    outcomes: list[ProduceOutcome] = field(default_factory=list)
-
-    # --- what broker 2 does ----------------------------------------------------------------------
-
-    def lead(self, number: int = 0, *, epoch: int = 5) -> Leadership:
-        """Lead this partition of the topic; no follower is behind."""
-        seat, manager = self.seat, self.seat.manager
-        key = PartitionKey(KEY.topic_id, PartitionId(number))
-        replica = manager.create(TopicPartition(NAME.topic, number), key, TopicConfig())
-        manager.reconfigure(replica, PartitionAssignment(ASSIGNED, version=0), TopicConfig())
-        state = led_by(ME, 1, 2, 3, epoch=epoch)
-        self._make(znodes.isr(NAME.topic, number))
-        self._make(znodes.leader(NAME.topic, number))
-        if number:
-            path = znodes.replicas(NAME.topic, number)
-            self.seat.tree.apply(Create(path, znodes.dump_replicas(ASSIGNED)), owner=0)
-        written = seat.tree.apply(SetData(znodes.isr(NAME.topic, number), znodes.dump_isr(state)), owner=0)
-        assert isinstance(written, int)
-        manager.lead(replica, state, written)
-        assert replica.leadership is not None
-        self.fetched(replica.leadership, FIRST, THIRD)
-        return replica.leadership
-
-    def fetched(self, leadership: Leadership, *followers: BrokerId) -> None:
-        """They have all there is."""
-        end = leadership.replica.log.log_end_offset
-        for follower in followers:
-            leadership.fetched(follower, LIVE[follower].epoch, end, subscription=1)
-        leadership.turn()
-
-    def produce(self, leadership: Leadership) -> None:
-        leadership.produce(batch("v"), acks=-1, timeout_ms=60_000, done=self.outcomes.append)
-
-    @property
-    def multis(self) -> list[Sequence[Operation]]:
-        """The writes, or tries, that give leaderships away."""
-        return [m for m in self.seat.coordination.multis if any(isinstance(o, Delete) for o in m)]
-
-    # --- what ZooKeeper has ----------------------------------------------------------------------
-
-    def _make(self, path: str) -> None:
-        """With its parents, where they are missing."""
-        parts = path.strip("/").split("/")
-        for depth in range(1, len(parts) + 1):
-            prefix = "/" + "/".join(parts[:depth])
-            if prefix not in self.seat.tree.nodes:
-                self.seat.tree.apply(Create(prefix), owner=0)
-
-    def register(self, registration: Registration, *, version: int = 0) -> None:
-        path = znodes.broker(registration.id)
-        data = znodes.dump_registration(registration)
-        self.seat.tree.nodes[path] = Znode(data, version, registration.epoch, registration.epoch, 1)
-        self._make(znodes.elections(registration.id))
-
-    def drain(self, broker: BrokerId, drain: Drain) -> None:
-        self._make(znodes.drain(broker))
-        self.seat.tree.apply(SetData(znodes.drain(broker), znodes.dump_drain(drain)), owner=0)
-
-    def leader(self, number: int = 0) -> BrokerId:
-        """The leader of record."""
-        node = self.seat.tree.nodes[znodes.isr(NAME.topic, number)]
-        return znodes.load_isr(NAME.topic, number, node.data).leader
-
-    def notices(self, broker: BrokerId) -> list[list[ElectionNotice]]:
-        """The notices to this broker, by znode."""
-        path = znodes.elections(broker)
-        return [
-            queue_znodes.load_notices(self.seat.tree.nodes[f"{path}/{child}"].data)
-            for child in sorted(self.seat.tree.children(path))
-        ]
-
-    def named(self, broker: BrokerId) -> set[int]:
-        """The partitions that the notices name for this broker."""
-        return {notice.key.partition for notices in self.notices(broker) for notice in notices}
 
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[HandoverBench]:
-    """Brokers 1, 2 and 3 are registered."""
-    async with seated(tmp_path, **QUICK) as seat:
-        handover = Handover(seat.context)
-        balancing = Balancing(seat.context, handover, seat)
-        bench = HandoverBench(seat, handover, balancing)
-        for registration in LIVE.values():
-            bench.register(registration)
+    async with handover_bench(tmp_path) as bench:
         yield bench
 
 
@@ -148,19 +52,6 @@ async def test_a_thousand_leaderships_are_given_up_in_few_writes(bench: Handover
     assert bench.named(FIRST) == set(range(1, 201))
     assert len(bench.multis) <= 4 * 200 / RESIGNATIONS_PER_MULTI_MAX
     assert sum(len(notices) for notices in bench.notices(FIRST)) == 200
-
-
-@pytest.mark.parametrize(("min_insync", "isr"), [(1, (1, 3)), (2, (1, 3)), (3, (1, 2, 3))])
-async def test_a_broker_that_shuts_down_leaves_the_isr_if_enough_others_are_in_it(
-    bench: HandoverBench, min_insync: int, isr: tuple[int, ...]
-) -> None:
-    """CORRECTNESS H5: no commit waits for a broker that is about to end; below min.insync.replicas there
-    would be no commits at all."""
-    replica = bench.lead(1).replica
-    replica.config = TopicConfig(min_insync_replicas=min_insync)
-    await bench.handover.leave_all()
-    node = bench.seat.tree.nodes[znodes.isr(NAME.topic, 1)]
-    assert set(znodes.load_isr(NAME.topic, 1, node.data).isr_ids) == set(isr)
 
 
 async def test_a_partition_with_another_leader_does_not_block_the_others(bench: HandoverBench) -> None:

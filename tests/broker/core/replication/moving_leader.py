@@ -59,6 +59,8 @@ class Led:
     min_insync: int = 2
     now: float = 0.0
     held: bool = False
+    silent: tuple[int, ...] = ()
+    """Members that fetch nothing by themselves."""
     closed: list[tuple[BrokerId, ...]] = field(default_factory=list)
     writes: list[WriteIsr] = field(default_factory=list)
     completed: list[CompleteReassignment] = field(default_factory=list)
@@ -84,8 +86,7 @@ class Led:
             queue_entries_max=100,
             now=0.0,
         )
-        for broker in self.isr:
-            self.fetch(broker)
+        self.fetch(*(broker for broker in self.isr if broker not in self.silent))
 
     @property
     def in_sync(self) -> tuple[BrokerId, ...]:

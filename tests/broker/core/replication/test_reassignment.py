@@ -309,6 +309,16 @@ def test_a_leadership_is_given_up_only_when_all_that_was_accepted_is_committed()
     assert led.core.handing_over  # nothing is accepted that could not be committed
 
 
+def test_a_leadership_is_given_up_only_to_a_replica_that_has_shown_its_log() -> None:
+    """CORRECTNESS E18: a new topic's member may have no log yet. If it began one in its next life, it could
+    not lead with it, and neither could the leader, which would have left the ISR."""
+    led = Led(moving((1, 2, 3), (2, 3)), silent=(2,), min_insync=1)
+    led.turn()
+    assert led.completed == []
+    led.fetch(2)
+    assert led.completed[0].successor == 2
+
+
 def test_a_leader_that_cannot_give_up_accepts_again() -> None:
     """A replica that it needs for the handover fell behind: the leader does not wait for that."""
     led = Led(moving((1, 2), (3, 2)), isr=(1, 2))
