@@ -21,6 +21,7 @@ from strandline.broker.groups.server import group_calls
 from strandline.broker.kafka.apis import kafka_router
 from strandline.broker.kafka.listener import KafkaListener
 from strandline.broker.kafka.router import Router
+from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.server import log_calls
@@ -41,6 +42,8 @@ from strandline.config.services import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import CoordinationSession, ServiceHost
 from strandline.ids import BrokerId
+from strandline.security.access import Access
+from strandline.security.authorizer import Authorizer
 from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint
 
@@ -76,6 +79,8 @@ class Broker:
         """The replicas of this process, once it has opened its data folder. For those who look on."""
         self._sessions = Sessions()
         self._key = MemberKey(host.new_id)
+        self.access = Access(Authorizer(None), self._key.is_shown)
+        """Decides what callers may do."""
         self._times = RequestTimes(host.clock)
         self._refused = RefusedRequests(host.clock)
         self._listener = host.listen(
@@ -88,12 +93,7 @@ class Broker:
         arm(self._settings.crash_points, self._host.die)
         self._fail_fast.install(asyncio.get_running_loop())
         async with AsyncExitStack() as stack:
-            folder = DataFolder(
-                self._settings.data_dir,
-                BrokerId(self._settings.broker_id),
-                self._settings.boot_id_file,
-                self._host.files,
-            )
+            folder = self._open_folder()
             stack.callback(folder.close)
             manager = ReplicaManager(self._settings, folder, self._host)
             self.manager = manager
@@ -103,6 +103,7 @@ class Broker:
                 self._host.random,
             )
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease, producer_ids)
+            log = GuardedLog(handlers, self.access, self._clock)
             followers = Followers(manager, view, self._settings, self._clock)
             endpoint = self._bind()
             stack.callback(self._kafka.stop)
@@ -111,7 +112,16 @@ class Broker:
             controller = controller_link(view, transport, self._clock)
             topics = InternalTopics(manager, view, controller)
             groups = await stack.enter_async_context(
-                Groups(manager, view, topics, endpoint, self._settings, self._holds_lease, self._key)
+                Groups(
+                    manager,
+                    view,
+                    topics,
+                    endpoint,
+                    self._settings,
+                    self._holds_lease,
+                    self._key,
+                    self.access,
+                )
             )
             recorder = await stack.enter_async_context(
                 StateChangeRecorder(manager, topics, endpoint, self._settings, self._key)
@@ -132,20 +142,24 @@ class Broker:
                     self._settings.host, self._settings.metrics_port, METRICS, metrics.read, self._clock
                 )
             )
-            log = log_calls(handlers, self._settings, self._times, self._clock, self._key)
+            served = log_calls(log, self._settings, self._times, self._clock, self._key)
             await self._listener.start(
-                [*log, *group_calls(groups.handlers)],
-                internal=ReplicationService(followers, self._clock).calls(),
+                [*served, *group_calls(groups.handlers, self.access)],
+                internal=ReplicationService(followers, self.access, self._clock).calls(),
             )
             stack.push_async_callback(self._listener.stop)
             kafka_link = controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS)
-            router = kafka_router(
-                handlers, groups.handlers, manager, view, kafka_link, self._settings, endpoint
-            )
+            router = kafka_router(log, groups.handlers, manager, view, kafka_link, self._settings, endpoint)
             await self._live(manager, view, endpoint, groups, recorder, router)
             await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
+
+    def _open_folder(self) -> DataFolder:
+        settings = self._settings
+        return DataFolder(
+            settings.data_dir, BrokerId(settings.broker_id), settings.boot_id_file, self._host.files
+        )
 
     async def _live(
         self,
@@ -212,7 +226,7 @@ class Broker:
                 manager,
                 coordination,
                 endpoint,
-                partial(open_replica_stream, self._host.transport),
+                partial(open_replica_stream, partial(self._host.transport, self._key.shown)),
                 recorder,
                 self._key,
             )

@@ -19,6 +19,8 @@ from strandline.controller.api.state_changes_stream import StateChangeStreams
 from strandline.controller.metrics import METRICS, ControllerMetrics
 from strandline.errors import SettingsError
 from strandline.host import ServiceHost, ServiceListener
+from strandline.security.access import Access
+from strandline.security.authorizer import Authorizer
 
 logger = structlog.get_logger(__name__)
 
@@ -56,8 +58,11 @@ async def _serve(
     metrics: ControllerMetrics,
 ) -> None:
     endpoint = activity.endpoint
-    streams = StateChangeStreams(activity.require, settings.state_change_streams_max, host)
-    await listener.start(admin_calls(AdminService(activity), streams, activity.key))
+    streams = StateChangeStreams(
+        activity.require, settings.state_change_streams_max, host, activity.key.shown
+    )
+    access = Access(Authorizer(None), activity.key.is_shown)
+    await listener.start(admin_calls(AdminService(activity), streams, access, activity.key))
     logger.info("listening", controller=endpoint.id, address=endpoint.address)
     async with (
         serve_metrics(settings.host, settings.metrics_port, METRICS, metrics.read, host.clock),

@@ -17,6 +17,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, group_events_topic
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config.services import BrokerSettings
+from strandline.security.access import Access
 from strandline.vocabulary.metadata import Endpoint
 
 FLUSH_S_MAX: Final = 1.0
@@ -35,12 +36,13 @@ class Groups:
         settings: BrokerSettings,
         holds_lease: Callable[[], bool],
         key: MemberKey,
+        access: Access,
     ) -> None:
         self._clock = manager.host.clock
         self.events = topics.event_writer(group_events_topic(settings), endpoint, settings, key)
         self._coordinators = Coordinators(manager, settings, self._clock, self._publish, holds_lease)
         manager.watchers.append(self._coordinators)
-        self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings)
+        self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings, access)
 
     async def __aenter__(self) -> Self:
         await self.events.start()

@@ -8,6 +8,7 @@ leads that, the answer is NotCoordinator, and names it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence, Set
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -39,6 +40,17 @@ from strandline.errors import (
 )
 from strandline.ids import OFFSETS_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.ports import Caller
+from strandline.security.access import Access
+from strandline.security.principal import Principal
+from strandline.security.rights import (
+    DELETE_GROUP,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    READ_GROUP,
+    READ_TOPIC,
+    Right,
+)
 from strandline.tasks import Slices
 from strandline.vocabulary.groups import (
     DescribedGroup,
@@ -74,7 +86,9 @@ class GroupHandlers:
         coordinators: Coordinators,
         topics: InternalTopics,
         settings: BrokerSettings,
+        access: Access,
     ) -> None:
+        self._access = access
         self._manager = manager
         self._view = view
         self._coordinators = coordinators
@@ -88,12 +102,14 @@ class GroupHandlers:
 
     async def find_coordinator(self, group: str, caller: Caller) -> Endpoint:
         """The broker that leads the group's partition; the first call creates the topic."""
-        (found,) = await self.find_coordinators([group])
+        (found,) = await self.find_coordinators([group], caller)
         if isinstance(found, StrandlineError):
             raise found
         return found
 
-    async def find_coordinators(self, groups: Iterable[str]) -> list[Endpoint | StrandlineError]:
+    async def find_coordinators(
+        self, groups: Iterable[str], caller: Caller
+    ) -> list[Endpoint | StrandlineError]:
         """For each group, the broker that leads its partition, or why there is none. The topic is looked for
         once, or created.
 
@@ -106,6 +122,7 @@ class GroupHandlers:
                 await slices.next()
             try:
                 check_group(group)
+                self._access.check(caller, DESCRIBE_GROUP, group)
                 registration = self._leader_of_own_replica(group)
                 if registration is None:
                     topic = await self._find_topic() if topic is None else topic
@@ -139,12 +156,17 @@ class GroupHandlers:
         replica = self._manager.get(PartitionKey(topic_id, PartitionId(partition_of(group, partitions))))
         return None if replica is None else self._manager.live.get(replica.leader)
 
-    async def _ask(self, request: Request) -> Any:
+    async def _ask(self, request: Request, by: Principal | None = None) -> Any:
+        """`by`: the caller, to whom the members in the request have to belong."""
         check_group(request.group)
         partition = self._led_here(request.group)
         if partition is None:
             partition = await self._find_here(request.group)
-        return await partition.ask(request)
+        return await partition.ask(request, by)
+
+    async def _ask_as_member(self, request: Request, caller: Caller) -> Any:
+        self._access.check(caller, READ_GROUP, request.group)
+        return await self._ask(request, self._access.owner(caller))
 
     def _led_here(self, group: str) -> CoordinatorPartition | None:
         """The group's partition, if this broker leads it and knows the number of partitions."""
@@ -185,20 +207,26 @@ class GroupHandlers:
         name = request.instance or request.client_id or "member"
         unique = UUID(hex=self._manager.host.new_id())
         new_member = f"{name[: GROUP_ID_LENGTH_MAX - _UUID_LENGTH - 1]}-{unique}"
-        answer: Joined | MemberIdGiven = await self._ask(Join(request, new_member, caller.host))
+        answer: Joined | MemberIdGiven = await self._ask_as_member(
+            Join(request, new_member, caller.host), caller
+        )
         return answer
 
     async def sync(self, request: SyncGroup, caller: Caller) -> bytes:
         """Held until the leader's assignment is written."""
-        answer: bytes = await self._ask(request)
+        answer: bytes = await self._ask_as_member(request, caller)
         return answer
 
     async def heartbeat(self, request: Heartbeat, caller: Caller) -> None:
         """Held until a rebalance begins, or for as long as the request says."""
-        await self._ask(request)
+        await self._ask_as_member(request, caller)
 
     async def leave(self, request: LeaveGroup, caller: Caller) -> Sequence[LeftMember]:
-        answer: Sequence[LeftMember] = await self._ask(request)
+        """Members leave by their own caller, or by one that may delete the whole group."""
+        if self._access.allowed(caller, DELETE_GROUP, request.group):
+            answer: Sequence[LeftMember] = await self._ask(request)
+        else:
+            answer = await self._ask_as_member(request, caller)
         return answer
 
     # --- offsets -----------------------------------------------------------------------------
@@ -206,13 +234,36 @@ class GroupHandlers:
     async def commit(self, request: OffsetCommit, caller: Caller) -> OffsetResults:
         """Answered once the offsets are committed to the log (G12). Those of partitions that do not exist are
         refused one by one, as Kafka does."""
-        missing = await self._missing(request.offsets)
-        answer: OffsetResults = await self._ask(Commit(request, missing))
-        return answer
+        self._access.check(caller, READ_GROUP, request.group)
+        refused = self.refusals(caller, READ_TOPIC, request.offsets)
+        if refused:
+            offsets = {name: each for name, each in request.offsets.items() if name not in refused}
+            if not offsets:
+                return refused
+            request = replace(request, offsets=offsets)
+        commit = Commit(request, await self._missing(request.offsets))
+        answer: OffsetResults = await self._ask(commit, self._access.owner(caller))
+        return {**answer, **refused}
 
     async def fetch_offsets(self, request: OffsetFetch, caller: Caller) -> FetchedOffsets:
+        """Raises TopicAuthorizationFailed for a partition that is named and may not be seen. Without names,
+        only what may be seen is in the answer."""
+        self._access.check(caller, DESCRIBE_GROUP, request.group)
+        for refusal in self.refusals(caller, DESCRIBE_TOPIC, request.partitions or ()).values():
+            raise refusal
         answer: FetchedOffsets = await self._ask(request)
+        if request.partitions is None and (refused := self.refusals(caller, DESCRIBE_TOPIC, answer)):
+            return {name: offset for name, offset in answer.items() if name not in refused}
         return answer
+
+    def refusals(
+        self, caller: Caller, right: Right, names: Collection[TopicPartition]
+    ) -> dict[TopicPartition, StrandlineError]:
+        """The refusals of those partitions to whose topic the caller does not have the right."""
+        if not self._access.enforced:
+            return {}
+        of_topics = self._access.refusals(caller, right, (name.topic for name in names))
+        return {name: of_topics[name.topic] for name in names if name.topic in of_topics}
 
     async def _missing(self, names: Collection[TopicPartition]) -> Set[TopicPartition]:
         """The partitions that do not exist; none if there are too many: the coordinator refuses those
@@ -224,6 +275,7 @@ class GroupHandlers:
     # --- ownership and administration --------------------------------------------------------
 
     async def report(self, request: ReportOwnership, caller: Caller) -> None:
+        self._access.check(caller, READ_GROUP, request.group)
         taken = [
             name
             for change in request.changes
@@ -231,32 +283,43 @@ class GroupHandlers:
             for name in change.partitions
         ]
         missing = await self._missing(taken)
-        await self._ask(Report(request, missing))
+        await self._ask(Report(request, missing), self._access.owner(caller))
 
     async def report_tasks(self, request: ReportTasks, caller: Caller) -> None:
-        await self._ask(request)
+        await self._ask_as_member(request, caller)
 
     async def list_groups(self, request: None, caller: Caller) -> Sequence[ListedGroup]:
-        """The groups whose coordinator is this broker; all of them, or CoordinatorLoading."""
+        """The groups whose coordinator is this broker and which the caller may see; all of them, or
+        CoordinatorLoading."""
         partitions = list(self._coordinators)
         for partition in partitions:
             partition.check()
-        return [group for partition in partitions for group in await partition.ask(ListGroups())]
+        groups = [group for partition in partitions for group in await partition.ask(ListGroups())]
+        if self._access.allowed(caller, DESCRIBE_CLUSTER):
+            return groups
+        return [each for each in groups if self._access.allowed(caller, DESCRIBE_GROUP, each.group)]
 
     async def describe(self, group: str, caller: Caller) -> DescribedGroup:
+        self._access.check(caller, DESCRIBE_GROUP, group)
         answer: DescribedGroup = await self._ask(DescribeGroup(group))
         return answer
 
     async def delete(self, group: str, caller: Caller) -> None:
+        self._access.check(caller, DELETE_GROUP, group)
         await self._ask(DeleteGroup(group))
 
     async def delete_offsets(
         self, group: str, partitions: Collection[TopicPartition], caller: Caller
     ) -> OffsetResults:
         """Removes single offsets of a group without members; answered once that is committed to the log."""
-        missing = await self._missing(partitions)
-        answer: OffsetResults = await self._ask(DeleteOffsets(group, partitions, missing))
-        return answer
+        self._access.check(caller, DELETE_GROUP, group)
+        refused = self.refusals(caller, READ_TOPIC, partitions)
+        allowed = [name for name in partitions if name not in refused] if refused else partitions
+        if refused and not allowed:
+            return refused
+        missing = await self._missing(allowed)
+        answer: OffsetResults = await self._ask(DeleteOffsets(group, allowed, missing))
+        return {**answer, **refused}
 
 
 def _partition(topic: TopicMetadata, group: str) -> PartitionMetadata:

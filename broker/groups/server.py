@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from strandline.adapters.codecs import groups as rpcs
+from strandline.adapters.guarded_calls import guarded
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.ports import Served, ServedCall
+from strandline.security.access import Access
 
 
-def group_calls(handlers: GroupHandlers) -> list[Served]:
+def group_calls(handlers: GroupHandlers, access: Access) -> list[Served]:
     """For every listener of one broker."""
-    return [
+    calls: list[Served] = [
         ServedCall(rpcs.FIND_COORDINATOR.served, handlers.find_coordinator),
         ServedCall(rpcs.JOIN_GROUP.served, handlers.join),
         ServedCall(rpcs.SYNC_GROUP.served, handlers.sync),
@@ -23,3 +25,4 @@ def group_calls(handlers: GroupHandlers) -> list[Served]:
         ServedCall(rpcs.DESCRIBE_GROUP.served, handlers.describe),
         ServedCall(rpcs.DELETE_GROUP.served, handlers.delete),
     ]
+    return guarded(calls, access)

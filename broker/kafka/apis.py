@@ -21,7 +21,7 @@ from strandline.broker.kafka.handlers.replicas import ReplicasApi
 from strandline.broker.kafka.handlers.topics import TopicsApi
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire import apis
-from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.client.controller_link import ControllerLink
@@ -30,7 +30,7 @@ from strandline.vocabulary.metadata import Endpoint
 
 
 def kafka_router(
-    handlers: Handlers,
+    log: GuardedLog,
     groups: GroupHandlers,
     manager: ReplicaManager,
     view: ClusterView,
@@ -39,19 +39,20 @@ def kafka_router(
     own: Endpoint,
 ) -> Router:
     """Every API. ApiVersions is not in the table: the router answers it."""
+    handlers, access = log.handlers, log.access
     hints = LeaderHints(handlers.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
-    produces = ProduceApi(handlers, hints, manager.clock)
-    fetches = FetchApi(handlers, hints, settings, manager.clock)
-    lists = OffsetsApi(handlers)
+    produces = ProduceApi(log, hints, manager.clock)
+    fetches = FetchApi(log, hints, settings, manager.clock)
+    lists = OffsetsApi(log)
     clock = manager.clock
     requests = ControllerRequests(controller)
     defaults = TopicDefaults(settings, lambda: manager.live)
-    topics = TopicsApi(requests, view.outlines, Leaders(handlers.metadata, clock), defaults, clock)
-    configs = ConfigsApi(requests, view.outlines, settings, own, clock)
-    on_demand = TopicsOnDemand(requests, defaults, clock, enabled=settings.kafka_auto_create_topics)
+    topics = TopicsApi(requests, view.outlines, Leaders(handlers.metadata, clock), defaults, access, clock)
+    configs = ConfigsApi(requests, view.outlines, settings, own, access, clock)
+    on_demand = TopicsOnDemand(requests, defaults, access, clock, enabled=settings.kafka_auto_create_topics)
     cluster = ClusterApi(
-        handlers.metadata,
-        handlers.new_identity,
+        log.metadata,
+        log.new_identity,
         groups.find_coordinators,
         on_demand.create,
         lambda: manager.live,
@@ -59,8 +60,8 @@ def kafka_router(
         own,
         clock,
     )
-    replicas = ReplicasApi(handlers, manager)
-    placement = PlacementApi(requests, clock)
+    replicas = ReplicasApi(log, manager)
+    placement = PlacementApi(requests, access, clock)
     large = Answers(clock)
     return Router(
         (

@@ -20,6 +20,7 @@ from strandline.broker.kafka.wire.api_versions import (
 )
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part, Reader, Steps, Writer
 from strandline.broker.kafka.wire.header import API_VERSIONS, RequestHeader, frame, read_header
+from strandline.security.kafka_apis import KAFKA_APIS
 from strandline.tasks import Slices
 
 _LAST: Final = 3
@@ -75,6 +76,11 @@ class Router:
     """The served APIs of one broker."""
 
     def __init__(self, apis: Iterable[Api[Any, Any]]) -> None:
+        """Raises LookupError for an API without a row: it would be open to every caller."""
+        apis = tuple(apis)
+        for api in apis:
+            if api.wire.name not in KAFKA_APIS:
+                raise LookupError(f"{api.wire.name} has no row in strandline/security/kafka_apis.py")
         self._apis = {api.wire.key: api for api in apis}
         own = ServedVersions(API_VERSIONS, 0, _LAST)
         wires = (api.wire for api in self._apis.values())

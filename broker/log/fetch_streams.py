@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_budget import FetchBudget
-from strandline.broker.log.handlers import Handlers, answer_bytes
+from strandline.broker.log.guarded import GuardedLog
+from strandline.broker.log.handlers import answer_bytes
 from strandline.config.services import BrokerSettings
 from strandline.ports import Caller, Reply
 from strandline.vocabulary.log import FetchAnswer, FetchRequest
@@ -16,8 +17,8 @@ from strandline.vocabulary.log import FetchAnswer, FetchRequest
 class FetchStreams:
     """All fetch streams of one broker."""
 
-    def __init__(self, handlers: Handlers, settings: BrokerSettings, times: RequestTimes) -> None:
-        self._handlers = handlers
+    def __init__(self, log: GuardedLog, settings: BrokerSettings, times: RequestTimes) -> None:
+        self._log = log
         self._in_flight_max = settings.fetches_in_flight_max
         self._times = times
         self._answers = FetchBudget(
@@ -56,11 +57,15 @@ class FetchStreams:
         self, request: FetchRequest, writing: asyncio.Lock, reply: Reply[FetchAnswer], caller: Caller
     ) -> None:
         bytes_max = request.bytes_max
-        await self._handlers.fetchable(
-            request.partitions, wait_ms=request.wait_ms, bytes_min=request.bytes_min, bytes_max=bytes_max
+        await self._log.fetchable(
+            request.partitions,
+            caller,
+            wait_ms=request.wait_ms,
+            bytes_min=request.bytes_min,
+            bytes_max=bytes_max,
         )
         # While a client does not read its answers, at most one answer of each stream is read from the disk.
         async with writing, self._answers.taken(caller.connection, answer_bytes(bytes_max)) as has:
-            found = await self._handlers.read(request.partitions, bytes_max)
+            found = await self._log.read(request.partitions, bytes_max, caller)
             has(sum(len(fetched.records) for fetched in found))  # the first batch may be larger
             await reply(FetchAnswer(request.correlation_id, found))

@@ -32,6 +32,7 @@ from strandline.errors import (
 )
 from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, TopicPartition
 from strandline.ports import Clock
+from strandline.security.principal import Principal
 from strandline.tasks import Slices, pipelined
 from strandline.vocabulary.log import (
     EARLIEST,
@@ -93,10 +94,12 @@ class Handlers:
         done: OnProduced,
         *,
         sure: bool = True,
+        by: Principal | None = None,
     ) -> None:
         """Appends one batch. `done` is called exactly once, with the outcome.
 
-        `sure`: False for a partition that `unsure` returned.
+        `sure`: False for a partition that `unsure` returned. `by`: the caller, to whom the batch's producer
+        id has to belong; None: callers are not distinguished.
         """
         topic = entry.name.topic
         if topic.startswith(INTERNAL_PREFIX) and not entry.internal:
@@ -109,7 +112,7 @@ class Handlers:
             done(error)
             return
         try:
-            self._append(replica, entry, done, sure=sure)
+            self._append(replica, entry, done, sure=sure, by=by)
         except StrandlineError as error:
             replica.counts.produce_failures += 1
             done(self._manager.with_hint(error, replica))
@@ -131,6 +134,7 @@ class Handlers:
         done: OnProduced,
         *,
         sure: bool,
+        by: Principal | None,
     ) -> None:
         acks, expected_offset = entry.acks, entry.expected_offset
         if acks not in (ACKS_ALL, 0, 1):
@@ -148,7 +152,7 @@ class Handlers:
             )
         timeout_ms = min(max(entry.timeout_ms, 1), self._settings.produce_timeout_ms_max)
         leadership.produce(
-            entry.records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset
+            entry.records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset, by=by
         )
 
     async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:

@@ -10,13 +10,13 @@ from typing import Final
 
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
-from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.guarded import GuardedLog
 from strandline.config.services import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
-from strandline.ports import Clock, Reply
+from strandline.ports import Caller, Clock, Reply
 from strandline.tasks import Slices
-from strandline.vocabulary.log import ProduceMessage, ProduceResult
+from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
 
 RESULTS_MAX: Final = 500
 """Results in one message of a produce stream: even with the longest error messages they fit
@@ -39,13 +39,15 @@ class ProduceStream:
 
     def __init__(
         self,
-        handlers: Handlers,
+        log: GuardedLog,
+        caller: Caller,
         settings: BrokerSettings,
         times: RequestTimes,
         clock: Clock,
         refuse_internal: Callable[[], StrandlineError | None],
     ) -> None:
-        self._handlers = handlers
+        self._log = log
+        self._caller = caller
         self._clock = clock
         self._refuse_internal = refuse_internal
         """Returns why the client may not write to internal topics; None for a member of the cluster. Called
@@ -81,16 +83,21 @@ class ProduceStream:
         arrived = _Arrived(self._times.now(), message.count)
         unsure = frozenset[TopicPartition]()
         if message.unreplicated:
-            unsure = await self._handlers.unsure(message.unreplicated)
+            unsure = await self._log.handlers.unsure(message.unreplicated)
         for entry in message.entries:
             if slices.used_up:
                 await slices.next()
             self._in_flight += 1
             done = partial(self._done, arrived, entry.correlation_id, entry.acks)
-            if entry.internal and (refusal := self._refuse_internal()) is not None:
+            refusal = self._refusal_of_internal(entry) if entry.internal else None
+            if refusal is not None:
                 done(refusal)
             else:
-                self._handlers.produce(entry, done, sure=entry.name not in unsure)
+                self._log.produce(entry, done, self._caller, sure=entry.name not in unsure)
+
+    def _refusal_of_internal(self, entry: ProduceEntry) -> StrandlineError | None:
+        """A caller without the right learns of that first, and not of the members' key."""
+        return self._log.write_refusal(entry.name.topic, self._caller) or self._refuse_internal()
 
     def _done(self, arrived: _Arrived, correlation_id: int, acks: int, outcome: ProduceOutcome) -> None:
         arrived.entries -= 1

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from strandline.adapters.codecs import log as rpcs
+from strandline.adapters.guarded_calls import guarded
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_streams import FetchStreams
-from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.produce_stream import ProduceReply, ProduceStream
 from strandline.config.services import BrokerSettings
 from strandline.ports import Caller, Clock, Served, ServedCall, ServedStream
@@ -17,20 +18,22 @@ from strandline.vocabulary.log import ProduceMessage
 
 
 def log_calls(
-    handlers: Handlers, settings: BrokerSettings, times: RequestTimes, clock: Clock, key: MemberKey
+    log: GuardedLog, settings: BrokerSettings, times: RequestTimes, clock: Clock, key: MemberKey
 ) -> list[Served]:
     """The calls, for every listener of one broker."""
-    fetches = FetchStreams(handlers, settings, times)
+    fetches = FetchStreams(log, settings, times)
 
     async def produce(requests: AsyncIterator[ProduceMessage], reply: ProduceReply, caller: Caller) -> None:
         refuse_internal = partial(key.refusal, caller.member_key)
-        await ProduceStream(handlers, settings, times, clock, refuse_internal).serve(requests, reply)
+        stream = ProduceStream(log, caller, settings, times, clock, refuse_internal)
+        await stream.serve(requests, reply)
 
-    return [
+    calls: list[Served] = [
         ServedStream(rpcs.SERVED_PRODUCE, produce),
         ServedStream(rpcs.FETCH.served, fetches.serve),
-        ServedCall(rpcs.LIST_OFFSETS.served, lambda wanted, _: handlers.list_offsets(wanted)),
-        ServedCall(rpcs.METADATA.served, lambda query, _: handlers.metadata(query)),
-        ServedCall(rpcs.PARTITION_COUNTS.served, lambda topics, _: handlers.partition_counts(topics)),
-        ServedCall(rpcs.INIT_PRODUCER_ID.served, lambda _, caller: handlers.new_identity()),
+        ServedCall(rpcs.LIST_OFFSETS.served, log.list_offsets),
+        ServedCall(rpcs.METADATA.served, log.metadata),
+        ServedCall(rpcs.PARTITION_COUNTS.served, log.partition_counts),
+        ServedCall(rpcs.INIT_PRODUCER_ID.served, lambda _, caller: log.new_identity(caller)),
     ]
+    return guarded(calls, log.access)

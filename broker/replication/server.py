@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator
 import structlog
 
 from strandline.adapters.codecs.replication import REPLICA_FETCH
+from strandline.adapters.guarded_calls import guarded
 from strandline.broker.replication.handlers import Followers
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ports import Caller, Clock, Reply, Served, ServedStream
+from strandline.security.access import Access
 from strandline.tasks import Slices
 from strandline.vocabulary.replication import FollowerMessage, LeaderMessage
 
@@ -23,20 +25,22 @@ PushReply = Reply[LeaderMessage]
 class ReplicationService:
     """`strandline.v1.Replication`, for the listener that cluster members use."""
 
-    def __init__(self, followers: Followers, clock: Clock) -> None:
+    def __init__(self, followers: Followers, access: Access, clock: Clock) -> None:
         self._followers = followers
+        self._access = access
         self._clock = clock
 
     def calls(self) -> list[Served]:
-        return [ServedStream(REPLICA_FETCH.served, self.serve)]
+        return guarded([ServedStream(REPLICA_FETCH.served, self.serve)], self._access)
 
-    async def serve(self, requests: AsyncIterator[FollowerMessage], reply: PushReply, _: Caller) -> None:
+    async def serve(self, requests: AsyncIterator[FollowerMessage], reply: PushReply, caller: Caller) -> None:
         """Serves one follower until it ends its stream. Raises the error with which the stream is refused."""
         first = await anext(requests, None)
         if first is None:
             return
         if first.hello is None:
             raise InvalidRequest("the first message of a replication stream must name the follower")
+        self._access.check_broker(caller, first.hello.broker_id)
         stream = await self._followers.open(first.hello)
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -50,10 +50,10 @@ class TransportReplicaStream:
 
 
 async def open_replica_stream(
-    new_transport: Callable[[None], Transport], endpoint: Endpoint
+    new_transport: Callable[[], Transport], endpoint: Endpoint
 ) -> TransportReplicaStream:
     """A stream on a connection of its own. Raises StreamBroken."""
-    transport = new_transport(None)
+    transport = new_transport()
     try:
         stream = await transport.open(endpoint.address, REPLICA_FETCH, timeout_s=CONNECT_S_MAX)
     except BaseException as error:

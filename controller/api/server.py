@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from strandline.adapters.codecs import admin as rpcs
+from strandline.adapters.guarded_calls import guarded
 from strandline.adapters.rpc.member_key import MemberKey
+from strandline.controller.api.guarded import GuardedAdmin
 from strandline.controller.api.service import AdminService
 from strandline.controller.api.state_changes_stream import StateChangeStreams
 from strandline.ports import Caller, Reply, Served, ServedCall, ServedStream
-from strandline.vocabulary.admin import CreateTopics, StateChangesAnswer, StateChangesQuery, TopicResult
+from strandline.security.access import Access
+from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 
 
-def admin_calls(service: AdminService, streams: StateChangeStreams, key: MemberKey) -> list[Served]:
+def admin_calls(
+    service: AdminService, streams: StateChangeStreams, access: Access, key: MemberKey
+) -> list[Served]:
     """The calls, for every listener of one controller."""
-
-    async def create_topics(request: CreateTopics, caller: Caller) -> Sequence[TopicResult]:
-        if request.internal and (refusal := key.refusal(caller.member_key)) is not None:
-            raise refusal
-        return await service.create_topics(
-            request.topics, validate_only=request.validate_only, internal=request.internal
-        )
+    topics = GuardedAdmin(service, access, key)
 
     async def state_changes(
         requests: AsyncIterator[StateChangesQuery], reply: Reply[StateChangesAnswer], _: Caller
@@ -32,10 +31,10 @@ def admin_calls(service: AdminService, streams: StateChangeStreams, key: MemberK
                 async for answer in answers:
                     await reply(answer)
 
-    return [
-        ServedCall(rpcs.CREATE_TOPICS.served, create_topics),
-        ServedCall(rpcs.DELETE_TOPICS.served, lambda r, _: service.delete_topics(r.topics, r.topic_ids)),
-        ServedCall(rpcs.ALTER_TOPIC.served, lambda alteration, _: service.alter_topic(alteration)),
+    calls: list[Served] = [
+        ServedCall(rpcs.CREATE_TOPICS.served, topics.create_topics),
+        ServedCall(rpcs.DELETE_TOPICS.served, topics.delete_topics),
+        ServedCall(rpcs.ALTER_TOPIC.served, topics.alter_topic),
         ServedCall(
             rpcs.REASSIGN.served,
             lambda r, _: service.reassign(
@@ -54,9 +53,8 @@ def admin_calls(service: AdminService, streams: StateChangeStreams, key: MemberK
                 r.broker, replicas=r.replicas, undo=r.undo, throttle_bytes_per_s=r.throttle_bytes_per_s
             ),
         ),
-        ServedCall(
-            rpcs.CHECK_BROKER.served, lambda r, _: service.check_broker(r.broker, end_drain=r.end_drain)
-        ),
+        ServedCall(rpcs.CHECK_BROKER.served, topics.check_broker),
         ServedCall(rpcs.DESCRIBE_CLUSTER.served, lambda _, caller: service.describe_cluster()),
         ServedStream(rpcs.STATE_CHANGES.served, state_changes),
     ]
+    return guarded(calls, access)

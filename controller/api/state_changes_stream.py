@@ -17,7 +17,7 @@ from strandline.client.events.reader import EventReader
 from strandline.controller.active import ActiveController
 from strandline.controller.core.state_changes import EventSelection, check
 from strandline.errors import BrokerNotAvailable, NotController, ThrottlingQuotaExceeded
-from strandline.host import Host
+from strandline.host import Host, ShownKey
 from strandline.ids import STATE_CHANGES_TOPIC
 from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 
@@ -32,12 +32,15 @@ PROGRESS_S: Final = 5.0
 class StateChangeStreams:
     """All streams of one controller. `active` raises NotController, which names the active controller."""
 
-    def __init__(self, active: Callable[[], ActiveController], streams_max: int, host: Host) -> None:
+    def __init__(
+        self, active: Callable[[], ActiveController], streams_max: int, host: Host, key: ShownKey
+    ) -> None:
         self.malformed = 0
         """Records that were skipped because they are no state changes."""
         self._active = active
         self._streams_max = streams_max
         self._host = host
+        self._key = key
         self._clock = host.clock
         self._open = 0
         self._closed = False
@@ -60,7 +63,7 @@ class StateChangeStreams:
                 limit=self._streams_max,
             )
         self._open += 1
-        transport = self._host.transport(None)
+        transport = self._host.transport(self._key)
         try:
             bootstrap = await self._bootstrap(active, query)
             async with EventReader(

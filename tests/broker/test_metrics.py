@@ -36,6 +36,7 @@ from strandline.ports import LinkState
 from strandline.vocabulary.log import ProduceEntry
 from strandline.vocabulary.metadata import Endpoint, Reassignment
 from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import (
     ASSIGNED,
     CLOCK,
@@ -228,7 +229,14 @@ def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
     throttle = ReassignmentThrottle(manager.settings, CLOCK)
     topics = InternalTopics(manager, view, controller_link(view, GrpcTransport(), CLOCK))
     groups = Groups(
-        manager, view, topics, Endpoint(1, "h", 1), manager.settings, lambda: True, MemberKey(HOST.new_id)
+        manager,
+        view,
+        topics,
+        Endpoint(1, "h", 1),
+        manager.settings,
+        lambda: True,
+        MemberKey(HOST.new_id),
+        OPEN,
     )
     return BrokerMetrics(
         manager,

@@ -33,6 +33,7 @@ from strandline.broker.kafka.wire.metadata import (
 )
 from strandline.broker.kafka.wire.producer_id import InitProducerIdAnswer, InitProducerIdRequest
 from strandline.errors import (
+    ClusterAuthorizationFailed,
     CoordinatorNotAvailable,
     ErrorCode,
     LeaderNotAvailable,
@@ -40,7 +41,7 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import INTERNAL_PREFIX, NO_BROKER, BrokerId
-from strandline.ports import Clock, Listener
+from strandline.ports import Caller, Clock, Listener
 from strandline.tasks import in_slices
 from strandline.vocabulary.log import MetadataAnswer as Described
 from strandline.vocabulary.log import MetadataQuery, ProducerIdentity
@@ -52,10 +53,10 @@ from strandline.vocabulary.metadata import (
     TopicMetadata,
 )
 
-Describe = Callable[[MetadataQuery], Awaitable[Described]]
-CreateMissing = Callable[[Iterable[str]], Awaitable[Mapping[str, StrandlineError]]]
-NewIdentity = Callable[[], Awaitable[ProducerIdentity]]
-FindGroups = Callable[[Iterable[str]], Awaitable[Sequence[Endpoint | StrandlineError]]]
+Describe = Callable[[MetadataQuery, Caller], Awaitable[Described]]
+CreateMissing = Callable[[Iterable[str], Caller], Awaitable[Mapping[str, StrandlineError]]]
+NewIdentity = Callable[[Caller], Awaitable[ProducerIdentity]]
+FindGroups = Callable[[Iterable[str], Caller], Awaitable[Sequence[Endpoint | StrandlineError]]]
 
 
 class ClusterApi:
@@ -96,7 +97,7 @@ class ClusterApi:
         """
         to = call.caller.listener
         try:
-            cluster, topics = await self._described(request)
+            cluster, topics = await self._described(request, call.caller)
         except LeaderNotAvailable:
             if request.topics is None:
                 raise  # an empty list would say that there are no topics; another broker may know them
@@ -125,7 +126,9 @@ class ClusterApi:
                 endpoints=request.endpoints, error=int(code), message="this is a broker"
             )
         with suppress(LeaderNotAvailable):
-            self._last = (await self._describe(MetadataQuery(None, include_config=False))).cluster
+            self._last = (
+                await self._describe(MetadataQuery(None, include_config=False), call.caller)
+            ).cluster
         brokers = _addresses(self._last, call.caller.listener)
         controller = self._controller({broker.broker for broker in brokers})
         return DescribeClusterAnswer(self._last.cluster_id, controller, brokers)
@@ -135,7 +138,9 @@ class ClusterApi:
         named here."""
         return self._own.id if self._own.id in reachable else int(NO_BROKER)
 
-    async def _described(self, request: MetadataRequest) -> tuple[ClusterMetadata, list[TopicFacts]]:
+    async def _described(
+        self, request: MetadataRequest, caller: Caller
+    ) -> tuple[ClusterMetadata, list[TopicFacts]]:
         """Raises LeaderNotAvailable."""
         wanted = request.topics
         by_id = wanted is not None and any(each.name is None for each in wanted)
@@ -144,14 +149,14 @@ class ClusterApi:
             names = [each.name for each in wanted if each.name is not None] or None
         # librdkafka sees that a topic has grown at one broker, and then asks another for the partitions to
         # assign. If that one does not know them yet, the group reads none of them until the next change.
-        answer = await self._describe(MetadataQuery(names, include_config=False, current_sizes=True))
+        answer = await self._describe(MetadataQuery(names, include_config=False, current_sizes=True), caller)
         cluster, live = answer.cluster, self._live()
         if wanted is None:
             return cluster, await in_slices(partial(_topic, live), cluster.topics, self._clock)
         errors = dict(answer.errors)
         if request.auto_create:
             missing = [name for name, error in errors.items() if isinstance(error, UnknownTopicOrPartition)]
-            errors |= await self._create_missing(missing)
+            errors |= await self._create_missing(missing, caller)
         by_name = {topic.name: topic for topic in cluster.topics}
         ids: dict[str, TopicMetadata] = {topic.topic_id: topic for topic in cluster.topics}
 
@@ -173,7 +178,7 @@ class ClusterApi:
         if request.kind != GROUP:
             code = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             return FindCoordinatorAnswer(tuple(FoundCoordinator(key, code, NO_TRANSACTIONS) for key in keys))
-        led_by = await self._find_groups(keys)
+        led_by = await self._find_groups(keys, call.caller)
         found = [self._coordinator(key, led, call) for key, led in zip(keys, led_by, strict=True)]
         return FindCoordinatorAnswer(tuple(found))
 
@@ -195,7 +200,9 @@ class ClusterApi:
         if request.transactional_id is not None:
             return InitProducerIdAnswer(error=int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         try:
-            identity = await self._new_identity()
+            identity = await self._new_identity(call.caller)
+        except ClusterAuthorizationFailed as error:
+            return InitProducerIdAnswer(error=code_of(error))
         except LeaderNotAvailable:
             # Of the retriable codes, the one that every client retries here.
             return InitProducerIdAnswer(error=int(ErrorCode.COORDINATOR_NOT_AVAILABLE))

@@ -31,7 +31,16 @@ from strandline.broker.kafka.wire.admin.configs import (
 from strandline.broker.metadata.topic_outlines import TopicOutline, TopicOutlines
 from strandline.config.services import BrokerSettings
 from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
-from strandline.ports import Clock
+from strandline.ports import Caller, Clock
+from strandline.security.access import Access
+from strandline.security.rights import (
+    ALTER_CLUSTER_CONFIGS,
+    ALTER_TOPIC_CONFIGS,
+    DESCRIBE_CLUSTER_CONFIGS,
+    DESCRIBE_TOPIC_CONFIGS,
+    Right,
+)
+from strandline.security.topic_changes import alteration_refusal
 from strandline.tasks import Slices
 from strandline.vocabulary.admin import AlterTopic
 from strandline.vocabulary.metadata import Endpoint
@@ -52,8 +61,10 @@ class ConfigsApi:
         outlines: TopicOutlines,
         settings: BrokerSettings,
         own: Endpoint,
+        access: Access,
         clock: Clock,
     ) -> None:
+        self._access = access
         self._controller = controller
         self._outlines = outlines
         self._settings = settings
@@ -71,6 +82,7 @@ class ConfigsApi:
             try:
                 if error is not None:
                     raise error
+                self._check(call.caller, wanted.resource, DESCRIBE_TOPIC_CONFIGS, DESCRIBE_CLUSTER_CONFIGS)
                 configs = self._configs(wanted.resource, topics)
                 shown = tuple(_shown(each, request) for each in configs if _is_wanted(each, wanted))
                 described.append(DescribedResource(wanted.resource, configs=shown))
@@ -100,15 +112,17 @@ class ConfigsApi:
         changes: list[tuple[Resource, Change]] = [
             (each.resource, partial(replacement, given=each.configs)) for each in request.resources
         ]
-        return await self._alter(changes, validate_only=request.validate_only)
+        return await self._alter(changes, call.caller, validate_only=request.validate_only)
 
     async def alter_incrementally(self, request: IncrementalAlterConfigsRequest, call: Call) -> AlterAnswer:
         changes: list[tuple[Resource, Change]] = [
             (each.resource, partial(increment, changes=each.changes)) for each in request.resources
         ]
-        return await self._alter(changes, validate_only=request.validate_only)
+        return await self._alter(changes, call.caller, validate_only=request.validate_only)
 
-    async def _alter(self, changes: Sequence[tuple[Resource, Change]], *, validate_only: bool) -> AlterAnswer:
+    async def _alter(
+        self, changes: Sequence[tuple[Resource, Change]], caller: Caller, *, validate_only: bool
+    ) -> AlterAnswer:
         deadline = Deadline(self._clock, ALTER_TIMEOUT_MS)
         topics, error = await self._topics(resource for resource, _ in changes)
         count = Counter(resource for resource, _ in changes)
@@ -121,6 +135,7 @@ class ConfigsApi:
             outcomes[resource] = error
             if error is None:
                 try:
+                    self._check_alteration(caller, resource)
                     if count[resource] > 1:
                         raise InvalidRequest("the resource stands more than once in the request")
                     alteration = _alteration(resource, topics, change, validate_only=validate_only)
@@ -131,6 +146,21 @@ class ConfigsApi:
         for result in await self._controller.alter(alterations, deadline):
             outcomes[Resource(TOPIC, result.topic)] = result.error
         return AlterAnswer(tuple(_outcome(resource, outcomes[resource]) for resource, _ in changes))
+
+    def _check(self, caller: Caller, resource: Resource, of_topic: Right, of_broker: Right) -> None:
+        """Raises TopicAuthorizationFailed, ClusterAuthorizationFailed."""
+        if resource.kind == TOPIC:
+            self._access.check(caller, of_topic, resource.name)
+        else:
+            self._access.check(caller, of_broker)
+
+    def _check_alteration(self, caller: Caller, resource: Resource) -> None:
+        """Raises TopicAuthorizationFailed, ClusterAuthorizationFailed."""
+        self._check(caller, resource, ALTER_TOPIC_CONFIGS, ALTER_CLUSTER_CONFIGS)
+        if resource.kind == TOPIC:
+            refusal = alteration_refusal(self._access, caller, resource.name, configs=True, partitions=False)
+            if refusal is not None:
+                raise refusal
 
     async def _topics(
         self, resources: Iterable[Resource]

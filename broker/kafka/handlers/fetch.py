@@ -17,10 +17,11 @@ from strandline.broker.kafka.wire.fetch import (
 )
 from strandline.broker.kafka.wire.topics import by_topic, each_partition
 from strandline.broker.log.fetch_budget import FetchBudget
-from strandline.broker.log.handlers import Handlers, answer_bytes
+from strandline.broker.log.guarded import GuardedLog
+from strandline.broker.log.handlers import answer_bytes
 from strandline.config.services import BrokerSettings
 from strandline.ids import TopicPartition
-from strandline.ports import Clock, Reply
+from strandline.ports import Caller, Clock, Reply
 from strandline.records import BatchHeader
 from strandline.tasks import Slices
 from strandline.vocabulary.log import Fetched, FetchPartition
@@ -32,10 +33,8 @@ READS_MAX: Final = 100
 class FetchApi:
     """Fetch, for all connections of one broker."""
 
-    def __init__(
-        self, handlers: Handlers, hints: LeaderHints, settings: BrokerSettings, clock: Clock
-    ) -> None:
-        self._handlers = handlers
+    def __init__(self, log: GuardedLog, hints: LeaderHints, settings: BrokerSettings, clock: Clock) -> None:
+        self._log = log
         self._hints = hints
         self._clock = clock
         self._bound = settings.kafka_fetch_bytes_max
@@ -63,26 +62,27 @@ class FetchApi:
         ]
         owner = call.caller.connection
         async with self._asked.taken(owner, len(wanted)):
-            await self._handlers.fetchable(
+            await self._log.fetchable(
                 wanted,
+                call.caller,
                 wait_ms=request.wait_ms,
                 bytes_min=request.bytes_min,
                 bytes_max=request.bytes_max,
                 bound=self._bound,
             )
             async with self._answers.taken(owner, answer_bytes(request.bytes_max, self._bound)) as has:
-                found = await self._read(wanted, request.bytes_max)
+                found = await self._read(wanted, request.bytes_max, call.caller)
                 has(sum(len(each.records) for each in found))  # the first batch may be larger
                 pairs = ((each.name.topic, self._partition(each, call)) for each in found)
                 await reply(FetchAnswer(by_topic(pairs), aborted=request.isolation_level == READ_COMMITTED))
 
-    async def _read(self, wanted: Sequence[FetchPartition], bytes_max: int) -> list[Fetched]:
+    async def _read(self, wanted: Sequence[FetchPartition], bytes_max: int, caller: Caller) -> list[Fetched]:
         """As `Handlers.read`, and goes on where it found no record.
 
         A log that was compacted has batches without records, one segment after the other. Ten answers in a
         row without a record make librdkafka report a message that is too large to be fetched.
         """
-        found = await self._handlers.read(wanted, bytes_max, bound=self._bound)
+        found = await self._log.read(wanted, bytes_max, caller, bound=self._bound)
         room = answer_bytes(bytes_max, self._bound) - sum(len(each.records) for each in found)
         slices = Slices(self._clock)
         for at, asked in enumerate(wanted):
@@ -93,7 +93,7 @@ class FetchApi:
                 if slices.used_up:
                     await slices.next()
                 further = asked._replace(offset=after)
-                (read,) = await self._handlers.read([further], room, bound=self._bound)
+                (read,) = await self._log.read([further], room, caller, bound=self._bound)
                 if not read.records:
                     break
                 room -= len(read.records)

@@ -14,7 +14,7 @@ from strandline.broker.kafka.wire.offsets import (
     PartitionTime,
 )
 from strandline.broker.kafka.wire.topics import by_topic, each_partition
-from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.guarded import GuardedLog
 from strandline.errors import ErrorCode
 from strandline.ids import TopicPartition
 from strandline.vocabulary.log import MAX_TIMESTAMP, EpochQuery, ListedOffset, OffsetQuery
@@ -23,8 +23,8 @@ from strandline.vocabulary.log import MAX_TIMESTAMP, EpochQuery, ListedOffset, O
 class OffsetsApi:
     """Both, for all connections of one broker."""
 
-    def __init__(self, handlers: Handlers) -> None:
-        self._handlers = handlers
+    def __init__(self, log: GuardedLog) -> None:
+        self._log = log
 
     async def list_offsets(self, request: ListOffsetsRequest, call: Call) -> ListOffsetsAnswer:
         """Times below -3 are of Kafka's tiered storage; they get UNSUPPORTED_VERSION. So does -3 for a log
@@ -38,7 +38,7 @@ class OffsetsApi:
         ]
         queries = [OffsetQuery(name, asked.timestamp_ms) for name, asked in served]
         known_epochs = {name: asked.leader_epoch for name, asked in served}
-        listed = iter(await self._handlers.list_offsets(queries, known_epochs))
+        listed = iter(await self._log.list_offsets(queries, call.caller, known_epochs))
         return ListOffsetsAnswer(
             by_topic(
                 (
@@ -57,7 +57,7 @@ class OffsetsApi:
             EpochQuery(TopicPartition(topic, asked.partition), asked.epoch, asked.current_epoch)
             for topic, asked in each_partition(request.topics)
         ]
-        ends = await self._handlers.epoch_ends(queries)
+        ends = await self._log.epoch_ends(queries, call.caller)
         return EpochEndsAnswer(
             by_topic(
                 (

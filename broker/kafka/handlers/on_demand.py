@@ -19,7 +19,9 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import GROUP_EVENTS_TOPIC, INTERNAL_PREFIX, OFFSETS_TOPIC, STATE_CHANGES_TOPIC
-from strandline.ports import Clock
+from strandline.ports import Caller, Clock
+from strandline.security.access import Access
+from strandline.security.topic_changes import creation_refusal
 from strandline.vocabulary.admin import NewTopic
 
 logger = structlog.get_logger(__name__)
@@ -36,8 +38,15 @@ class TopicsOnDemand:
     """The creations that are in progress on this broker: at most one for a name."""
 
     def __init__(
-        self, controller: ControllerRequests, defaults: TopicDefaults, clock: Clock, *, enabled: bool
+        self,
+        controller: ControllerRequests,
+        defaults: TopicDefaults,
+        access: Access,
+        clock: Clock,
+        *,
+        enabled: bool,
     ) -> None:
+        self._access = access
         self._controller = controller
         self._defaults = defaults
         self._clock = clock
@@ -46,10 +55,10 @@ class TopicsOnDemand:
         self._failures = 0
         self._logs_after = clock.monotonic()
 
-    async def create(self, missing: Iterable[str]) -> Mapping[str, StrandlineError]:
-        """Has topics created, with the defaults of this broker. Returns what to say of each: it has no leader
-        yet, or the reason why it is not created. Of many names the first thousand are created; the others are
-        when the client asks again."""
+    async def create(self, missing: Iterable[str], caller: Caller) -> Mapping[str, StrandlineError]:
+        """Has topics created for a caller, with the defaults of this broker. Returns what to say of each: it
+        has no leader yet, or the reason why it is not created. Of many names the first thousand are created;
+        the others are when the client asks again."""
         wanted = dict.fromkeys(missing)
         answers: dict[str, StrandlineError] = {}
         for name in wanted:
@@ -57,6 +66,8 @@ class TopicsOnDemand:
                 answers[name] = UnknownTopicOrPartition(f"topic {name!r} does not exist")
             elif name.startswith(INTERNAL_PREFIX):
                 answers[name] = InvalidTopic(f"topic {name!r}: such names are the system's own")
+            elif (refusal := creation_refusal(self._access, caller, name)) is not None:
+                answers[name] = refusal
         names = [name for name in wanted if name not in answers][:TOPICS_PER_REQUEST_MAX]
         others = [self._in_progress[name] for name in names if name in self._in_progress]
         own = [name for name in names if name not in self._in_progress]

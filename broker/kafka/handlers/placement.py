@@ -24,6 +24,8 @@ from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
 from strandline.errors import InvalidReplicaAssignment, InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
+from strandline.security.access import Access
+from strandline.security.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from strandline.vocabulary.admin import (
     ElectUnclean,
     OngoingReassignment,
@@ -39,7 +41,8 @@ Results = Sequence[PartitionResult] | Sequence[UncleanElection]
 class PlacementApi:
     """These APIs, for all connections of one broker."""
 
-    def __init__(self, controller: ControllerRequests, clock: Clock) -> None:
+    def __init__(self, controller: ControllerRequests, access: Access, clock: Clock) -> None:
+        self._access = access
         self._controller = controller
         self._clock = clock
 
@@ -50,6 +53,8 @@ class PlacementApi:
         names = None
         if request.topics is not None:
             names = list(names_of(request.topics))
+        if (refusal := self._access.refusal(call.caller, ALTER_CLUSTER)) is not None:
+            return _refused(names or [], refusal)
         if names is not None and not names:
             return PlacementAnswer(())  # to the controller, no names are all
         try:
@@ -71,6 +76,8 @@ class PlacementApi:
             (TopicPartition(topic, asked.partition), asked.replicas)
             for topic, asked in each_partition(request.topics)
         ]
+        if (refusal := self._access.refusal(call.caller, ALTER_CLUSTER)) is not None:
+            return _refused([name for name, _ in wanted], refusal)
         results: dict[TopicPartition, PartitionResult] = {}
         moves: list[PartitionReassignment] = []
         for name, replicas in wanted:
@@ -91,6 +98,7 @@ class PlacementApi:
         """Those in progress, of the named partitions or of all."""
         deadline = self._deadline(request.timeout_ms)
         try:
+            self._access.check(call.caller, DESCRIBE_CLUSTER)
             ongoing = await self._controller.ask(LIST_REASSIGNMENTS, None, deadline)
         except StrandlineError as error:
             return ListReassignmentsAnswer((), code_of(error), error.message)

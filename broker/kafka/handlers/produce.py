@@ -21,7 +21,7 @@ from strandline.broker.kafka.wire.produce import (
     ProduceRequest,
 )
 from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
-from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.guarded import GuardedLog
 from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
@@ -42,8 +42,9 @@ class UnacknowledgedFailed(StrandlineError):
 class ProduceApi:
     """Produce, for all connections of one broker."""
 
-    def __init__(self, handlers: Handlers, hints: LeaderHints, clock: Clock) -> None:
-        self._handlers = handlers
+    def __init__(self, log: GuardedLog, hints: LeaderHints, clock: Clock) -> None:
+        self._log = log
+        self._handlers = log.handlers
         self._hints = hints
         self._clock = clock
 
@@ -116,7 +117,7 @@ class ProduceApi:
             request.acks,
             request.timeout_ms,
         )
-        self._handlers.produce(entry, partial(outcomes.note, position), sure=sure)
+        self._log.produce(entry, partial(outcomes.note, position), outcomes.call.caller, sure=sure)
 
 
 class _Outcomes:
@@ -132,7 +133,7 @@ class _Outcomes:
     ) -> None:
         self._names = _names(request)
         self._found: list[ProducedPartition | None] = [None] * len(self._names)
-        self._call = call
+        self.call = call
         self._log_start = log_start
         self._hints = hints
         self._endpoints: dict[int, BrokerAddress] = {}
@@ -144,7 +145,7 @@ class _Outcomes:
         if isinstance(outcome, StrandlineError):
             # Java's producer repeats the same batch, and takes no new epoch, until it learns the log's start.
             start = self._log_start(name) if isinstance(outcome, UnknownProducerId) else -1
-            code = produce_code(outcome, self._call.version)
+            code = produce_code(outcome, self.call.version)
             leader = self._leader(name, code)
             wrong = outcome.records if isinstance(outcome, InvalidRecord) else ()
             found = ProducedPartition(name.partition, code, -1, start, outcome.message, leader, wrong)
@@ -154,9 +155,9 @@ class _Outcomes:
         self.close()
 
     def _leader(self, name: TopicPartition, code: int) -> CurrentLeader | None:
-        if self._call.version < LEADERS_SINCE:
+        if self.call.version < LEADERS_SINCE:
             return None
-        hint = self._hints.of(name, code, self._call.caller.listener)
+        hint = self._hints.of(name, code, self.call.caller.listener)
         if hint is None:
             return None
         leader, address = hint

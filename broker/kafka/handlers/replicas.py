@@ -21,11 +21,12 @@ from strandline.broker.kafka.wire.admin.replicas import (
     PartitionSize,
 )
 from strandline.broker.kafka.wire.topics import by_topic, each_partition, names_of
-from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.security.rights import DESCRIBE_CLUSTER, READ_TOPIC
 from strandline.tasks import Slices, pipelined
 
 DELETIONS_IN_FLIGHT_MAX: Final = 100
@@ -36,8 +37,9 @@ UNKNOWN_SPACE: Final = (-1, -1)
 class ReplicasApi:
     """These APIs, for all connections of one broker."""
 
-    def __init__(self, handlers: Handlers, manager: ReplicaManager) -> None:
-        self._handlers = handlers
+    def __init__(self, log: GuardedLog, manager: ReplicaManager) -> None:
+        self._log = log
+        self._access = log.access
         self._manager = manager
         self._clock = manager.clock
 
@@ -51,7 +53,7 @@ class ReplicasApi:
             topic, partition, offset = asked
             left_ms = int((ends - self._clock.monotonic()) * 1000)
             name = TopicPartition(topic, partition)
-            found = await self._handlers.delete_records(name, offset, timeout_ms=left_ms)
+            found = await self._log.delete_records(name, offset, call.caller, timeout_ms=left_ms)
             return topic, DeletedPartition(partition, code_of(found.error), found.log_start_offset)
 
         wanted = [(topic, asked.partition, asked.offset) for topic, asked in each_partition(request.topics)]
@@ -60,6 +62,8 @@ class ReplicasApi:
 
     async def log_dirs(self, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsAnswer:
         """The sizes of the replicas that are here; partitions without one are left out, as by Kafka."""
+        if (refusal := self._access.refusal(call.caller, DESCRIBE_CLUSTER)) is not None:
+            return DescribeLogDirsAnswer((), code_of(refusal))
         wanted = None
         if request.topics is not None:
             wanted = set(names_of(request.topics))
@@ -84,17 +88,18 @@ class ReplicasApi:
         described once, however often it is named."""
         found = list[tuple[str, PartitionProducers]]()
         for name in dict.fromkeys(names_of(request.topics)):
-            described = self._producers(name, full=size.full)
+            described = self._producers(name, call, full=size.full)
             await size.add(name.topic, described.message or "", entries=1 + len(described.producers))
             found.append((name.topic, described))
         return DescribeProducersAnswer(by_topic(found))
 
-    def _producers(self, name: TopicPartition, *, full: bool) -> PartitionProducers:
+    def _producers(self, name: TopicPartition, call: Call, *, full: bool) -> PartitionProducers:
         partition = name.partition
         try:
             if full:
                 raise InvalidRequest("the answer is full: ask for fewer partitions at a time")
-            replica = self._handlers.replica(name)
+            self._access.check(call.caller, READ_TOPIC, name.topic)
+            replica = self._log.handlers.replica(name)
         except StrandlineError as error:
             return PartitionProducers(partition, code_of(error), error.message)
         return PartitionProducers(

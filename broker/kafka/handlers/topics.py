@@ -44,7 +44,10 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import TopicId
-from strandline.ports import Clock
+from strandline.ports import Caller, Clock
+from strandline.security.access import Access
+from strandline.security.rights import DELETE_TOPIC, DESCRIBE_TOPIC_CONFIGS
+from strandline.security.topic_changes import alteration_refusal, creation_refusal
 from strandline.tasks import in_slices
 from strandline.vocabulary.admin import AlterTopic, DeleteTopics, NewTopic, TopicResult
 
@@ -61,8 +64,10 @@ class TopicsApi:
         outlines: TopicOutlines,
         leaders: Leaders,
         defaults: TopicDefaults,
+        access: Access,
         clock: Clock,
     ) -> None:
+        self._access = access
         self._controller = controller
         self._outlines = outlines
         self._leaders = leaders
@@ -79,7 +84,8 @@ class TopicsApi:
         except InvalidRequest as many:
             refused = [CreatedTopic(each.name, code_of(many), many.message) for each in request.topics]
             return CreateTopicsAnswer(tuple(refused))
-        wanted = await in_slices(partial(_or_refused, self._new_topic), request.topics, self._clock)
+        new_topic = partial(self._new_topic, call.caller)
+        wanted = await in_slices(partial(_or_refused, new_topic), request.topics, self._clock)
         new = [each for each in wanted if isinstance(each, NewTopic)]
         by_default = {each.name for each in request.topics if each.replication_factor == DEFAULT}
         found = await self._controller.create(
@@ -95,11 +101,20 @@ class TopicsApi:
         }
         if not request.validate_only:
             results = await self._once_led(results, created, deadline)
-        answers = await in_slices(lambda each: _created(each, by_name.get(each.topic)), results, self._clock)
-        return CreateTopicsAnswer(tuple(answers))
 
-    def _new_topic(self, wanted: WantedTopic) -> NewTopic:
-        """Raises InvalidConfig, InvalidReplicaAssignment, InvalidRequest."""
+        def answer(result: TopicResult) -> CreatedTopic:
+            created = _created(result, by_name.get(result.topic))
+            if created.error or self._access.allowed(call.caller, DESCRIBE_TOPIC_CONFIGS, result.topic):
+                return created
+            code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return CreatedTopic(created.name, topic_id=created.topic_id, config_error=code)
+
+        return CreateTopicsAnswer(tuple(await in_slices(answer, results, self._clock)))
+
+    def _new_topic(self, caller: Caller, wanted: WantedTopic) -> NewTopic:
+        """Raises TopicAuthorizationFailed, InvalidConfig, InvalidReplicaAssignment, InvalidRequest."""
+        if (refusal := creation_refusal(self._access, caller, wanted.name)) is not None:
+            raise refusal
         config = topic_config(wanted.configs)
         if not wanted.assignments:
             partitions, replication_factor = wanted.partitions, wanted.replication_factor
@@ -132,12 +147,17 @@ class TopicsApi:
             (each.name, "") if each.name is not None else (names.get(each.topic_id), each.topic_id)
             for each in request.topics
         ]
-        known = [(name, topic_id) for name, topic_id in wanted if name is not None]
+        unallowed = self._access.refusals(call.caller, DELETE_TOPIC, (name for name, _ in wanted if name))
+        known = [(name, topic_id) for name, topic_id in wanted if name is not None and name not in unallowed]
         deletion = DeleteTopics([name for name, _ in known], [topic_id for _, topic_id in known])
         results = iter(await self._controller.delete(deletion, deadline))
         return DeleteTopicsAnswer(
             tuple(
-                _no_such_id(asked) if name is None else _deleted(next(results), asked)
+                _no_such_id(asked)
+                if name is None
+                else _refused(asked, unallowed[name])
+                if name in unallowed
+                else _deleted(next(results), asked)
                 for asked, (name, _) in zip(request.topics, wanted, strict=True)
             )
         )
@@ -157,6 +177,11 @@ class TopicsApi:
         times = Counter(each.name for each in request.topics)
 
         def alteration(topic: TopicGrowth) -> AlterTopic:
+            refusal = alteration_refusal(
+                self._access, call.caller, topic.name, configs=False, partitions=True
+            )
+            if refusal is not None:
+                raise refusal
             if times[topic.name] > 1:
                 raise InvalidRequest(f"topic {topic.name!r} stands more than once in the request")
             return _alteration(topic, outlines.get(topic.name), request.validate_only)
@@ -236,6 +261,12 @@ def _no_such_id(asked: UnwantedTopic) -> DeletedTopic:
         return DeletedTopic(None, error=int(ErrorCode.INVALID_REQUEST), message="neither a name nor an id")
     code = int(KafkaCode.UNKNOWN_TOPIC_ID)
     return DeletedTopic(None, asked.topic_id, code, f"no topic has the id {asked.topic_id}")
+
+
+def _refused(asked: UnwantedTopic, error: StrandlineError) -> DeletedTopic:
+    """For an id its name stays hidden."""
+    message = error.message if asked.name is not None else "no right to delete the topic with this id"
+    return DeletedTopic(asked.name, asked.topic_id, code_of(error), message)
 
 
 def _deleted(result: TopicResult, asked: UnwantedTopic) -> DeletedTopic:

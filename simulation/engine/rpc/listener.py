@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
 from strandline.config.services import ListenerSettings
@@ -65,6 +66,7 @@ class SimulatedListener:
         return port.number
 
     async def start(self, served: Sequence[Served], *, internal: Sequence[Served] = ()) -> None:
+        check_rows([*served, *internal])
         self.context = copy_context()
         for listener, port in self._ports.items():
             calls = [*served, *internal] if listener is Listener.INTERNAL else served

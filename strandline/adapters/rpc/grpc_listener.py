@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.member_key import shown_key
 from strandline.adapters.rpc.parsing_interceptor import ParsingInterceptor
 from strandline.adapters.rpc.served_stream import write
@@ -79,6 +80,7 @@ class GrpcListener:
 
     async def start(self, served: Sequence[Served], *, internal: Sequence[Served] = ()) -> None:
         """Serve these calls; those of `internal` to the members of the cluster only."""
+        check_rows([*served, *internal])
         await self.set_health(serving=False)
         for listener, server in self._servers.items():
             calls = [*served, *internal] if listener is Listener.INTERNAL else served

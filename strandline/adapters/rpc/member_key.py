@@ -53,6 +53,10 @@ class MemberKey:
         """The key that a call of this process shows; None before its first ZooKeeper session."""
         return self._key or None
 
+    def is_shown(self, shown: bytes | None) -> bool:
+        """Whether a caller that shows this key, or none, is a member of the cluster."""
+        return shown is not None and bool(self._key) and hmac.compare_digest(shown, self._key)
+
     def refusal(self, shown: bytes | None) -> StrandlineError | None:
         """Why a caller that shows this key, or none, may not touch internal topics; None if it may.
 
@@ -61,6 +65,6 @@ class MemberKey:
         """
         if shown is None:
             return InvalidTopic("internal topics are written by brokers and controllers, clients read them")
-        if not self._key or not hmac.compare_digest(shown, self._key):
+        if not self.is_shown(shown):
             return BrokerNotAvailable("the member key of this call is not the one that this process has read")
         return None

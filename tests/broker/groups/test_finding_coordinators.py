@@ -9,6 +9,7 @@ from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import CoordinatorNotAvailable, InvalidGroupId
 from strandline.vocabulary.metadata import TopicMetadata
+from tests.broker.support.access import CALLER, OPEN
 from tests.broker.support.replicas import CLOCK, settings
 from tests.broker.support.seat import seated
 
@@ -29,8 +30,8 @@ async def test_the_controller_is_asked_once_for_all_groups_of_a_request(tmp_path
     topics = NoTopic()
     async with seated(tmp_path) as seat:
         view = ClusterView(seat.manager, settings(), CLOCK)
-        handlers = GroupHandlers(seat.manager, view, cast(Any, None), cast(Any, topics), settings())
-        found = await handlers.find_coordinators(["a", "b", "", "c"])
+        handlers = GroupHandlers(seat.manager, view, cast(Any, None), cast(Any, topics), settings(), OPEN)
+        found = await handlers.find_coordinators(["a", "b", "", "c"], CALLER)
     assert [type(each) for each in found] == [
         CoordinatorNotAvailable, CoordinatorNotAvailable, InvalidGroupId, CoordinatorNotAvailable,
     ]  # fmt: skip

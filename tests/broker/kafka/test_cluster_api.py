@@ -70,7 +70,7 @@ class Known:
         self.created: list[str] = []
         self.suspected: list[BrokerId] = []
 
-    async def describe(self, query: MetadataQuery) -> MetadataAnswer:
+    async def describe(self, query: MetadataQuery, caller: Caller) -> MetadataAnswer:
         self.asked.append(query.topics)
         if self.cluster is None:
             raise LeaderNotAvailable("no session")
@@ -78,17 +78,17 @@ class Known:
         missing = [name for name in query.topics or () if name not in known]
         return MetadataAnswer(self.cluster, {name: unknown(name) for name in missing})
 
-    async def identity(self) -> ProducerIdentity:
+    async def identity(self, caller: Caller) -> ProducerIdentity:
         if self.cluster is None:
             raise LeaderNotAvailable("no session")
         return ProducerIdentity(7, 0)
 
-    async def create_missing(self, missing: Iterable[str]) -> Mapping[str, StrandlineError]:
+    async def create_missing(self, missing: Iterable[str], caller: Caller) -> Mapping[str, StrandlineError]:
         names = list(missing)
         self.created += names
         return {name: LeaderNotAvailable("is being created") for name in names}
 
-    async def groups(self, keys: Iterable[str]) -> list[Endpoint | StrandlineError]:
+    async def groups(self, keys: Iterable[str], caller: Caller) -> list[Endpoint | StrandlineError]:
         led_by: dict[str, Endpoint | StrandlineError] = {"on-1": OWN, "on-2": WITHOUT}
         return [led_by.get(key, CoordinatorNotAvailable(key)) for key in keys]
 

@@ -21,6 +21,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.ports import Caller, Listener
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.kafka.support.controller import MemoryController
+from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK
 from tests.broker.support.seat import seated
 
@@ -34,7 +35,7 @@ async def test_configs_count_as_no_less_than_they_have_bytes(tmp_path: Path) -> 
         settings = seat.manager.settings
         outlines = ClusterView(seat.manager, settings, CLOCK).outlines
         controller = ControllerRequests(MemoryController(lambda _: ()).link)
-        api = ConfigsApi(controller, outlines, settings, Endpoint(settings.broker_id, "b", 1), CLOCK)
+        api = ConfigsApi(controller, outlines, settings, Endpoint(settings.broker_id, "b", 1), OPEN, CLOCK)
         own = WantedConfigs(Resource(BROKER, str(settings.broker_id)), None)
         other = WantedConfigs(Resource(BROKER, "77"), None)
         size = AnswerSize(CLOCK)

@@ -31,6 +31,7 @@ from strandline.vocabulary.admin import (
     Reassign,
 )
 from tests.broker.kafka.support.controller import MemoryController
+from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK
 
 CALL = Call(RequestHeader(43, 2, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
@@ -41,7 +42,7 @@ WAIT_MS = 10_000
 
 
 def placement(controller: MemoryController) -> PlacementApi:
-    return PlacementApi(ControllerRequests(controller.link), CLOCK)
+    return PlacementApi(ControllerRequests(controller.link), OPEN, CLOCK)
 
 
 def done(names: list[TopicPartition]) -> list[PartitionResult]:

@@ -24,6 +24,7 @@ from strandline.errors import ErrorCode
 from strandline.ports import Caller, Coordination, Listener
 from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
 from tests.broker.kafka.support.controller import MemoryController
+from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK, settings
 
 CALL = Call(RequestHeader(19, 7, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
@@ -43,7 +44,7 @@ def api() -> TopicsApi:
     controller = ControllerRequests(MemoryController(unread).link)
     outlines = TopicOutlines(unread, Soon)  # type: ignore[arg-type]  # nothing is read
     return TopicsApi(
-        controller, outlines, Leaders(undescribed, CLOCK), TopicDefaults(settings(), dict), CLOCK
+        controller, outlines, Leaders(undescribed, CLOCK), TopicDefaults(settings(), dict), OPEN, CLOCK
     )
 
 

@@ -16,6 +16,7 @@ from strandline.errors import InvalidPartitions, OutcomeUnknown, StrandlineError
 from strandline.ids import OFFSETS_TOPIC, BrokerEpoch, BrokerId
 from strandline.vocabulary.admin import NewTopic, TopicResult
 from strandline.vocabulary.metadata import Endpoint, Registration
+from tests.broker.support.access import CALLER, OPEN
 from tests.broker.support.replicas import CLOCK, settings
 from tests.strandline.client.network import FastClock
 
@@ -43,11 +44,13 @@ class Controller(ControllerRequests):
         return [(each, TopicResult(each.name, self.refuses.get(each.name), "id")) for each in topics]
 
     def on_demand(self, *, enabled: bool = True, **given: Any) -> TopicsOnDemand:
-        return TopicsOnDemand(self, TopicDefaults(settings(**given), lambda: LIVE), CLOCK, enabled=enabled)
+        return TopicsOnDemand(
+            self, TopicDefaults(settings(**given), lambda: LIVE), OPEN, CLOCK, enabled=enabled
+        )
 
 
 async def codes(on_demand: TopicsOnDemand, *names: str) -> dict[str, int]:
-    return {name: int(error.code) for name, error in (await on_demand.create(names)).items()}
+    return {name: int(error.code) for name, error in (await on_demand.create(names, CALLER)).items()}
 
 
 async def test_a_new_topic_has_the_size_of_the_settings() -> None:
@@ -74,7 +77,7 @@ async def test_topics_that_are_refused_again_and_again_do_not_fill_the_log() -> 
     controller, clock = Controller(), FastClock()
     names = [f"t-{number}" for number in range(100)]
     controller.refuses = {name: InvalidPartitions("no") for name in names}
-    on_demand = TopicsOnDemand(controller, TopicDefaults(settings(), lambda: LIVE), clock, enabled=True)
+    on_demand = TopicsOnDemand(controller, TopicDefaults(settings(), lambda: LIVE), OPEN, clock, enabled=True)
     with capture_logs() as logged:
         await codes(on_demand, *names)
         await codes(on_demand, *names)

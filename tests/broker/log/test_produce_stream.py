@@ -12,6 +12,7 @@ from strandline.broker.log.produce_stream import ProduceStream
 from strandline.errors import BrokerNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
+from tests.broker.support.access import CALLER, opened
 from tests.broker.support.replicas import CLOCK, settings
 from tests.waiting import eventually
 
@@ -57,7 +58,8 @@ async def test_results_that_are_not_read_block_the_ones_behind_them() -> None:
     handlers: Any = Handlers()
     client = Unread()
     stream = ProduceStream(
-        handlers,
+        opened(handlers),
+        CALLER,
         settings(produce_entries_in_flight_max=IN_FLIGHT_MAX),
         RequestTimes(CLOCK),
         CLOCK,
@@ -87,6 +89,8 @@ async def test_the_key_of_members_is_compared_for_each_entry() -> None:
             entry = ProduceEntry(name, b"", acks=-1, correlation_id=number, internal=True)
             yield ProduceMessage(1, [entry], frozenset())
 
-    stream = ProduceStream(handlers, settings(), RequestTimes(CLOCK), CLOCK, lambda: refusals.pop(0))
+    stream = ProduceStream(
+        opened(handlers), CALLER, settings(), RequestTimes(CLOCK), CLOCK, lambda: refusals.pop(0)
+    )
     await stream.serve(internal(), reply)
     assert [type(error) for error in errors] == [BrokerNotAvailable, type(None)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -41,7 +42,7 @@ async def leading() -> AsyncIterator[TransportReplicaStream]:
     )
     endpoint = listener.bind(1)
     await listener.start([ServedStream(REPLICA_FETCH.served, _lead)])
-    stream = await open_replica_stream(HOST.transport, endpoint)
+    stream = await open_replica_stream(partial(HOST.transport, None), endpoint)
     try:
         yield stream
     finally:
@@ -73,4 +74,4 @@ async def test_a_stream_that_was_closed_takes_nothing() -> None:
 async def test_a_leader_that_cannot_be_reached_is_a_broken_stream() -> None:
     (port,) = free_ports(1)
     with pytest.raises(StreamBroken, match="unreachable"):
-        await open_replica_stream(HOST.transport, Endpoint(1, LOOPBACK, port))
+        await open_replica_stream(partial(HOST.transport, None), Endpoint(1, LOOPBACK, port))

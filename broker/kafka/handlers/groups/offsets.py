@@ -23,6 +23,7 @@ from strandline.broker.kafka.wire.groups.offsets import (
 from strandline.broker.kafka.wire.topics import OfTopic, Topics, by_topic, each_partition, names_of
 from strandline.errors import ErrorCode, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.security.rights import DESCRIBE_TOPIC
 from strandline.vocabulary.groups import CommittedOffset, FetchedOffsets, OffsetCommit, OffsetFetch
 
 
@@ -61,15 +62,17 @@ class GroupOffsetsApi:
         if size.full:
             return OffsetsOfGroup(wanted.group, error=int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         names = None
+        unseen: dict[TopicPartition, StrandlineError] = {}
         if wanted.topics is not None:
-            names = tuple(names_of(wanted.topics))
+            asked = tuple(names_of(wanted.topics))
+            unseen = self._groups.refusals(call.caller, DESCRIBE_TOPIC, asked)
+            names = tuple(name for name in asked if name not in unseen)
         try:
             offsets = await self._groups.fetch_offsets(OffsetFetch(wanted.group, names), call.caller)
         except StrandlineError as error:
-            code = code_of(error)
-            refused = ((name.topic, PartitionOffset(name.partition, error=code)) for name in names or ())
-            return OffsetsOfGroup(wanted.group, by_topic(refused), code)
-        return OffsetsOfGroup(wanted.group, await _found(offsets, size))
+            refused = dict.fromkeys((*(names or ()), *unseen), error)
+            return OffsetsOfGroup(wanted.group, _refused(refused), code_of(error))
+        return OffsetsOfGroup(wanted.group, (*await _found(offsets, size), *_refused(unseen)))
 
     # --- delete ------------------------------------------------------------------------------
 
@@ -86,6 +89,12 @@ def _results(
     names: Iterable[TopicPartition], results: Mapping[TopicPartition, StrandlineError | None]
 ) -> Topics[PartitionResult]:
     return by_topic((name.topic, PartitionResult(name.partition, code_of(results[name]))) for name in names)
+
+
+def _refused(errors: Mapping[TopicPartition, StrandlineError]) -> Topics[PartitionOffset]:
+    return by_topic(
+        (name.topic, PartitionOffset(name.partition, error=code_of(error))) for name, error in errors.items()
+    )
 
 
 async def _found(offsets: FetchedOffsets, size: AnswerSize) -> Topics[PartitionOffset]:

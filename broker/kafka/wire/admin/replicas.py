@@ -89,7 +89,10 @@ class LogDirectory(NamedTuple):
 
 
 class DescribeLogDirsAnswer(NamedTuple):
+    """`error` is of the whole request; before version 3 the directories are only missing."""
+
     directories: tuple[LogDirectory, ...]
+    error: int = 0
 
 
 def read_log_dirs(reader: Reader, version: int) -> DescribeLogDirsRequest:
@@ -114,7 +117,7 @@ def write_log_dirs(writer: Writer, answer: DescribeLogDirsAnswer, version: int) 
 
     writer.int32(0)  # throttle time
     if version >= 3:
-        writer.int16(0)  # error
+        writer.int16(answer.error)
     writer.array(answer.directories, write_directory)
     writer.tags()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.admin.configs import CONFIG_BYTES_MIN, GivenConfig, read_given_config
-from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
+from strandline.broker.kafka.wire.fields import Reader, Steps, Tagged, Writer
 from strandline.broker.kafka.wire.metadata import NO_TOPIC_ID
 
 DEFAULT: Final = -1
@@ -61,6 +61,8 @@ class CreatedTopic(NamedTuple):
     partitions: int = -1
     replication_factor: int = -1
     configs: tuple[CreatedConfig, ...] | None = None
+    config_error: int = 0
+    """Why the configs are not in the answer."""
 
 
 class CreateTopicsAnswer(NamedTuple):
@@ -90,6 +92,14 @@ def _read_given_replicas(reader: Reader) -> GivenReplicas:
     return given
 
 
+def _config_error_tags(error: int) -> list[Tagged]:
+    if not error:
+        return []
+    field = Writer(flexible=True)
+    field.int16(error)
+    return [(0, field)]
+
+
 def write_create_topics(writer: Writer, answer: CreateTopicsAnswer, version: int) -> Steps:
     def write_config(config: CreatedConfig) -> None:
         writer.string(config.name)
@@ -113,7 +123,7 @@ def write_create_topics(writer: Writer, answer: CreateTopicsAnswer, version: int
             writer.int32(topic.partitions)
             writer.int16(topic.replication_factor)
             writer.array(topic.configs, write_config)
-        writer.tags()
+        writer.tags(_config_error_tags(topic.config_error))
         yield
     writer.tags()
 

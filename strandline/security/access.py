@@ -1,0 +1,123 @@
+"""What a handler asks about its caller: may it do this? A refusal is a typed error that names the caller,
+the operation and the resource.
+
+A handler knows neither how a caller proved its name nor where the ACLs come from. Without an authorizer
+nothing is refused, and a question costs one comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from strandline.errors import (
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    StrandlineError,
+    TopicAuthorizationFailed,
+)
+from strandline.security.acls import CLUSTER_NAME, ResourceType
+from strandline.security.authorizer import Authorizer
+from strandline.security.principal import ANONYMOUS, Principal
+from strandline.security.rights import CLUSTER_ACTION, IDEMPOTENT_WRITE, WRITE_TOPIC, Right
+
+_ERRORS: Final = {ResourceType.TOPIC: TopicAuthorizationFailed, ResourceType.GROUP: GroupAuthorizationFailed}
+"""The refusals by type of resource; for other types ClusterAuthorizationFailed."""
+
+
+class Asker(Protocol):
+    """A caller. `strandline.ports.Caller` is one."""
+
+    @property
+    def principal(self) -> Principal: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def member_key(self) -> bytes | None: ...
+
+
+def _no_key(shown: bytes | None) -> bool:
+    return False
+
+
+class Access:
+    """The rights of all callers of one process."""
+
+    def __init__(
+        self, authorizer: Authorizer, is_member_key: Callable[[bytes | None], bool] = _no_key
+    ) -> None:
+        """`is_member_key`: whether this is the key that the members of the cluster show each other."""
+        self.authorizer = authorizer
+        self._is_member_key = is_member_key
+
+    @property
+    def enforced(self) -> bool:
+        """False: there is no authorizer, and every caller may do everything."""
+        return self.authorizer.rules is not None
+
+    # --- rights ------------------------------------------------------------------------------
+
+    def allowed(self, caller: Asker, right: Right, name: str = CLUSTER_NAME) -> bool:
+        """Whether the caller has the right to the resource of this name."""
+        if not self.enforced:
+            return True
+        return self.authorizer.allowed(caller, *right, name) or self._is_member_key(caller.member_key)
+
+    def refusal(self, caller: Asker, right: Right, name: str = CLUSTER_NAME) -> StrandlineError | None:
+        """Why the caller may not use the right; None if it may."""
+        return None if self.allowed(caller, right, name) else refused(caller, right, name)
+
+    def check(self, caller: Asker, right: Right, name: str = CLUSTER_NAME) -> None:
+        """Raises TopicAuthorizationFailed, GroupAuthorizationFailed or ClusterAuthorizationFailed."""
+        if not self.allowed(caller, right, name):
+            raise refused(caller, right, name)
+
+    def refusals(self, caller: Asker, right: Right, names: Iterable[str]) -> dict[str, StrandlineError]:
+        """The refusals by name, for those of these names to which the caller does not have the right."""
+        if not self.enforced:
+            return {}
+        return {
+            name: refused(caller, right, name) for name in set(names) if not self.allowed(caller, right, name)
+        }
+
+    def check_idempotent(self, caller: Asker) -> None:
+        """A producer id is for callers that may write to a topic (KIP-679). Raises
+        ClusterAuthorizationFailed."""
+        if self.allowed(caller, IDEMPOTENT_WRITE):
+            return
+        if not self.authorizer.allowed_any(caller, *WRITE_TOPIC):
+            raise refused(caller, IDEMPOTENT_WRITE, CLUSTER_NAME)
+
+    # --- names -------------------------------------------------------------------------------
+
+    def owner(self, caller: Asker) -> Principal | None:
+        """The principal to which names belong that the caller makes; None: callers are not distinguished."""
+        return caller.principal if self.enforced else None
+
+    # --- members of the cluster --------------------------------------------------------------
+
+    def member_refusal(self, caller: Asker) -> StrandlineError | None:
+        """Why the caller does not count as a member of the cluster; None if it does."""
+        return self.refusal(caller, CLUSTER_ACTION)
+
+    def check_broker(self, caller: Asker, broker: int) -> None:
+        """Raises ClusterAuthorizationFailed unless the caller is that broker. A caller without a name has to
+        show the members' key, and is believed."""
+        rules = self.authorizer.rules
+        if rules is None:
+            return
+        if caller.principal == ANONYMOUS:
+            self.check(caller, CLUSTER_ACTION)
+        elif rules.brokers.id_of(caller.principal) != broker:
+            raise ClusterAuthorizationFailed(
+                f"{caller.principal} from {caller.host} is not broker {broker} (broker_principals)"
+            )
+
+
+def refused(caller: Asker, right: Right, name: str) -> StrandlineError:
+    """The error that says so."""
+    what = "the cluster" if right.of is ResourceType.CLUSTER else f"{right.of.name.lower()} {name!r}"
+    error = _ERRORS.get(right.of, ClusterAuthorizationFailed)
+    return error(f"{caller.principal} from {caller.host} has no right to {right.operation.name} on {what}")
