@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
-LAST = {"T": 12, "H": 10, "I": 11, "E": 18, "Q": 7, "G": 16, "S": 9, "P": 4, "X": 6}
+LAST = {"T": 12, "H": 10, "I": 11, "E": 18, "Q": 7, "G": 16, "S": 9, "P": 4, "X": 6, "Z": 2}
 ROWS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(1, last + 1)]
 
 CITATION = re.compile(r"CORRECTNESS\s+((?:(?:[A-Z]\d+)(?:\s*(?:,\s*and|,|and|/|–|-|§\S*)\s*)?)+)")
 IN_PARENTHESES = re.compile(r"\(([^()]*)\)")
-ROW = re.compile(r"\b([THIEQGSPX])(\d{1,2})(?:\s*[–-]\s*[THIEQGSPX]?(\d{1,2}))?\b")
+ROW = re.compile(r"\b([THIEQGSPXZ])(\d{1,2})(?:\s*[–-]\s*[THIEQGSPXZ]?(\d{1,2}))?\b")
 NAMED = re.compile(r"^test_([a-z]\d+)_")
 LEFT_OUT = {"slow", "containers"}
 """Marks of tests that `make test` does not run."""

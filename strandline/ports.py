@@ -49,6 +49,10 @@ class NotEmpty(CoordinationError):
     """The znode has children."""
 
 
+class NotPermitted(CoordinationError):
+    """ZooKeeper refuses the operation to the identity of this process, or takes no such ACL."""
+
+
 class ConnectionLost(CoordinationError):
     """The connection broke during the operation, which may or may not have been carried out (E9)."""
 

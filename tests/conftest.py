@@ -20,7 +20,8 @@ import pytest
 import structlog
 from xdist.scheduler import LoadFileScheduling
 
-from strandline.adapters.zookeeper.session import ZooKeeperSession, connect
+from strandline.adapters.zookeeper.connect import connect
+from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.config.services import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
@@ -97,8 +98,9 @@ async def own_zookeeper(tmp_path: Path) -> AsyncIterator[ZooKeeperProcess]:
 
 
 async def zookeeper_in(directory: Path) -> AsyncIterator[ZooKeeperProcess]:
-    """A server that serves, for as long as the generator is not gone on with."""
-    server = ZooKeeperProcess(directory, free_ports(1)[0], log_path=directory / "zookeeper.log")
+    """A server that serves, for as long as the generator is not gone on with. It answers `mntr` too."""
+    log_path, more = directory / "zookeeper.log", "4lw.commands.whitelist=srvr,mntr\n"
+    server = ZooKeeperProcess(directory, free_ports(1)[0], log_path=log_path, more=more)
     server.start()
     try:
         await server.wait_serving(ZOOKEEPER_START_S_MAX)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from bench.cluster.leadership import POLL_S, PREFIX, SETTLE_S_MAX, leaders, moved_after_s
-from bench.cluster.scale import watches
+from bench.cluster.scale import counting_zookeeper, watches
 from bench.cluster.watch_design import model
 from bench.report import RUNS, heading, medians
 from strandline import Admin, LocalCluster, NewTopic, Producer
@@ -45,18 +45,19 @@ async def measure(runs: int = RUNS) -> None:
 async def one_run() -> Mapping[str, float]:
     """The figures of one cluster, and of one model."""
     async with (
-        LocalCluster(brokers=0, controllers=0) as ground,
-        model(ground.zookeeper, partitions=TOPICS * PARTITIONS, brokers=BROKERS) as first_design,
+        counting_zookeeper() as ground,
+        model(ground, partitions=TOPICS * PARTITIONS, brokers=BROKERS) as first_design,
     ):
-        model_watches = await watches(ground.zookeeper)
+        model_watches = await watches(ground)
         model_elsewhere_s = await first_design.kill_first()
     async with (
-        LocalCluster(brokers=BROKERS) as cluster,
+        counting_zookeeper() as zookeeper,
+        LocalCluster(brokers=BROKERS, zookeeper=zookeeper) as cluster,
         Admin(cluster.bootstrap, request_timeout_ms=120_000) as admin,
         Producer(cluster.bootstrap) as producer,
     ):
         await admin.create_topics([NewTopic(f"{PREFIX}{number}", PARTITIONS, 3) for number in range(TOPICS)])
-        figures: dict[str, float] = {"watches": await watches(cluster.zookeeper)}
+        figures: dict[str, float] = {"watches": await watches(zookeeper)}
         victim = await _even(admin)
         figures["led"] = (await leaders(admin))[victim]
         figures |= await _stop(cluster, admin, producer, victim)

@@ -5,17 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from bench.cluster.leadership import PREFIX, QUIET_S, leaders, moved_after_s
 from bench.report import RUNS, cpu_s, heading, medians, resident_mib
 from strandline import Admin, LocalCluster, NewTopic
 from strandline.adapters.system.clock import SystemClock
+from strandline.local.ports import free_ports
+from strandline.local.zookeeper_process import ZooKeeperProcess
 
 TOPICS: Final = 1_000
 PARTITIONS: Final = 3
 IDLE_S: Final = 10.0
+ZOOKEEPER_START_S_MAX: Final = 30.0
 
 FIGURES: Final = {
     "created_s": "created, each with a leader, s",
@@ -37,7 +43,8 @@ async def one_run() -> Mapping[str, float]:
     """The figures of one cluster."""
     clock = SystemClock()
     async with (
-        LocalCluster(brokers=3) as cluster,
+        counting_zookeeper() as zookeeper,
+        LocalCluster(brokers=3, zookeeper=zookeeper) as cluster,
         Admin(cluster.bootstrap, request_timeout_ms=120_000) as admin,
     ):
         began = clock.monotonic()
@@ -48,7 +55,7 @@ async def one_run() -> Mapping[str, float]:
         before = [cpu_s(pid) for pid in pids]
         await asyncio.sleep(IDLE_S)
         idle = [cpu_s(pid) - used for pid, used in zip(pids, before, strict=True)]
-        watched = await watches(cluster.zookeeper)
+        watched = await watches(zookeeper)
         memory = max(map(resident_mib, pids))
         victim, led = (await leaders(admin)).most_common(1)[0]
         killed_at_ms = clock.wall_ms()
@@ -61,6 +68,24 @@ async def one_run() -> Mapping[str, float]:
             "moved": led,
             "elsewhere_s": await moved_after_s(admin, victim, killed_at_ms),
         }
+
+
+@asynccontextmanager
+async def counting_zookeeper() -> AsyncIterator[str]:
+    """The address of a ZooKeeper that tells how many watches there are, which others keep to themselves."""
+    with TemporaryDirectory() as folder:
+        server = ZooKeeperProcess(
+            Path(folder) / "zookeeper",
+            free_ports(1)[0],
+            log_path=Path(folder) / "zookeeper.log",
+            more="4lw.commands.whitelist=srvr,mntr\n",
+        )
+        server.start()
+        try:
+            await server.wait_serving(ZOOKEEPER_START_S_MAX)
+            yield server.address
+        finally:
+            await server.discard()
 
 
 async def watches(zookeeper: str) -> int:

@@ -13,7 +13,7 @@ from strandline.adapters.rpc.probe import probe
 from strandline.adapters.system.byte_server import listen_bytes
 from strandline.adapters.system.fail_fast import FailFast
 from strandline.adapters.system_host import system_host
-from strandline.adapters.zookeeper.session import connect
+from strandline.adapters.zookeeper.connect import connect
 from strandline.config.services import ListenerSettings
 from strandline.errors import StrandlineError
 from strandline.host import ProbeResult, ServiceHost

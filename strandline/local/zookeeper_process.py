@@ -8,7 +8,9 @@ import importlib.util
 import os
 import shutil
 import signal
+import ssl
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,7 @@ from strandline.errors import SettingsError
 from strandline.local.java import find_java
 from strandline.local.ports import LOOPBACK
 from strandline.local.process import Process, ProcessId
+from strandline.local.zookeeper_tls import TLS_JARS, ServerTls
 
 TICK_MS: Final = 250
 """The smallest session timeout is two ticks, which is also the least that the settings allow."""
@@ -37,17 +40,16 @@ _JARS: Final = (
     "zookeeper-3.*", "zookeeper-jute-*", "slf4j-api-*", "log4j-api-*", "log4j-core-*", "log4j-slf4j2-impl-*",
     "metrics-core-*", "snappy-java-*",
 )  # fmt: skip
-"""The smallest set that the server runs with."""
+"""The smallest set that the server runs with. TLS needs more, with which it takes seconds to start."""
 
 _CONFIGURATION: Final = """\
 tickTime={tick_ms}
 dataDir={data}
-clientPort={port}
-clientPortAddress={address}
+{ports}
 maxSessionTimeout={session_timeout_ms_max}
 maxClientCnxns=0
 admin.enableServer=false
-4lw.commands.whitelist=*
+4lw.commands.whitelist=srvr,ruok
 autopurge.purgeInterval=1
 autopurge.snapRetainCount=3
 """
@@ -64,20 +66,28 @@ appender.console.layout.pattern = %d{ISO8601} %-5p %c{1} %m%n
 
 class ZooKeeperProcess:
     """One server in `directory`, on `port` of the loopback address; `more` is appended to its
-    configuration.
+    configuration. With `tls` the port speaks TLS only.
 
     The first server on a machine that is stopped cleanly leaves an archive of its loaded classes in
     the user's cache folder; with it, later ones start in about half the time.
     """
 
     def __init__(
-        self, directory: Path, port: int, *, log_path: Path, detached: bool = False, more: str = ""
+        self,
+        directory: Path,
+        port: int,
+        *,
+        log_path: Path,
+        detached: bool = False,
+        tls: ServerTls | None = None,
+        more: str = "",
     ) -> None:
         self.directory = directory
         self.port = port
         self.log_path = log_path
         self.process: Process | None = None
         self._detached = detached
+        self._tls = tls
         self._more = more
 
     @property
@@ -95,15 +105,14 @@ class ZooKeeperProcess:
 
     def start(self) -> Process:
         """Start the server; `wait_serving` waits until it answers. Raises SettingsError."""
-        java, jars = find_java(), find_jars()
+        java, jars = find_java(), find_jars(_JARS if self._tls is None else (*_JARS, *TLS_JARS))
         self.directory.mkdir(parents=True, exist_ok=True)
         configuration = self.directory / "zoo.cfg"
         configuration.write_text(
             _CONFIGURATION.format(
                 tick_ms=TICK_MS,
                 data=self.directory / "data",
-                port=self.port,
-                address=LOOPBACK,
+                ports=plaintext_port(self.port) if self._tls is None else self._tls.configuration(self.port),
                 session_timeout_ms_max=SESSION_TIMEOUT_MS_MAX,
             )
             + self._more
@@ -145,7 +154,9 @@ class ZooKeeperProcess:
 
     async def serves(self) -> bool:
         """True if this server accepts sessions; another one on its port does not count."""
-        return f"dataDir={self.directory / 'data'}/" in await four_letter_word(self.port, "conf")
+        context = None if self._tls is None else self._tls.client_context()
+        answer = await four_letter_word(self.port, "srvr", context)
+        return "Mode: " in answer and self.process is not None and self.process.listens(self.port)
 
     async def stop(self) -> None:
         """Stop the server by SIGTERM, and keep its class archive if it wrote one."""
@@ -245,7 +256,7 @@ class RunningZooKeeper:
         """Leave it running."""
 
 
-def find_jars() -> list[Path]:
+def find_jars(patterns: Sequence[str] = _JARS) -> list[Path]:
     """The server's class path. Raises SettingsError that says how to get it."""
     spec = importlib.util.find_spec("pyspark")  # not imported, because that takes a second
     if spec is None or not spec.submodule_search_locations:
@@ -255,7 +266,7 @@ def find_jars() -> list[Path]:
         )
     folder = Path(spec.submodule_search_locations[0]) / "jars"
     jars: list[Path] = []
-    for pattern in _JARS:
+    for pattern in patterns:
         found = sorted(folder.glob(f"{pattern}.jar"))
         if not found:
             raise SettingsError(f"{folder} holds no {pattern}.jar: install pyspark 4.2 or later")
@@ -263,11 +274,17 @@ def find_jars() -> list[Path]:
     return jars
 
 
-async def four_letter_word(port: int, word: str) -> str:
-    """The answer to one of ZooKeeper's four-letter commands; empty without an answer."""
+def plaintext_port(port: int) -> str:
+    """The lines of the configuration for a port without TLS."""
+    return f"clientPort={port}\nclientPortAddress={LOOPBACK}"
+
+
+async def four_letter_word(port: int, word: str, context: ssl.SSLContext | None = None) -> str:
+    """The answer to one of ZooKeeper's four-letter commands; empty without an answer. `context`: of a port
+    with TLS."""
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
-            reader, writer = await asyncio.open_connection(LOOPBACK, port)
+            reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=context)
             try:
                 writer.write(word.encode())
                 return (await reader.read()).decode()

@@ -15,18 +15,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn, assert_never
 
-from kazoo import exceptions as zk
 from kazoo.client import KazooClient
-from kazoo.protocol.states import EventType, KazooState
+from kazoo.protocol.states import EventType, KazooState, KeeperState
+from kazoo.security import ACL, Id
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.adapters.zookeeper.thread import Completion, Handler, LoopQueue
+from strandline.adapters.zookeeper.access.identity import OPEN, Acl, Grant, identity
+from strandline.adapters.zookeeper.connection.refusal_log import RefusalLog
+from strandline.adapters.zookeeper.connection.thread import Completion, Handler, LoopQueue
+from strandline.adapters.zookeeper.connection.tls import client_tls
+from strandline.adapters.zookeeper.kazoo_errors import ENDED, NOT_THE_CULPRIT, raise_ended, translate
 from strandline.adapters.zookeeper.watch import ChildrenWatch
 from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.config.services import ZooKeeperSettings
-from strandline.errors import CoordinationError, SettingsError
+from strandline.errors import SettingsError
 from strandline.ports import (
-    BadVersion,
     Check,
     ConnectionLost,
     Create,
@@ -35,15 +38,11 @@ from strandline.ports import (
     MultiFailed,
     NodeExists,
     NoNode,
-    NotEmpty,
     Operation,
     SessionEnded,
     SetData,
     Znode,
 )
-
-WAITING_S: Final = 1.0
-"""How often `connect` reports that it is still waiting."""
 
 CLOSE_S_MAX: Final = 1.0
 """How long a clean end waits for an unresponsive server before it closes the connection."""
@@ -54,81 +53,6 @@ RECONNECT_BACKOFF: Final = 1.2
 _CLOCK: Final = SystemClock()
 _LOG: Final = logging.getLogger("strandline.kazoo")
 _LOG.setLevel(logging.ERROR)  # it warns at each attempt to connect; the callbacks report it once
-
-# An OperationTimeout, a moved session and a throttled request have one thing in common with a
-# broken connection: the outcome of the operation is unknown, and a retry finds out.
-_OUTCOME_UNKNOWN: Final = (
-    zk.ConnectionLoss,
-    zk.OperationTimeoutError,
-    zk.RequestTimeoutError,
-    zk.SessionMovedError,
-    zk.ThrottledOpError,
-)
-_ENDED: Final = (zk.SessionExpiredError, zk.AuthFailedError)
-_REFUSED: Final[dict[type[zk.KazooException], tuple[type[CoordinationError], str]]] = {
-    zk.NoNodeError: (NoNode, "does not exist"),
-    zk.NodeExistsError: (NodeExists, "exists already"),
-    zk.BadVersionError: (BadVersion, "was written in between"),
-    zk.NotEmptyError: (NotEmpty, "has children"),
-}
-_NOT_THE_CULPRIT: Final = (zk.RolledBackError, zk.RuntimeInconsistency)
-"""The errors that ZooKeeper gives for those operations of a failed multi that did not fail themselves."""
-
-
-async def connect(
-    settings: ZooKeeperSettings, on_waiting: Callable[[float], None] | None = None
-) -> ZooKeeperSession:
-    """Begin a session; waits for ZooKeeper without a time limit.
-
-    `on_waiting` is called about once a second with the seconds waited so far. The chroot at the end
-    of `settings.zookeeper` is created if it is missing. Raises SettingsError for a malformed
-    address.
-    """
-    began = _CLOCK.monotonic()
-    while True:
-        session = ZooKeeperSession(settings)
-        session.begin()
-        try:
-            while not await session.opened(WAITING_S):
-                if on_waiting is not None:
-                    on_waiting(_CLOCK.monotonic() - began)
-            await _ensure_root(session)
-            return session
-        except SessionEnded:  # the server was gone for a session timeout during the first steps: retry
-            await session.close()
-        except BaseException:
-            await session.close()
-            raise
-
-
-async def end_session(settings: ZooKeeperSettings, session_id: int, password: bytes) -> bool:
-    """End an earlier session from outside, so that its ephemerals need not wait for its timeout
-    (E10).
-
-    Returns True if it was still alive. Waits for ZooKeeper without a time limit. If the owner is
-    alive and reconnects, the server closes this connection, perhaps before the request to end
-    arrived, so this function repeats the attempt until the session is gone.
-    """
-    was_alive = False
-    while True:
-        session = ZooKeeperSession(settings, resume=(session_id, password))
-        session.begin()
-        try:
-            while not await session.opened(WAITING_S):
-                pass
-            if session.session_id != session_id:  # the earlier session was gone; this is a new one
-                return was_alive
-            was_alive = True
-        finally:
-            await session.close()
-
-
-async def _ensure_root(session: ZooKeeperSession) -> None:
-    while True:
-        try:
-            return await session.ensure_path("/")
-        except ConnectionLost:
-            continue
 
 
 class ZooKeeperSession:
@@ -141,15 +65,21 @@ class ZooKeeperSession:
     def __init__(self, settings: ZooKeeperSettings, *, resume: tuple[int, bytes] | None = None) -> None:
         hosts, slash, root = settings.zookeeper.partition("/")
         self._root = (slash + root).rstrip("/")
-        self._handler = Handler(_CLOCK)
+        self.identity = identity(settings)
         self._loop = asyncio.get_running_loop()
         self._loop_queue = LoopQueue(self._loop)
+        self._refusals = RefusalLog(_CLOCK)
+        self._handler = Handler(
+            _CLOCK, client_tls(settings), partial(self._loop_queue.put, self._report_refusal)
+        )
         try:
             self._client = KazooClient(
                 hosts,
                 timeout=settings.zookeeper_session_timeout_ms / 1000,
                 client_id=resume,
                 handler=self._handler,
+                auth_data=self.identity.credentials,
+                default_acl=_kazoo_acl(self.identity.acl) if self.identity.set_acl else None,
                 connection_retry={
                     "max_tries": -1,
                     "delay": RECONNECT_DELAY_S,
@@ -166,8 +96,10 @@ class ZooKeeperSession:
         self._state = LinkState.SUSPENDED
         self._opened = asyncio.Event()
         self._ended = asyncio.Event()
-        self._identity: tuple[int, bytes] | None = None
+        self._begun_as: tuple[int, bytes] | None = None
         self._timeout_s = 0.0
+        self.identity_refused = False
+        """True if the session ended because ZooKeeper refused the credentials."""
         self._pending: set[asyncio.Future[Any]] = set()
         self._listeners: list[Callable[[LinkState], None]] = []
         self._watches: list[ChildrenWatch] = []
@@ -178,12 +110,12 @@ class ZooKeeperSession:
 
     @property
     def session_id(self) -> int:
-        return self._known_identity()[0]
+        return self._known_session()[0]
 
     @property
     def session_password(self) -> bytes:
         """The password: with the id, it authorizes a client to resume this session or to end it."""
-        return self._known_identity()[1]
+        return self._known_session()[1]
 
     @property
     def session_timeout_s(self) -> float:
@@ -193,6 +125,11 @@ class ZooKeeperSession:
     @property
     def state(self) -> LinkState:
         return self._state
+
+    @property
+    def chroot(self) -> str:
+        """Empty without one."""
+        return self._root
 
     @property
     def watch_count(self) -> int:
@@ -235,10 +172,10 @@ class ZooKeeperSession:
         """
         self._stop_client()
 
-    def _known_identity(self) -> tuple[int, bytes]:
-        if self._identity is None:
+    def _known_session(self) -> tuple[int, bytes]:
+        if self._begun_as is None:
             raise ConnectionLost("the session has not begun yet")
-        return self._identity
+        return self._begun_as
 
     def _link_changed(self, state: str) -> None:
         """Runs on the connection thread, which does nothing else until this returns."""
@@ -250,6 +187,8 @@ class ZooKeeperSession:
     def _queue_link_state(self, state: str) -> None:
         if state == KazooState.LOST:
             self._handler.refuse()
+        if self._client.client_state == KeeperState.AUTH_FAILED:
+            self.identity_refused = True
         self._loop_queue.put(self._take_link_state, state, self._client.client_id, self._handler.granted_s)
 
     def _take_link_state(self, state: str, identity: tuple[int, bytes] | None, granted_s: float) -> None:
@@ -258,7 +197,7 @@ class ZooKeeperSession:
         if state == KazooState.LOST:
             self._end()
         elif state == KazooState.CONNECTED and identity is not None:
-            self._identity = identity
+            self._begun_as = identity
             self._timeout_s = granted_s
             self._opened.set()
             self._become(LinkState.CONNECTED)
@@ -266,6 +205,10 @@ class ZooKeeperSession:
                 watch.arm()
         else:
             self._become(LinkState.SUSPENDED)
+
+    def _report_refusal(self, server: str, reason: str) -> None:
+        if self._state is not LinkState.ENDED:  # its own end breaks a handshake
+            self._refusals.report(server, reason)
 
     def _become(self, state: LinkState) -> None:
         if state is not self._state:
@@ -334,12 +277,16 @@ class ZooKeeperSession:
             await self._ensure_parents(self._absolute(path))
 
     async def _ensure_parents(self, absolute: str) -> None:
-        """Create each part from the top: the chroot itself may be missing too."""
+        """Create each part from the top: the chroot itself may be missing too. What is above it is for
+        others as well."""
         parts = absolute.strip("/").split("/")
         for depth in range(1, len(parts) + 1):
             part = "/" + "/".join(parts[:depth])
+            above = self._root.startswith(f"{part}/")
             try:
-                await self._ask(part, self._client.create_async, part, b"")
+                await self._ask(
+                    part, self._client.create_async, part, b"", _kazoo_acl(OPEN) if above else None
+                )
             except NodeExists:
                 continue
 
@@ -369,9 +316,18 @@ class ZooKeeperSession:
             self._add(transaction, operation)
         answers = await self._ask(f"multi of {len(operations)}", transaction.commit_async)
         for index, answer in enumerate(answers):
-            if isinstance(answer, Exception) and not isinstance(answer, _NOT_THE_CULPRIT):
-                raise MultiFailed(index, _translate(answer, operations[index].path))
+            if isinstance(answer, Exception) and not isinstance(answer, NOT_THE_CULPRIT):
+                raise MultiFailed(index, translate(answer, operations[index].path))
         return [self._outcome(op, answer) for op, answer in zip(operations, answers, strict=True)]
+
+    async def acl(self, path: str) -> Acl:
+        """Raises NoNode, NotPermitted."""
+        entries, _ = await self._ask(path, self._client.get_acls_async, self._absolute(path))
+        return frozenset(Grant(each.id.scheme, each.id.id, each.perms) for each in entries)
+
+    async def set_acl(self, path: str, acl: Acl) -> None:
+        """Raises NoNode, NotPermitted."""
+        await self._ask(path, self._client.set_acls_async, self._absolute(path), _kazoo_acl(acl))
 
     async def sync(self, path: str = "/") -> None:
         """Reads after this see everything that was committed before it."""
@@ -384,7 +340,7 @@ class ZooKeeperSession:
         `path` must exist. Raises SessionEnded.
         """
         if self._state is LinkState.ENDED:
-            _raise_ended(path)
+            raise_ended(path)
 
         # Both run on kazoo's thread. kazoo keeps a set of watchers: `on_event` must be the same
         # function for every read, or it would be called twice if one read followed another.
@@ -394,7 +350,7 @@ class ZooKeeperSession:
 
         def on_answer(answer: Completion) -> None:
             failed = answer.exception
-            self._loop_queue.put(watch.take, answer.value if failed is None else _translate(failed, path))
+            self._loop_queue.put(watch.take, answer.value if failed is None else translate(failed, path))
 
         def send_read() -> None:
             self._client.get_children_async(absolute, watch=on_event).rawlink(on_answer)
@@ -435,7 +391,7 @@ class ZooKeeperSession:
         kazoo may forget a request that is queued at the moment of an expiry; `_end` does not.
         """
         if self._state is LinkState.ENDED:
-            _raise_ended(what)
+            raise_ended(what)
         future: asyncio.Future[Any] = self._loop.create_future()
         self._pending.add(future)
         call(*args).rawlink(partial(self._loop_queue.put, self._settle, future, what))
@@ -449,10 +405,10 @@ class ZooKeeperSession:
             if not future.done():
                 future.set_result(answer.value)
             return
-        if isinstance(answer.exception, _ENDED):
+        if isinstance(answer.exception, ENDED):
             self._end()
         if not future.done():
-            future.set_exception(_translate(answer.exception, what))
+            future.set_exception(translate(answer.exception, what))
 
     def _absolute(self, path: str) -> str:
         if not path.startswith("/"):
@@ -467,6 +423,10 @@ def _raise(error: Exception) -> NoReturn:
     raise error
 
 
+def _kazoo_acl(acl: Acl) -> list[ACL]:
+    return [ACL(each.permissions, Id(each.scheme, each.id)) for each in acl]
+
+
 def _znode(stat: Any, data: bytes) -> Znode:
     return Znode(data, stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.numChildren)
 
@@ -474,19 +434,3 @@ def _znode(stat: Any, data: bytes) -> Znode:
 def _check_size(path: str, data: bytes) -> None:
     if len(data) > ZNODE_BYTES_MAX:
         raise ValueError(f"{path}: {len(data)} bytes; a znode holds at most {ZNODE_BYTES_MAX}")
-
-
-def _raise_ended(what: str) -> NoReturn:
-    raise SessionEnded(f"{what}: the session is over")
-
-
-def _translate(error: BaseException, what: str) -> CoordinationError:
-    """kazoo's exception as a CoordinationError, with the path that it is about."""
-    if isinstance(error, _ENDED):
-        return SessionEnded(f"{what}: the session is over")
-    if isinstance(error, _OUTCOME_UNKNOWN):
-        return ConnectionLost(f"{what}: the connection was lost, the outcome is unknown")
-    for theirs, (ours, text) in _REFUSED.items():
-        if isinstance(error, theirs):
-            return ours(f"{what} {text}")
-    return CoordinationError(f"{what}: {type(error).__name__} {error}".rstrip())

@@ -13,7 +13,7 @@ import pytest
 
 from strandline import Admin, LocalCluster
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.adapters.zookeeper.session import connect
+from strandline.adapters.zookeeper.connect import connect
 from strandline.config.services import ZooKeeperSettings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.ports import Coordination

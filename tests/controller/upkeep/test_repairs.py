@@ -8,8 +8,8 @@ import pytest
 
 from strandline import Producer
 from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
-from strandline.adapters.zookeeper.session import connect
 from strandline.config.services import ZooKeeperSettings
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.ports import Coordination

@@ -12,7 +12,8 @@ from uuid import uuid4
 from strandline import Admin, NewTopic
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.session import ZooKeeperSession, connect
+from strandline.adapters.zookeeper.connect import connect
+from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.broker.storage.inspect import BatchFacts, dump, verify
 from strandline.config.services import ZooKeeperSettings
 from strandline.ids import BrokerId, TopicPartition

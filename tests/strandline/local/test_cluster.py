@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from strandline.adapters.zookeeper.session import connect
+from strandline.adapters.zookeeper.connect import connect
 from strandline.config.services import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system_host import new_id
-from strandline.adapters.zookeeper.session import connect
+from strandline.adapters.zookeeper.connect import connect
 from strandline.config.services import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from strandline.adapters.zookeeper.session import connect
+from strandline.adapters.zookeeper.connect import connect
 from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.config.services import ZooKeeperSettings
 from strandline.errors import CoordinationError, SettingsError

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from strandline.adapters.zookeeper.session import ZooKeeperSession, connect, end_session
+from strandline.adapters.zookeeper.connect import connect, end_session
+from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.config.services import ZooKeeperSettings
 from strandline.local.zookeeper_process import ZooKeeperProcess, four_letter_word
 from strandline.ports import ConnectionLost, Create, LinkState, SessionEnded

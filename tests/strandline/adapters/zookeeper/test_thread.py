@@ -4,37 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from strandline.adapters.zookeeper.thread import (
-    CONNECT_S_MAX,
-    SILENCE_MAX,
-    Completion,
-    Handler,
-    LoopQueue,
-    ServerSocket,
-    WakeUpCounter,
-)
-
-
-class HandClock:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def wall_ms(self) -> int:
-        return round(self.now_s * 1000)
-
-    async def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
+from strandline.adapters.zookeeper.connection.server_socket import CONNECT_S_MAX, SILENCE_MAX, ServerSocket
+from strandline.adapters.zookeeper.connection.thread import Completion, Handler, LoopQueue, WakeUpCounter
+from strandline.adapters.zookeeper.connection.tls import ClientTls, shake_hands
+from tests.certificates import Authority, Pair
+from tests.strandline.adapters.zookeeper.hand_clock import HandClock
 
 
 @pytest.fixture
@@ -46,7 +28,7 @@ def clock() -> HandClock:
 def ends(clock: HandClock) -> Iterator[tuple[ServerSocket, socket.socket]]:
     """A client's socket and the server's end of it."""
     ours, theirs = socket.socketpair()
-    with closing(ServerSocket(ours, clock)) as client, theirs:
+    with closing(ServerSocket(ours, clock, print)) as client, theirs:
         client.setblocking(False)
         yield client, theirs
 
@@ -168,7 +150,7 @@ def test_data_read_ahead_counts_as_readable(
     ends: tuple[ServerSocket, socket.socket], clock: HandClock
 ) -> None:
     client, server = ends
-    handler = Handler(clock)
+    handler = Handler(clock, None, print)
     server.sendall(b"ab")
     assert handler.select([client], [], [], 10) == ([client], [], [])
     assert client.recv(1) == b"a"
@@ -187,7 +169,11 @@ def test_a_bell_is_seen_beside_what_was_read_ahead(
         server.sendall(b"ab")
         client.recv(1)
         counter.send(b"\0")
-        assert Handler(clock).select([client, counter], [], [], 10) == ([client, counter], [], [])
+        assert Handler(clock, None, print).select([client, counter], [], [], 10) == (
+            [client, counter],
+            [],
+            [],
+        )
 
 
 @pytest.mark.parametrize(
@@ -200,7 +186,7 @@ def test_silence_is_measured_from_the_last_received_message(
 ) -> None:
     """The client gives up a hanging server before the session could expire, even while it sends (E1)."""
     client, server = ends
-    handler = Handler(clock)
+    handler = Handler(clock, None, print)
     if handshake:
         server.sendall(handshake)
         client.recv(len(handshake))
@@ -218,12 +204,12 @@ def test_a_process_that_slept_does_not_blame_the_server(
     client, server = ends
     server.sendall(greeting(1_000))
     clock.now_s += 60
-    assert Handler(clock).select([client], [], [], 10) == ([client], [], [])
+    assert Handler(clock, None, print).select([client], [], [], 10) == ([client], [], [])
 
 
 def test_a_handler_that_refuses_never_connects_again(clock: HandClock) -> None:
     """The session is over: this client must not begin another (CORRECTNESS E10)."""
-    handler = Handler(clock)
+    handler = Handler(clock, None, print)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
         handler.create_connection(address, timeout=1).close()
@@ -233,7 +219,7 @@ def test_a_handler_that_refuses_never_connects_again(clock: HandClock) -> None:
 
 
 def test_to_sever_wakes_the_thread_that_reads(clock: HandClock) -> None:
-    handler = Handler(clock)
+    handler = Handler(clock, None, print)
     handler.sever()
     with socket.create_server(("127.0.0.1", 0)) as server:
         connected = handler.create_connection(server.getsockname(), timeout=1)
@@ -246,7 +232,98 @@ def test_to_sever_wakes_the_thread_that_reads(clock: HandClock) -> None:
 
 def test_a_stopped_handler_does_not_sleep(clock: HandClock) -> None:
     """So that the end of a session waits for no back-off."""
-    handler = Handler(clock)
+    handler = Handler(clock, None, print)
     handler.start()
     handler.stop()
     handler.sleep_func(3_600)
+
+
+@pytest.fixture
+def encrypted_ends(clock: HandClock, tmp_path: Path) -> Iterator[tuple[ServerSocket, EncryptedServer]]:
+    """A client's socket with TLS, after the handshake, and the server's end of it."""
+    ours, theirs = socket.socketpair()
+    authority = Authority(tmp_path)
+    pair = authority.issue("zk", name="zookeeper")
+    server = EncryptedServer(pair, theirs)
+    wrapped = ClientTls(authority.cafile, None, None, check_hostname=True).wrap(ours, "zk")
+    with closing(ServerSocket(wrapped, clock, print)) as client, theirs:
+        client_side = threading.Thread(target=shake_hands, args=(wrapped,))
+        client_side.start()
+        server.shake_hands()
+        client_side.join()
+        client.setblocking(False)
+        yield client, server
+
+
+class EncryptedServer:
+    """Its bytes can be sent in any pieces."""
+
+    def __init__(self, pair: Pair, connected: socket.socket) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pair.certfile, pair.keyfile)
+        self.connected = connected
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self.after_handshake = b""
+
+    def shake_hands(self) -> None:
+        while True:
+            try:
+                self._tls.do_handshake()
+                self.after_handshake = self._outgoing.read()  # tickets, which the client did not wait for
+                return
+            except ssl.SSLWantReadError:
+                self.connected.sendall(self._outgoing.read())
+                self._incoming.write(self.connected.recv(65_536))
+
+    def encrypted(self, data: bytes) -> bytes:
+        self._tls.write(data)
+        return self._outgoing.read()
+
+
+def test_a_part_of_a_tls_record_is_nothing_to_read_yet(
+    encrypted_ends: tuple[ServerSocket, EncryptedServer], clock: HandClock
+) -> None:
+    """kazoo waits for an answer as soon as a server is readable, and sends no request meanwhile (Z1)."""
+    client, server = encrypted_ends
+    handler = Handler(clock, None, print)
+    counter = WakeUpCounter()
+    record = server.encrypted(b"answer")
+    with closing(counter):
+        counter.send(b"\0")
+        for byte in server.after_handshake + record[:-1]:
+            server.connected.sendall(bytes([byte]))
+            assert handler.select([client, counter], [], [], 10) == ([counter], [], [])
+        server.connected.sendall(record[-1:])
+        assert handler.select([client], [], [], 10) == ([client], [], [])
+    assert client.recv(100) == b"answer"
+    with pytest.raises(BlockingIOError):
+        client.recv(1)
+
+
+def test_tls_records_are_read_ahead_without_loss(
+    encrypted_ends: tuple[ServerSocket, EncryptedServer], clock: HandClock
+) -> None:
+    client, server = encrypted_ends
+    handler = Handler(clock, None, print)
+    sent = bytes(range(256)) * 300
+    server.connected.sendall(server.after_handshake + server.encrypted(sent))
+    read = b""
+    while len(read) < len(sent):
+        assert handler.select([client], [], [], 10) == ([client], [], [])
+        read += client.recv(1_000)
+    assert read == sent
+    server.connected.close()
+    assert handler.select([client], [], [], 10) == ([client], [], [])
+    assert client.recv(1) == b""
+
+
+def test_a_severed_connection_gives_no_encrypted_bytes_as_answers(
+    encrypted_ends: tuple[ServerSocket, EncryptedServer],
+) -> None:
+    """`SSLSocket.shutdown` would drop the TLS layer, and reads would then return what it had to decrypt."""
+    client, server = encrypted_ends
+    server.connected.sendall(server.after_handshake + server.encrypted(b"answer"))
+    client.sever()
+    assert client.recv(100) in (b"answer", b"")
+    client.sever()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.adapters.zookeeper.session import connect
+from strandline.adapters.zookeeper.connect import connect
 from strandline.config.services import ZooKeeperSettings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.local.cluster import LocalCluster

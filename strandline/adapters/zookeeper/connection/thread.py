@@ -10,10 +10,8 @@ handler
 * reads ahead, so that a pipelined answer costs a slice and not four system calls;
 * detects a silent server although requests are still being sent, which kazoo regards as a
   heartbeat;
-* can refuse to connect again, so that one client never lives in two sessions.
-
-Only `ServerSocket` knows ZooKeeper's protocol: it reads the granted timeout from the handshake,
-because kazoo does not expose it.
+* can refuse to connect again, so that one client never lives in two sessions;
+* encrypts connections itself, if it is given the means: kazoo's own settings for TLS change nothing.
 """
 
 from __future__ import annotations
@@ -27,24 +25,13 @@ from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
+from strandline.adapters.zookeeper.connection.server_socket import CONNECT_S_MAX, ServerSocket
+from strandline.adapters.zookeeper.connection.tls import ClientTls, TlsRefused, shake_hands
+from strandline.errors import SettingsError
 from strandline.ports import Clock
-
-READ_AHEAD_BYTES: Final = 64 * 1024
-CONNECT_S_MAX: Final = 1.0
-"""The limit for a TCP connect, and for the handshake after it. A server that is just starting can
-accept and never answer; neither that nor a black hole may delay the next attempt."""
-
-SILENCE_MAX: Final = 2 / 3
-"""The part of the session timeout without a byte from the server after which another server is tried."""
-
-SILENCE_S_MIN: Final = 0.45
-"""kazoo lets up to 0.4 s pass between two heartbeats, however short the session timeout is."""
-
-_TIMEOUT_FIELD: Final = slice(8, 12)
-"""The position of the granted timeout in the handshake's answer: after its length and the protocol
-version."""
 
 
 class LoopQueue:
@@ -146,51 +133,18 @@ class WakeUpCounter:
             self._fd = -1
 
 
-class ServerSocket(socket.socket):
-    """A connection to a server that reads ahead and knows when it last received something."""
-
-    def __init__(self, connected: socket.socket, clock: Clock) -> None:
-        super().__init__(fileno=connected.detach())
-        self._clock = clock
-        self._ahead = b""
-        self._next = 0
-        self._greeting = b""
-        self.received_at = clock.monotonic()
-
-    @property
-    def granted_s(self) -> float:
-        """The session timeout that the server granted, seconds; 0 before the handshake's answer."""
-        return int.from_bytes(self._greeting[_TIMEOUT_FIELD], "big", signed=True) / 1000
-
-    def pending(self) -> int:
-        """The number of bytes read ahead; kazoo asks for it before it waits for the socket."""
-        return len(self._ahead) - self._next
-
-    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
-        if self._next == len(self._ahead):
-            self._ahead, self._next = super().recv(READ_AHEAD_BYTES, flags), 0
-            self.received_at = self._clock.monotonic()
-            if len(self._greeting) < _TIMEOUT_FIELD.stop:
-                self._greeting += self._ahead
-        chunk = self._ahead[self._next : self._next + bufsize]
-        self._next += len(chunk)
-        return chunk
-
-    @property
-    def silence_left_s(self) -> float:
-        """Seconds until the server's silence is too long; 0 or less: it is."""
-        allowed = max(self.granted_s * SILENCE_MAX, SILENCE_S_MIN) if self.granted_s else CONNECT_S_MAX
-        return self.received_at + allowed - self._clock.monotonic()
-
-
 class Handler:
     """The handler of one kazoo client (kazoo's interface IHandler)."""
 
     name = "strandline"
     timeout_exception = TimeoutError
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, tls: ClientTls | None, on_refused: Callable[[str, str], None]) -> None:
+        """Without `tls` connections are in plaintext. `on_refused` gets a server's address and the reason
+        for which there is no encrypted connection to it; it runs on the connection thread."""
         self._clock = clock
+        self._tls = tls
+        self._on_refused = on_refused
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._refusing = False
@@ -212,8 +166,8 @@ class Handler:
     def sever(self) -> None:
         """Break the connection of the connection thread, if there is one."""
         with self._lock:
-            if self._socket is not None and self._socket.fileno() >= 0:
-                self._socket.shutdown(socket.SHUT_RDWR)
+            if self._socket is not None:
+                self._socket.sever()
 
     # --- called by kazoo ---------------------------------------------------------------------
 
@@ -250,22 +204,40 @@ class Handler:
         return counter, counter
 
     def create_connection(
-        self, address: tuple[str, int], timeout: float | None = None, **_tls: Any
+        self, address: tuple[str, int], timeout: float | None = None, hostname: str = "", **_tls: Any
     ) -> ServerSocket:
-        """Connect, unless refused. Raises OSError, which kazoo treats as a lost connection."""
+        """Connect to an address of `hostname`, unless refused. Raises OSError, which kazoo treats as a lost
+        connection.
+
+        kazoo's own arguments for TLS are not used: this handler encrypts if it was made to.
+        """
         if self._refusing:
             raise ConnectionAbortedError("the session is over")
         wait_s = CONNECT_S_MAX if timeout is None else min(timeout, CONNECT_S_MAX)
-        connected = ServerSocket(socket.create_connection(address, wait_s), self._clock)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with self._lock:
-            self._socket = connected
+        opened = socket.create_connection(address, wait_s)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        host = hostname or address[0]
+        refused = partial(self._on_refused, f"{host}:{address[1]}")
+        try:
+            wrapped = None if self._tls is None else self._tls.wrap(opened, host)
+            connected = ServerSocket(wrapped or opened, self._clock, refused)
+            with self._lock:
+                self._socket = connected  # `sever` can break the handshake too
+            if wrapped is not None:
+                shake_hands(wrapped)
+        except TlsRefused as error:
+            refused(str(error))
+            raise
+        except SettingsError as error:  # a file was replaced by one that cannot be used
+            refused(f"was not asked: {error.message}")
+            raise TlsRefused(error.message) from error
         return connected
 
     def select(
         self, readers: Sequence[Any], writers: Sequence[Any], _errors: Sequence[Any], timeout: float | None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """As select.select, but data that was read ahead counts as readable.
+        """As select.select, but a server is readable only if there are bytes for kazoo, an end or an error:
+        bytes that were read ahead count, and messages of TLS do not.
 
         Raises TimeoutError when the server has been silent for too long.
         """
@@ -275,13 +247,18 @@ class Handler:
         for writer in writers:
             poll.register(writer, select.POLLOUT)
         servers = [reader for reader in readers if isinstance(reader, ServerSocket)]
-        ahead = [server for server in servers if server.pending()]
-        waits = [0.0 for _ in ahead] + [max(0.0, server.silence_left_s) for server in servers]
-        if timeout is not None:
-            waits.append(timeout)
-        ready = {fd for fd, _ in poll.poll(math.ceil(min(waits) * 1000) if waits else None)}
-        readable = [r for r in readers if r in ahead or r.fileno() in ready]
-        for server in servers:
-            if server not in readable and server.silence_left_s <= 0:
-                raise TimeoutError("ZooKeeper is silent")
-        return readable, [w for w in writers if w.fileno() in ready], []
+        deadline = None if timeout is None else self._clock.monotonic() + timeout
+        while True:
+            ahead = [server for server in servers if server.pending()]
+            waits = [0.0 for _ in ahead] + [max(0.0, server.silence_left_s) for server in servers]
+            if deadline is not None:
+                waits.append(max(0.0, deadline - self._clock.monotonic()))
+            ready = {fd for fd, _ in poll.poll(math.ceil(min(waits) * 1000) if waits else None)}
+            arrived = [s for s in servers if s in ahead or (s.fileno() in ready and s.take_arrived())]
+            readable = [r for r in readers if r in arrived or (r not in servers and r.fileno() in ready)]
+            for server in servers:
+                if server not in readable and server.silence_left_s <= 0:
+                    raise TimeoutError("ZooKeeper is silent")
+            writable = [w for w in writers if w.fileno() in ready]
+            if readable or writable or not ready:
+                return readable, writable, []

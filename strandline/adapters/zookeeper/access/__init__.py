@@ -1,0 +1,1 @@
+"""Who may use a znode: the identity of this process, and the ACLs that it sets."""

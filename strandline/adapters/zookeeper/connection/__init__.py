@@ -1,0 +1,1 @@
+"""The connection to a server: kazoo's thread, sockets, and TLS."""
