@@ -14,8 +14,8 @@ from strandline.auditing import commits, handling, member_ownership
 from strandline.auditing.checks import Finding
 from strandline.auditing.commits import Committed
 from strandline.auditing.history import Handled
-from strandline.auditing.member_ownership import ASSIGNED, MemberHistory
-from strandline.auditing.ownership import LEFT, LOST, GroupEvent
+from strandline.auditing.member_ownership import MemberHistory
+from strandline.auditing.ownership import GroupEvent
 from strandline.client.admin.admin import Admin
 from strandline.errors import StrandlineError
 from strandline.host import Host
@@ -23,6 +23,7 @@ from strandline.ids import OFFSETS_TOPIC, TopicPartition
 from strandline.simulation.internal_topics import group_events
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import SYNCED, Stage
+from strandline.simulation.workloads import removals
 from strandline.simulation.workloads.lives import Lives
 from strandline.simulation.workloads.member import MemberLife, MemberPlan
 from strandline.simulation.workloads.topic import ClosedTopic
@@ -181,6 +182,7 @@ class _Group(Workload):
             MemberHistory(life.process.name, self._group, life.changes, ended_ms)
             for life, ended_ms in self._lives.ended
         ]
+        instances = {life.process.name: life.name for life, _ in self._lives.ended if life.static}
         acknowledged = [commit for life, _ in self._lives.ended for commit in life.acknowledged]
         handled: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
         for history in self._topic.histories:
@@ -191,7 +193,7 @@ class _Group(Workload):
         for record in self._topic.log:
             log[record.topic, record.partition].append(record.offset)
         found: list[Finding] = [
-            *member_ownership.findings(histories, self._placed_events(histories)),
+            *member_ownership.findings(histories, removals.placed(self._events, histories, instances)),
             *commits.findings(self._committed, {self._group: handled}, log, acknowledged),
             *handling.findings(self._topic.histories),
         ]
@@ -202,23 +204,6 @@ class _Group(Workload):
                     f"{place} has {len(missing)} records that nobody has handled, first {missing[0]}"
                 )
         return [Problem(self._plan.kind, line) for line in lines]
-
-    def _placed_events(self, histories: list[MemberHistory]) -> list[GroupEvent]:
-        """When members were removed, on the clock of the world. The coordinators' clocks differ from it, but
-        a removal in a generation came before the first assignment in a later one."""
-        assigned = sorted(
-            (change.at_ms, change.generation)
-            for history in histories
-            for change in history.changes
-            if change.event == ASSIGNED
-        )
-        found: list[GroupEvent] = []
-        for event in self._events:
-            if event.event in (LEFT, LOST):
-                at_ms = next((at for at, generation in assigned if generation > event.generation), None)
-                if at_ms is not None:
-                    found.append(GroupEvent(event.event, event.group, event.generation, at_ms, event.member))
-        return found
 
     def counts(self) -> dict[str, int]:
         return {

@@ -69,7 +69,8 @@ class MemberLife(RebalanceListener):
         self, plan: MemberPlan, name: str, process: SimulatedProcess, recorder: Recorder, stage: Stage
     ) -> None:
         self._plan = plan
-        self._name = name
+        self.name = name
+        """The client's: all of its lives have it."""
         self._stage = stage
         self._recorder = recorder
         self._random = stage.random(process.name)
@@ -88,8 +89,8 @@ class MemberLife(RebalanceListener):
             self._stage.cluster.bootstrap,
             host=host,
             group_id=group,
-            group_instance_id=self._name if self._plan.static else None,
-            client_id=self._name,
+            group_instance_id=self.name if self._plan.static else None,
+            client_id=self.name,
             assignors=(assignor,),
             rebalance_protocol=protocol,
             offset_reset="earliest",
