@@ -66,7 +66,7 @@ def kafka_router(
     return Router(
         (
             Api(apis.PRODUCE, produces.handle, produces.begin, changes=True),
-            Api(apis.FETCH, fetches.handle),
+            Api(apis.FETCH, fetches.handle, wait=fetches.wait),
             Api(apis.LIST_OFFSETS, answered(lists.list_offsets)),
             Api(apis.METADATA, answered(cluster.metadata)),
             Api(apis.FIND_COORDINATOR, answered(cluster.find_coordinator)),

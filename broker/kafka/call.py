@@ -35,6 +35,12 @@ Begin = Callable[[Request, Call, Callable[[Answer], None]], bool]
 does nothing, if that is impossible: then the request needs `Handle`."""
 
 
+Wait = Callable[[Request, Call, Callable[[Answer | None], None]], Callable[[], None] | None]
+"""Waits for what a request asks for, without a task. Later it calls the function once: with the answer, or
+with None if `Handle` has to make it now. Returns the function that ends the wait early, or None if there is
+nothing to wait for in this way: then `Handle` begins at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Api(Generic[Request, Answer]):
     """One API as it is served."""
@@ -43,6 +49,8 @@ class Api(Generic[Request, Answer]):
     handle: Handle[Request, Answer]
     begin: Begin[Request, Answer] | None = None
     """Of an API whose requests may be in progress at the same time on one connection."""
+    wait: Wait[Request, Answer] | None = None
+    """Of an API whose requests mostly wait, and keep nothing of their frames meanwhile."""
     changes: bool = False
     """True if a request that arrived is carried out, even if its connection ends before the answer. A client
     may leave its group, or commit, and hang up. Only of requests that the broker, and not the client, gives

@@ -7,7 +7,7 @@ does not wait costs one frame. No request begins while the client does not read 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -72,6 +72,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """The request that may not begin yet."""
         self._reads: set[asyncio.Task[None]] = set()
         """Tasks of requests that end with the connection: they change nothing, or wait for its member."""
+        self._end_wait: Callable[[], None] | None = None
+        """Ends the wait of the request that waits without a task."""
         self._transport: asyncio.Transport | None = None
         self._caller = Caller("", "", listener)
         self._client_id = ""
@@ -108,6 +110,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._pool.withdraw(self._memory_granted)
             self._wants_memory = False
         self._release_memory()
+        if self._end_wait is not None:
+            self._end_wait()
+            self._end_wait = None
         for task in tuple(self._reads):
             task.cancel()
         self._writable.set()
@@ -211,6 +216,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
             slot.parallel = False  # those behind it have to wait
         else:
             slot = self._order.begin(parallel=False)
+            if api.wait is not None:
+                ended = partial(self._waited, slot, arrived, call, began)
+                self._end_wait = api.wait(arrived.value, call, ended)
+                if self._end_wait is not None:
+                    self._release_memory()
+                    return
+        self._start(slot, arrived, call, began)
+
+    def _start(self, slot: Slot, arrived: Arrived, call: Call, began: float) -> None:
+        """Has a task handle the request."""
+        api = arrived.asked.api
         task = self._shared.spawn(self._handle(slot, arrived, call, began))
         pool, held, self._memory = self._pool, self._memory, 0
         task.add_done_callback(lambda _: pool.give_back(held))
@@ -250,17 +266,27 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return
         if slot.parts is None:  # it gets no answer
             self._finish(slot, arrived.asked, began, ())
+            self._flush()
 
     # --- answers -----------------------------------------------------------------------------
 
+    def _waited(self, slot: Slot, arrived: Arrived, call: Call, began: float, value: Any) -> None:
+        """The request waits no longer: this is its answer, or None if a task has to make it."""
+        self._end_wait = None
+        if value is None:
+            self._start(slot, arrived, call, began)
+        else:
+            self._finish(slot, arrived.asked, began, arrived.asked.answer(value))
+            self._flush()
+
     def _answer(self, slot: Slot, asked: Asked, began: float, value: Any) -> None:
         self._finish(slot, asked, began, asked.answer(value))
+        self._flush_soon()
 
     def _finish(self, slot: Slot, asked: Asked, began: float, parts: Sequence[Part]) -> None:
         assert slot.parts is None, f"two answers to one request of {asked.api.wire.name}"
         slot.parts = parts
         self._shared.answered(asked.api.wire.name, self._shared.now() - began)
-        self._flush_soon()
 
     def _flush_soon(self) -> None:
         """Answers that come in one turn of the loop leave together."""

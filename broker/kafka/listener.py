@@ -104,6 +104,7 @@ class KafkaListener:
         last leadership: its coordinators have just refused the members that wait, and clients that get this
         answer look for the next coordinator at once."""
         self._close_servers()
+        await asyncio.sleep(0)  # requests that wait without a task notice what has just ended
         if self._requests:
             await asyncio.wait(tuple(self._requests), timeout=DRAIN_S_MAX)
 

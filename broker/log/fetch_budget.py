@@ -6,7 +6,7 @@ A client that sends requests and does not read the answers uses up only its own 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class FetchBudget:
     def __init__(self, *, of_one: int, of_all: int) -> None:
         self._of_one = min(of_one, of_all)
         self._of_all = of_all
-        self._taken: Counter[str] = Counter()
+        self._taken: dict[str, int] = {}
         self._total = 0
         self._waiting: deque[_Waiting] = deque()
 
@@ -61,8 +61,7 @@ class FetchBudget:
     async def take(self, owner: str, amount: int) -> int:
         """Waits for this amount, or for `of_one` if that is less. Returns the amount to give back."""
         amount = min(amount, self._of_one)
-        if not self._waiting and self._has(owner, amount):
-            self._grant(owner, amount)
+        if self.take_now(owner, amount):
             return amount
         waiting = _Waiting(owner, amount, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
@@ -77,21 +76,31 @@ class FetchBudget:
             raise
         return amount
 
+    def take_now(self, owner: str, amount: int) -> bool:
+        """Takes the amount if that needs no wait."""
+        if self._waiting or not self._has(owner, amount):
+            return False
+        self._grant(owner, amount)
+        return True
+
     def _has(self, owner: str, amount: int) -> bool:
-        own, total = self._taken[owner], self._total + amount
+        own, total = self._taken.get(owner, 0), self._total + amount
         of_all = self._of_all if own else 2 * self._of_all
         return own + amount <= self._of_one and total <= of_all
 
     def _grant(self, owner: str, amount: int) -> None:
-        self._taken[owner] += amount
+        self._taken[owner] = self._taken.get(owner, 0) + amount
         self._total += amount
 
     def give_back(self, owner: str, amount: int) -> None:
-        self._taken[owner] -= amount
-        if not self._taken[owner]:
+        left = self._taken[owner] - amount
+        if left:
+            self._taken[owner] = left
+        else:
             del self._taken[owner]
         self._total -= amount
-        self._serve()
+        if self._waiting:
+            self._serve()
 
     def _serve(self) -> None:
         """Grants the waiting requests that fit, in order."""

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from strandline.broker.core.replication.produce_ticket import OnProduced
 from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.long_poll import LongPoll
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
@@ -94,6 +95,23 @@ class GuardedLog:
             await self.handlers.fetchable(
                 partitions, wait_ms=wait_ms, bytes_min=bytes_min, bytes_max=bytes_max, bound=bound
             )
+
+    def poll(
+        self,
+        partitions: Sequence[FetchPartition],
+        caller: Caller,
+        *,
+        wait_ms: int,
+        ended: Callable[[bool], None],
+    ) -> LongPoll | None:
+        """None, or `ended` with True, also if a partition is refused: a right may end meanwhile."""
+        if self._refusals(caller, READ_TOPIC, partitions):
+            return None
+
+        def decide(arrived: bool) -> None:
+            ended(arrived or bool(self._refusals(caller, READ_TOPIC, partitions)))
+
+        return self.handlers.poll(partitions, wait_ms=wait_ms, ended=decide)
 
     async def read(
         self,

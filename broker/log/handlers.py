@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from sys import maxsize
 from typing import Final
 
@@ -12,6 +13,7 @@ from strandline.adapters.system.crash_points import defect_point
 from strandline.broker.core.replication.produce_ticket import OnProduced
 from strandline.broker.log.deletion import RecordDeletion
 from strandline.broker.log.leader_epochs import LeaderEpochs
+from strandline.broker.log.long_poll import LongPoll
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
@@ -193,6 +195,25 @@ class Handlers:
             return None
 
     # --- fetch -------------------------------------------------------------------------------
+
+    def poll(
+        self, partitions: Sequence[FetchPartition], *, wait_ms: int, ended: Callable[[bool], None]
+    ) -> LongPoll | None:
+        """Long poll for a single record at few positions, without a task. None: there is nothing to wait for,
+        or no time. `ended` is called once, later, unless the poll is cancelled; with True if something is
+        committed at one of the positions, or one of them is wrong."""
+        wait_s = min(wait_ms, self._settings.fetch_wait_ms_max) / 1000
+        if wait_s <= 0 or self._arrived(partitions):
+            return None
+        replicas = [self._manager.named(*wanted.name) for wanted in partitions]
+        return LongPoll(replicas, partial(self._arrived, partitions), wait_s, ended)
+
+    def _arrived(self, partitions: Iterable[FetchPartition]) -> bool:
+        return any([self._any_at(wanted) != 0 for wanted in partitions])
+
+    def without_records(self, partitions: Iterable[FetchPartition]) -> list[Fetched]:
+        """As `read` answers for positions at which nothing is."""
+        return [self._read_one(wanted, 0, first=False) for wanted in partitions]
 
     async def fetchable(
         self,

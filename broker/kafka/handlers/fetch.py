@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from strandline.broker.kafka.call import Call
@@ -28,13 +28,15 @@ from strandline.vocabulary.log import Fetched, FetchPartition
 
 READS_MAX: Final = 100
 """Reads of one partition for one answer, while they find no record."""
+POLLED_MAX: Final = 64
+"""Partitions of one request that waits without a task: all are looked at in one turn of the loop."""
 
 
 class FetchApi:
     """Fetch, for all connections of one broker."""
 
     def __init__(self, log: GuardedLog, hints: LeaderHints, settings: BrokerSettings, clock: Clock) -> None:
-        self._log = log
+        self.log = log
         self._hints = hints
         self._clock = clock
         self._bound = settings.kafka_fetch_bytes_max
@@ -42,7 +44,7 @@ class FetchApi:
             of_one=settings.fetch_connection_bytes_max, of_all=settings.fetch_bytes_max
         )
         """Bytes that were read and not yet written, by connection."""
-        self._asked = FetchBudget(
+        self.asked = FetchBudget(
             of_one=settings.fetch_connection_partitions_max, of_all=settings.fetch_partitions_max
         )
         """Partitions in unanswered requests, by connection."""
@@ -50,19 +52,14 @@ class FetchApi:
     async def handle(self, request: FetchRequest, call: Call, reply: Reply[FetchAnswer]) -> None:
         """Answered once there is enough to read, or the wait is over. The bytes of the answer count until the
         connection has taken them."""
-        if request.session_id != 0 and request.session_epoch != FINAL_SESSION_EPOCH:
+        if _names_session(request):
             # No session is ever given out: the client has to send a whole request (KIP-227).
             await reply(FetchAnswer((), int(KafkaCode.FETCH_SESSION_ID_NOT_FOUND)))
             return
-        wanted = [
-            FetchPartition(
-                TopicPartition(topic, found.partition), found.offset, found.leader_epoch, found.bytes_max
-            )
-            for topic, found in each_partition(request.topics)
-        ]
+        wanted = _wanted(request)
         owner = call.caller.connection
-        async with self._asked.taken(owner, len(wanted)):
-            await self._log.fetchable(
+        async with self.asked.taken(owner, len(wanted)):
+            await self.log.fetchable(
                 wanted,
                 call.caller,
                 wait_ms=request.wait_ms,
@@ -73,8 +70,24 @@ class FetchApi:
             async with self._answers.taken(owner, answer_bytes(request.bytes_max, self._bound)) as has:
                 found = await self._read(wanted, request.bytes_max, call.caller)
                 has(sum(len(each.records) for each in found))  # the first batch may be larger
-                pairs = ((each.name.topic, self._partition(each, call)) for each in found)
-                await reply(FetchAnswer(by_topic(pairs), aborted=request.isolation_level == READ_COMMITTED))
+                await reply(self.answer(request, call, found))
+
+    def wait(
+        self, request: FetchRequest, call: Call, done: Callable[[FetchAnswer | None], None]
+    ) -> Callable[[], None] | None:
+        """See `Wait`. A poll of a few partitions for any record waits so while nothing is at its positions:
+        nearly each poll of a consumer that has read everything. If its time ends, its answer is short."""
+        if request.bytes_min != 1 or _names_session(request):
+            return None
+        wanted = _wanted(request)
+        if len(wanted) > POLLED_MAX:
+            return None
+        return _Poll(self, request, call, wanted, done).begin()
+
+    def answer(self, request: FetchRequest, call: Call, found: Iterable[Fetched]) -> FetchAnswer:
+        """What was found, for the client."""
+        pairs = ((each.name.topic, self._partition(each, call)) for each in found)
+        return FetchAnswer(by_topic(pairs), aborted=request.isolation_level == READ_COMMITTED)
 
     async def _read(self, wanted: Sequence[FetchPartition], bytes_max: int, caller: Caller) -> list[Fetched]:
         """As `Handlers.read`, and goes on where it found no record.
@@ -82,7 +95,7 @@ class FetchApi:
         A log that was compacted has batches without records, one segment after the other. Ten answers in a
         row without a record make librdkafka report a message that is too large to be fetched.
         """
-        found = await self._log.read(wanted, bytes_max, caller, bound=self._bound)
+        found = await self.log.read(wanted, bytes_max, caller, bound=self._bound)
         room = answer_bytes(bytes_max, self._bound) - sum(len(each.records) for each in found)
         slices = Slices(self._clock)
         for at, asked in enumerate(wanted):
@@ -93,7 +106,7 @@ class FetchApi:
                 if slices.used_up:
                     await slices.next()
                 further = asked._replace(offset=after)
-                (read,) = await self._log.read([further], room, caller, bound=self._bound)
+                (read,) = await self.log.read([further], room, caller, bound=self._bound)
                 if not read.records:
                     break
                 room -= len(read.records)
@@ -118,6 +131,67 @@ class FetchApi:
             fetched.records,
             None if hint is None else hint[0],
         )
+
+
+class _Poll:
+    """One request that waits without a task."""
+
+    __slots__ = ("_api", "_call", "_done", "_poll", "_request", "_wanted")
+
+    def __init__(
+        self,
+        api: FetchApi,
+        request: FetchRequest,
+        call: Call,
+        wanted: Sequence[FetchPartition],
+        done: Callable[[FetchAnswer | None], None],
+    ) -> None:
+        self._api = api
+        self._request = request
+        self._call = call
+        self._wanted = wanted
+        self._done = done
+
+    def begin(self) -> Callable[[], None] | None:
+        """See `Wait`."""
+        if not self._api.asked.take_now(self._call.caller.connection, len(self._wanted)):
+            return None
+        poll = self._api.log.poll(
+            self._wanted, self._call.caller, wait_ms=self._request.wait_ms, ended=self._ended
+        )
+        if poll is None:
+            self._give_back()
+            return None
+        self._poll = poll
+        return self._end
+
+    def _ended(self, arrived: bool) -> None:
+        self._give_back()
+        if arrived:
+            self._done(None)
+        else:
+            found = self._api.log.handlers.without_records(self._wanted)
+            self._done(self._api.answer(self._request, self._call, found))
+
+    def _end(self) -> None:
+        self._poll.cancel()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self._api.asked.give_back(self._call.caller.connection, len(self._wanted))
+
+
+def _names_session(request: FetchRequest) -> bool:
+    return request.session_id != 0 and request.session_epoch != FINAL_SESSION_EPOCH
+
+
+def _wanted(request: FetchRequest) -> list[FetchPartition]:
+    return [
+        FetchPartition(
+            TopicPartition(topic, found.partition), found.offset, found.leader_epoch, found.bytes_max
+        )
+        for topic, found in each_partition(request.topics)
+    ]
 
 
 def end_without_records(batches: bytes) -> int | None:

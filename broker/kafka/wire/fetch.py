@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.fields import Reader, Writer
@@ -9,6 +10,9 @@ from strandline.broker.kafka.wire.leaders import CurrentLeader, leader_tags
 from strandline.broker.kafka.wire.topics import OfTopic, Topics, read_topics
 
 _PARTITION_BYTES_MIN: Final = 16
+_FETCH: Final = struct.Struct(">iiiib")
+_POSITION: Final = struct.Struct(">iiq")
+_FETCHED: Final = struct.Struct(">ihqq")
 
 READ_COMMITTED: Final = 1
 """As `isolation_level`: records of transactions that ended well."""
@@ -57,18 +61,17 @@ class FetchAnswer(NamedTuple):
 
 def read_request(reader: Reader, version: int) -> FetchRequest:
     def read_partition(reader: Reader) -> PartitionPosition:
-        partition = reader.int32()
-        epoch = reader.int32() if version >= 9 else -1
-        offset = reader.int64()
+        if version >= 9:
+            partition, epoch, offset = reader.numbers(_POSITION)
+        else:
+            partition, epoch, offset = reader.int32(), -1, reader.int64()
         if version >= 12:
             reader.int32()  # the epoch of the last record that a follower fetched
         if version >= 5:
             reader.int64()  # the log start of a follower
         return PartitionPosition(partition, epoch, offset, reader.int32())
 
-    reader.int32()  # the id of a follower
-    wait_ms, bytes_min, bytes_max = reader.int32(), reader.int32(), reader.int32()
-    isolation_level = reader.int8()
+    _follower, wait_ms, bytes_min, bytes_max, isolation_level = reader.numbers(_FETCH)
     session_id, session_epoch = 0, FINAL_SESSION_EPOCH
     if version >= 7:
         session_id, session_epoch = reader.int32(), reader.int32()
@@ -91,10 +94,8 @@ def write_answer(writer: Writer, answer: FetchAnswer, version: int) -> None:
     aborted: tuple[int, ...] | None = () if answer.aborted else None
 
     def write_partition(found: FetchedPartition) -> None:
-        writer.int32(found.partition)
-        writer.int16(found.error)
-        writer.int64(found.high_watermark)
-        writer.int64(found.last_stable_offset)
+        stable = found.last_stable_offset
+        writer.numbers(_FETCHED, found.partition, found.error, found.high_watermark, stable)
         if version >= 5:
             writer.int64(found.log_start_offset)
         writer.array(aborted, writer.int64)

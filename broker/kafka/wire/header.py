@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import struct
+from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.fields import Part, Reader, Writer
 
-API_VERSIONS = 18
+_HEADER: Final = struct.Struct(">hhi")
+_ANSWER: Final = struct.Struct(">ii")
+_CORRELATION_ID_BYTES: Final = 4
+_NO_TAGS: Final = bytes(1)
+
+API_VERSIONS: Final = 18
 """The one API whose answers have a header of version 0 always: a client reads them before it knows more."""
 
 
@@ -22,17 +28,13 @@ class RequestHeader(NamedTuple):
 
 def read_header(reader: Reader) -> RequestHeader:
     """Reads up to the client id. In flexible versions, tags follow: `reader.tags()` once it is known."""
-    api, version, correlation_id = reader.int16(), reader.int16(), reader.int32()
+    api, version, correlation_id = reader.numbers(_HEADER)
     return RequestHeader(api, version, correlation_id, reader.nullable_string() or "")
 
 
 def frame(header: RequestHeader, body: Writer) -> list[Part]:
-    """The parts of a whole answer: length, header, body."""
+    """The parts of a whole answer: length and header, body."""
     parts = body.parts()
-    head = Writer(flexible=body.flexible and header.api != API_VERSIONS)
-    head.int32(header.correlation_id)
-    head.tags()
-    (after,) = head.parts()
-    size = Writer()
-    size.int32(len(after) + sum(map(len, parts)))
-    return [*size.parts(), after, *parts]
+    tags = _NO_TAGS if body.flexible and header.api != API_VERSIONS else b""
+    size = _CORRELATION_ID_BYTES + len(tags) + sum(map(len, parts))
+    return [_ANSWER.pack(size, header.correlation_id) + tags, *parts]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
@@ -87,7 +86,9 @@ def names_of(topics: Topics[int]) -> Iterator[TopicPartition]:
 
 def by_topic(pairs: Iterable[tuple[str, Q]]) -> Topics[Q]:
     """Neighbours of one topic become one entry; the order stays."""
-    return tuple(
-        OfTopic(name, tuple(partition for _, partition in found))
-        for name, found in groupby(pairs, key=lambda pair: pair[0])
-    )
+    found: list[tuple[str, list[Q]]] = []
+    for name, partition in pairs:
+        if not found or found[-1][0] != name:
+            found.append((name, []))
+        found[-1][1].append(partition)
+    return tuple([OfTopic(name, tuple(partitions)) for name, partitions in found])

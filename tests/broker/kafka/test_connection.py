@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from strandline.broker.kafka.call import Api, Call
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.router import Router
-from strandline.broker.kafka.wire.apis import INIT_PRODUCER_ID, PRODUCE
+from strandline.broker.kafka.wire.apis import FETCH, INIT_PRODUCER_ID, PRODUCE
+from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
 from strandline.broker.kafka.wire.produce import ProduceAnswer, ProduceRequest
 from strandline.broker.kafka.wire.producer_id import InitProducerIdAnswer
 from strandline.config.limits import MIB
@@ -25,8 +26,11 @@ from tests.broker.kafka.support.memory_connection import MemoryShared, MemoryTra
 
 SOLO, MANY, SLOW, UNANSWERED, HELLO = "solo", "many", "slow", "unanswered", "hello"
 """Requests: InitProducerId; Produce with acks=all, with acks=1 and 0, which need a task; ApiVersions."""
+POLL, FULL = "poll", "full"
+"""Fetch: it waits without a task, and its time ends; or a task makes its answer then."""
 SIZES = st.lists(st.sampled_from([1_000, 40, 7, 1]), min_size=1, max_size=4)
 ACKS = {MANY: -1, SLOW: 1, UNANSWERED: 0}
+WAITS_MS = {POLL: 500, FULL: 1_000}
 
 
 def request(kind: str, number: int) -> bytes:
@@ -34,6 +38,8 @@ def request(kind: str, number: int) -> bytes:
         data = encode_request(API_VERSIONS, 0, {}, correlation_id=number)
     elif kind == SOLO:
         data = encode_request(INIT_PRODUCER_ID.key, 0, {}, correlation_id=number)
+    elif kind in WAITS_MS:
+        data = encode_request(FETCH.key, 4, {"max_wait_ms": WAITS_MS[kind]}, correlation_id=number)
     else:
         data = encode_request(PRODUCE.key, 3, {"acks": ACKS[kind]}, correlation_id=number)
     return len(data).to_bytes(4, "big") + data
@@ -49,7 +55,8 @@ class Held:
 
     def _hold(self, number: int, kind: str, complete: Callable[[], None]) -> None:
         kinds = {held for held, _ in self.open.values()}
-        assert not kinds or (kinds == {MANY} and kind != SOLO), f"{kind} overtakes {kinds}"
+        follows = kind in (MANY, SLOW, UNANSWERED)
+        assert not kinds or (kinds == {MANY} and follows), f"{kind} overtakes {kinds}"
         self.begun.append(number)
         self.open[number] = kind, complete
 
@@ -79,6 +86,22 @@ class Held:
         await self._wait(call, SOLO)
         await reply(InitProducerIdAnswer())
 
+    def wait(
+        self, asked: FetchRequest, call: Call, done: Callable[[FetchAnswer | None], None]
+    ) -> Callable[[], None]:
+        number = call.header.correlation_id
+        answer = None if asked.wait_ms == WAITS_MS[FULL] else FetchAnswer(())
+        self._hold(number, POLL, lambda: done(answer))
+
+        def end() -> None:
+            del self.open[number]
+
+        return end
+
+    async def fetch(self, asked: FetchRequest, call: Call, reply: Any) -> None:
+        assert asked.wait_ms == WAITS_MS[FULL]
+        await reply(FetchAnswer(()))
+
     def complete(self, number: int) -> None:
         _, complete = self.open.pop(number)
         complete()
@@ -86,7 +109,11 @@ class Held:
     @property
     def router(self) -> Router:
         return Router(
-            [Api(PRODUCE, self.produce, self.begin, changes=True), Api(INIT_PRODUCER_ID, self.init)]
+            [
+                Api(PRODUCE, self.produce, self.begin, changes=True),
+                Api(INIT_PRODUCER_ID, self.init),
+                Api(FETCH, self.fetch, wait=self.wait),
+            ]
         )
 
 
@@ -109,7 +136,9 @@ def numbers(transport: MemoryTransport) -> list[int]:
 
 
 @given(
-    st.lists(st.sampled_from([SOLO, MANY, MANY, SLOW, UNANSWERED, HELLO]), min_size=1, max_size=12),
+    st.lists(
+        st.sampled_from([SOLO, MANY, MANY, SLOW, UNANSWERED, HELLO, POLL, FULL]), min_size=1, max_size=12
+    ),
     st.data(),
 )
 async def test_answers_leave_in_order_and_none_is_lost(kinds: list[str], data: st.DataObject) -> None:
@@ -188,6 +217,17 @@ async def test_a_read_ends_with_its_connection_and_a_batch_is_appended() -> None
         connection.connection_lost(None)
         await turns()
         assert other.begun == [1] and not other.open
+
+
+async def test_a_wait_without_a_task_ends_with_its_connection() -> None:
+    """CORRECTNESS X6: what it holds is given back, and nothing is answered."""
+    held = Held()
+    async with connected(held) as (shared, connection, transport):
+        feed(connection, transport, request(POLL, 1), repeat(1_000))
+        assert held.begun == [1] and connection.busy
+        assert shared.memory.left == 64 * MIB, "nothing of the frame is needed while it waits"
+        connection.connection_lost(None)
+        assert not held.open and not transport.written
 
 
 async def test_a_failure_without_an_answer_closes_the_connection() -> None:

@@ -1,0 +1,192 @@
+"""Fetches of Kafka clients that wait at the end of a log, without a task of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.handlers.fetch import POLLED_MAX, FetchApi
+from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
+from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.broker.log.guarded import GuardedLog
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.ids import BrokerId, LeaderEpoch, Offset
+from strandline.ports import Caller, Listener
+from strandline.security.access import Access
+from strandline.security.acls import (
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from strandline.security.authorizer import Authorizer, Rules
+from strandline.security.decide import Acls
+from tests.broker.kafka.support.hints import NO_HINTS
+from tests.broker.kafka.support.memory_connection import turns
+from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings, write
+from tests.broker.support.seat import Seat, seated
+from tests.waiting import eventually
+
+EPOCH = 5
+END = 1
+LONG_MS = 20_000
+CALL = Call(RequestHeader(1, 12, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
+
+
+def poll(*offsets: int, wait_ms: int = LONG_MS, bytes_min: int = 1, session_id: int = 0) -> FetchRequest:
+    positions = tuple(PartitionPosition(NAME.partition, -1, offset, 1 << 20) for offset in offsets)
+    return FetchRequest(wait_ms, bytes_min, 1 << 20, 0, (OfTopic(NAME.topic, positions),), session_id, 0)
+
+
+@dataclass
+class World:
+    """A leader whose log ends at `END`, all of it committed."""
+
+    seat: Seat
+    api: FetchApi
+    authorizer: Authorizer
+    ended: list[FetchAnswer | None] = field(default_factory=list)
+    listeners: int = 0
+
+    def waits(self, request: FetchRequest) -> bool:
+        self.end = self.api.wait(request, CALL, self.ended.append)
+        assert (self.end is not None) == (self.api.asked.total > 0)
+        return self.end is not None
+
+    def append(self) -> None:
+        """One more record, committed."""
+        leadership = self.seat.replica.leadership
+        assert leadership is not None
+        write(self.seat.replica, EPOCH, "b")
+        leadership.core.appended(Offset(END + 1), CLOCK.monotonic())
+        for follower in (BrokerId(1), BrokerId(3)):
+            leadership.fetched(follower, LIVE[follower].epoch, END + 1, subscription=1)
+        leadership.turn()
+
+    @property
+    def at_rest(self) -> bool:
+        """Nothing of a poll is left."""
+        return self.api.asked.total == 0 and len(self.seat.replica._listeners) == self.listeners
+
+
+@asynccontextmanager
+async def a_world(tmp_path: Path, rules: Rules | None = None) -> AsyncIterator[World]:
+    async with seated(tmp_path) as seat:
+        write(seat.replica, 4, "a")
+        seat.lead(EPOCH)
+        leadership = seat.replica.leadership
+        assert leadership is not None
+        for follower in (BrokerId(1), BrokerId(3)):
+            leadership.fetched(follower, LIVE[follower].epoch, END, subscription=1)
+        leadership.turn()
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        ids = ProducerIds(lambda: None, Random(0))
+        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
+        authorizer = Authorizer(rules)
+        log = GuardedLog(handlers, Access(authorizer), CLOCK)
+        world = World(seat, FetchApi(log, NO_HINTS, settings(), CLOCK), authorizer)
+        world.listeners = len(seat.replica._listeners)
+        yield world
+        assert world.at_rest
+
+
+async def test_a_poll_without_news_ends_with_its_time_and_costs_no_task(tmp_path: Path) -> None:
+    """CORRECTNESS K1: its answer names each partition that it asked for, and how far each is committed."""
+    async with a_world(tmp_path) as world:
+        tasks = asyncio.all_tasks()
+        assert world.waits(poll(END, END, wait_ms=1))
+        assert asyncio.all_tasks() == tasks
+        await eventually(lambda: bool(world.ended))
+        (answer,) = world.ended
+        assert answer is not None and answer.error == 0
+        found = answer.topics[0].partitions
+        assert [(each.error, each.high_watermark, each.records) for each in found] == [(0, END, b"")] * 2
+
+
+async def test_a_poll_ends_as_soon_as_a_record_is_committed(tmp_path: Path) -> None:
+    """A task reads it then: bytes of records need room in the bounds of answers."""
+    async with a_world(tmp_path) as world:
+        assert world.waits(poll(END))
+        world.seat.replica.announce()
+        await turns()
+        assert not world.ended, "nothing has come"
+        world.append()
+        assert not world.ended, "a commit does not wait for its readers"
+        await turns()
+        assert world.ended == [None]
+
+
+async def test_a_poll_ends_as_the_leadership_ends(tmp_path: Path) -> None:
+    """Its client has to look for the next leader at once."""
+    async with a_world(tmp_path) as world:
+        assert world.waits(poll(END))
+        world.seat.manager.follow(world.seat.replica, BrokerId(1), LeaderEpoch(EPOCH + 1))
+        await turns()
+        assert world.ended == [None]
+
+
+async def test_a_right_that_is_revoked_while_a_poll_waits_ends_it_with_a_refusal(tmp_path: Path) -> None:
+    """CORRECTNESS A4: a task asks for the right again, and answers with the refusal."""
+    pattern = ResourcePattern(ResourceType.TOPIC, NAME.topic, PatternType.LITERAL)
+    binding = AclBinding(pattern, CALL.caller.principal, "*", Operation.READ, Permission.ALLOW)
+    async with a_world(tmp_path, Rules()) as world:
+        world.authorizer.take(Acls(1, ()))
+        assert not world.waits(poll(END))
+        world.authorizer.take(Acls(2, (binding,)))
+        assert world.waits(poll(END, wait_ms=1))
+        world.authorizer.take(Acls(3, ()))
+        await eventually(lambda: bool(world.ended))
+        assert world.ended == [None]
+
+
+async def test_a_change_as_the_time_ends_is_not_missed(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        assert world.waits(poll(END, wait_ms=1))
+        world.append()
+        await eventually(lambda: bool(world.ended))
+        assert world.ended == [None]
+
+
+async def test_a_poll_that_is_ended_answers_nothing(tmp_path: Path) -> None:
+    """CORRECTNESS X6: a connection that ends leaves nothing behind, also between a record and its poll."""
+    async with a_world(tmp_path) as world:
+        assert world.waits(poll(END))
+        world.append()
+        assert world.end is not None
+        world.end()
+        assert world.at_rest
+        await turns()
+        assert not world.ended
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        poll(0),
+        poll(END, 0),
+        poll(END + 1),
+        poll(END, wait_ms=0),
+        poll(END, bytes_min=0),
+        poll(END, bytes_min=2),
+        poll(END, session_id=7),
+        poll(*[END] * (POLLED_MAX + 1)),
+    ],
+)
+async def test_other_fetches_have_a_task(tmp_path: Path, request_: FetchRequest) -> None:
+    """What is there, or wrong, is answered at once; many partitions, and many bytes, take time to look at."""
+    async with a_world(tmp_path) as world:
+        assert not world.waits(request_)
+        await turns()
+        assert not world.ended
