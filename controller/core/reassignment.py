@@ -3,7 +3,8 @@
 A reassignment begins by growing AR, never by removing a replica: a replica that is to go may lead, or be the
 only one in sync. The leader removes replicas at the end. So a request for another target during a
 reassignment adds the new target's replicas to AR, and removes none; the request for the earlier target ends
-as superseded, and the znode remembers it until the leader has recorded that.
+as superseded, and the znode remembers it until the leader has recorded that. It remembers a few: the write
+that forgets one keeps its events elsewhere.
 """
 
 from __future__ import annotations
@@ -103,6 +104,11 @@ def plan_move(
         at_ms=asked.at_ms,
         replaced=(*standing.replaced, before)[-REPLACED_MAX:],
     )
+
+
+def forgotten(standing: Reassignment | None, wanted: Reassignment) -> int:
+    """How many earlier targets of `standing`, its first ones, have no room in the one that replaces it."""
+    return 0 if standing is None else sum(each not in wanted.replaced for each in standing.replaced)
 
 
 def grown(assigned: ReplicaAssignment, wanted: Reassignment) -> ReplicaAssignment:

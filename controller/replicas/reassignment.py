@@ -19,7 +19,7 @@ from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_deletion, read_replicas
 from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.controller.core.reassignment import Asked, MoveContext, Placed, grown, plan_move
+from strandline.controller.core.reassignment import Asked, MoveContext, Placed, forgotten, grown, plan_move
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.placements import (
     PlacedPartitions,
@@ -37,7 +37,7 @@ from strandline.ports import BadVersion, Check, Create, MultiFailed, NodeExists,
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import OngoingReassignment, PartitionReassignment, PartitionResult
 from strandline.vocabulary.metadata import Reassignment
-from strandline.vocabulary.reassignment_events import reassignment_asked
+from strandline.vocabulary.reassignment_events import reassignment_asked, reassignment_forgotten
 from strandline.vocabulary.state_changes import Command
 from strandline.vocabulary.topic_config import TopicConfig
 
@@ -180,9 +180,8 @@ class Reassignments:
                 settled.append(PartitionResult(move.name))
             else:
                 now = topic.partitions[move.name.partition]
-                planned.append(
-                    (_step(move.name, topic, now, wanted, stamp), _Planned(move.name, now, wanted))
-                )
+                each = _Planned(move.name, now, wanted)
+                planned.append((_step(each, topic, stamp, self._keeping(each)), each))
         return planned, settled
 
     def _plan_one(
@@ -194,6 +193,18 @@ class Reassignments:
         config = TopicConfig.parse(topic.node.config)
         context = MoveContext(brokers, self._term.picture.replicas, topic.node.topic_id, config)
         return plan_move(move, now, context, asked)
+
+    def _keeping(self, each: _Planned) -> list[Operation]:
+        """The operations that keep the events of targets which the znode forgets: the leader will not record
+        them (CORRECTNESS Q5)."""
+        standing, state = each.now.wanted, each.now.state
+        count = forgotten(standing, each.wanted)
+        if standing is None or not count:
+            return []
+        key = _key(each.name, standing)
+        return self._term.unrecorded.keeping(
+            reassignment_forgotten(each.name.topic, key, standing, count, state.leader, state.leader_epoch)
+        )
 
     async def _read(self, name: str, numbers: Sequence[int]) -> PlacedPartitions:
         """Raises UnknownTopicOrPartition, also for a topic that is being deleted."""
@@ -241,6 +252,7 @@ class Reassignments:
             outcomes |= {each.name: PartitionResult(each.name, for_user(error)) for each in planned}
             return
         crash_point("controller.reassign.written")
+        self._term.unrecorded.written(multi.operations)
         for each in planned:
             self._begun(each)
             outcomes[each.name] = PartitionResult(each.name)
@@ -274,14 +286,13 @@ class Reassignments:
         )
 
 
-def _step(
-    name: TopicPartition, topic: PlacedPartitions, now: Placed, wanted: Reassignment, stamp: Stamp
-) -> Step:
+def _step(each: _Planned, topic: PlacedPartitions, stamp: Stamp, keeping: Sequence[Operation]) -> Step:
     """The operations that start a reassignment, or change its target.
 
     The topic's version is checked, since its bounds were used to validate the target. AR is written even if
     it stays the same: an election that has not read the reassignment then fails.
     """
+    name, now, wanted = each.name, each.now, each.wanted
     path, data = znodes.reassigned(*name), znodes.dump_reassignment(wanted)
     assigned = grown(now.assigned, wanted)
     standing: Operation = Create(path, data)
@@ -292,6 +303,7 @@ def _step(
         znodes.of_incarnation(wanted.topic_id),
         standing,
         SetData(znodes.replicas(*name), znodes.dump_replicas(assigned), now.assigned_version),
+        *keeping,
     )
     subject = Subject(name.topic, _key(name, wanted), now.state.leader_epoch)
     reason = "reassignment taken back" if wanted.reverting else "replicas reassigned"

@@ -8,9 +8,9 @@ from typing import Final
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_topic
 from strandline.controller.core.topics import change_config, check_internal_config
 from strandline.controller.term.placements import PlacedPartitions, read_placements
-from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import restart_step
 from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
@@ -57,7 +57,9 @@ async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collecti
     )
 
     async def stands() -> bool:
-        return await read_topic(term.session, name) == altered
+        # The config alone shows nothing if it stays as it was: then the requests may not be queued.
+        found = await read_topic(term.session, name)
+        return found is not None and found.value == altered and found.version > topic.version
 
     node = SetData(znodes.topic(name), znodes.dump_topic(altered), topic.version)
     await term.write(first, stands, before=[node, znodes.of_incarnation(altered.topic_id)])

@@ -41,6 +41,18 @@ def reassignment_asked(
     return [*events, asked(wanted.request_id, wanted.replicas, wanted.at_ms)]
 
 
+def reassignment_forgotten(
+    topic: str,
+    key: PartitionKey,
+    standing: Reassignment,
+    count: int,
+    leader: BrokerId,
+    epoch: LeaderEpoch,
+) -> list[StateChangeEvent]:
+    """The complete history of the first `count` replaced targets: nothing else will remember them."""
+    return reassignment_asked(topic, key, standing, leader, epoch)[: 2 * count]
+
+
 def reassignment_ended(
     topic: str,
     key: PartitionKey,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.config.limits import PARTITIONS_PER_REQUEST_MAX, REPLICAS_PER_BROKER_MAX
-from strandline.controller.core.reassignment import Asked, MoveContext, Placed, grown, plan_move
+from strandline.controller.core.reassignment import Asked, MoveContext, Placed, forgotten, grown, plan_move
 from strandline.controller.core.topics import Brokers, check_partitions_asked
 from strandline.errors import (
     InvalidReplicaAssignment,
@@ -37,7 +37,7 @@ from strandline.vocabulary.metadata import (
     Registration,
     Replaced,
 )
-from strandline.vocabulary.reassignment_events import reassignment_ended
+from strandline.vocabulary.reassignment_events import reassignment_ended, reassignment_forgotten
 from strandline.vocabulary.topic_config import TopicConfig
 
 NAME = TopicPartition("t", 3)
@@ -134,6 +134,25 @@ def test_a_limited_number_of_earlier_targets_is_remembered() -> None:
         now = replace(now, wanted=wanted, assigned=grown(now.assigned, wanted))
     assert now.wanted is not None
     assert len(now.wanted.replaced) == REPLACED_MAX
+
+
+def test_a_target_without_room_has_its_whole_history() -> None:
+    """CORRECTNESS Q5: the znode forgets it, so the leader that completes the last one does not know it."""
+    now, wanted = placed(1, 2), None
+    for number, target in enumerate((3, 4) * REPLACED_MAX):
+        standing, wanted = now.wanted, plan(now, target)
+        assert wanted is not None
+        count = forgotten(standing, wanted)
+        assert count == (standing is not None and len(standing.replaced) == REPLACED_MAX)
+        now = replace(now, wanted=replace(wanted, request_id=f"{number}"), assigned=(1, 2, 3, 4))
+    assert wanted is not None
+    key = PartitionKey(TOPIC_ID, PartitionId(0))
+    history = reassignment_forgotten("t", key, wanted, 1, BrokerId(1), LeaderEpoch(7))
+    oldest = wanted.replaced[0]
+    assert [(each.id, each.state.value, each.at_ms) for each in history] == [
+        (oldest.request_id, "requested", oldest.at_ms),
+        (oldest.request_id, "superseded", oldest.until_ms),
+    ]
 
 
 def test_to_ask_for_the_same_again_changes_at_most_the_throttle() -> None:

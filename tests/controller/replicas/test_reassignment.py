@@ -28,8 +28,8 @@ from strandline.vocabulary.admin import (
     PartitionReassignment,
     PartitionResult,
 )
-from strandline.vocabulary.metadata import PartitionState
-from strandline.vocabulary.state_changes import Command, StateChange
+from strandline.vocabulary.metadata import REPLACED_MAX, PartitionState
+from strandline.vocabulary.state_changes import Command, RequestState, StateChange
 from tests.conftest import SessionFactory
 from tests.controller.support.running import MULTI_BYTES, Activate, Running, process, running
 from tests.controller.support.znodes_seen import (
@@ -172,6 +172,27 @@ async def test_another_target_keeps_added_replicas_until_the_end_and_the_way_bac
         assert (back.reverting, back.target) == (True, (1, 2))
         assert await assignments(session, "t") == [(1, 2, 3, 4)]
         assert (await requests_to(session, 1, 0))[-1].reason == "reassignment taken back"
+
+
+async def test_the_write_that_forgets_a_target_keeps_its_events(active: Activate) -> None:
+    """CORRECTNESS Q5: the leader records the ends of the targets that the znode has, and no other."""
+    async with active([1, 2, 3, 4]) as (session, controller, _):
+        await topic_on(controller, (1, 2))
+        await begun(controller, move(0, 3))
+        first = await reassignment(session, "t", 0)
+        assert first is not None
+        for number in range(REPLACED_MAX + 1):
+            assert await session.exists(znodes.UNRECORDED) is None or not await session.children(
+                znodes.UNRECORDED
+            )
+            await begun(controller, move(0, 4 - number % 2))
+        (name,) = await session.children(znodes.UNRECORDED)
+        path = znodes.unrecorded(name)
+        events = znodes.load_unrecorded(path, (await session.get(path)).data)
+        assert [(each.id, each.state) for each in events] == [
+            (first.request_id, RequestState.REQUESTED),
+            (first.request_id, RequestState.SUPERSEDED),
+        ]
 
 
 async def test_a_change_that_came_between_read_and_write_is_met_not_overwritten(active: Activate) -> None:

@@ -10,44 +10,15 @@ from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.controller.term.fenced_session import Deposed, FencedSession
 from strandline.ports import (
-    ConnectionLost,
     Coordination,
     Create,
     MultiFailed,
     NodeExists,
-    Operation,
     SessionEnded,
-    Znode,
 )
 from tests.conftest import SessionFactory
+from tests.controller.support.unreliable import Unreliable
 from tests.znode_tree import ZnodeTree
-
-
-class Unreliable:
-    """A session whose first multis lose their answer, before or after they were carried out."""
-
-    def __init__(self, session: ZooKeeperSession, lost: Sequence[str]) -> None:
-        self._session = session
-        self._lost = list(lost)
-        self.reads_lost = 1
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._session, name)
-
-    async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
-        when = self._lost.pop(0) if self._lost else "never"
-        if when == "before":
-            raise ConnectionLost("before")
-        answer = await self._session.multi(operations)
-        if when == "after":
-            raise ConnectionLost("after")
-        return answer
-
-    async def exists(self, path: str) -> Znode | None:
-        if self.reads_lost:
-            self.reads_lost -= 1
-            raise ConnectionLost("a read")
-        return await self._session.exists(path)
 
 
 async def fenced(session: ZooKeeperSession, lost: Sequence[str] = ()) -> FencedSession:
