@@ -144,7 +144,7 @@ def test_a_target_without_room_has_its_whole_history() -> None:
         assert wanted is not None
         count = forgotten(standing, wanted)
         assert count == (standing is not None and len(standing.replaced) == REPLACED_MAX)
-        now = replace(now, wanted=replace(wanted, request_id=f"{number}"), assigned=(1, 2, 3, 4))
+        now = replace(now, wanted=replace(wanted, request_id=f"{number}"), assigned=ids(1, 2, 3, 4))
     assert wanted is not None
     key = PartitionKey(TOPIC_ID, PartitionId(0))
     history = reassignment_forgotten("t", key, wanted, 1, BrokerId(1), LeaderEpoch(7))
