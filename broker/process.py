@@ -79,7 +79,7 @@ class Broker:
         """The replicas of this process, once it has opened its data folder. For those who look on."""
         self._sessions = Sessions()
         self._key = MemberKey(host.new_id)
-        self.access = Access(Authorizer(None), self._key.is_shown)
+        self.access = Access(Authorizer(settings.authorization_rules()), self._key.is_shown)
         """Decides what callers may do."""
         self._times = RequestTimes(host.clock)
         self._refused = RefusedRequests(host.clock)
@@ -229,6 +229,7 @@ class Broker:
                 partial(open_replica_stream, partial(self._host.transport, self._key.shown)),
                 recorder,
                 self._key,
+                self.access.authorizer,
             )
             self._session, self._coordination = session, coordination
             self._sessions.begin(coordination)

@@ -27,6 +27,7 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.replication.follower_end import LeaderStream, ReplicaStream
+from strandline.broker.security.acl_watch import AclWatch
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.reconciler import Reconciler
@@ -35,6 +36,7 @@ from strandline.errors import StrandlineError
 from strandline.host import ProbeResult
 from strandline.ids import BrokerId, LeaderEpoch, PartitionKey
 from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
+from strandline.security.authorizer import Authorizer
 from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint, Registration
 from strandline.vocabulary.replication import Hello
@@ -62,6 +64,7 @@ class BrokerSession:
         open_stream: Callable[[Endpoint], Awaitable[ReplicaStream]],
         recorder: EventRecorder,
         key: MemberKey,
+        authorizer: Authorizer,
     ) -> None:
         self.coordination = coordination
         self.recorder = recorder
@@ -88,6 +91,7 @@ class BrokerSession:
         self._reconciler = Reconciler(context, self._receiver.executor)
         self._balancing = Balancing(context, self._handover, self._suspicion)
         self._notices = NoticeReceiver(context, self.vacant, self._balancing.asked)
+        self._acls = AclWatch(coordination, authorizer, self._clock)
 
     async def run(self, *, on_serving: Callable[[], None]) -> None:
         """Serves until the session ends (returns) or this broker may not continue (raises SettingsError)."""
@@ -112,6 +116,7 @@ class BrokerSession:
                 self.coordination, self._manager.folder, self._manager.host.new_id
             )
             await self._key.read(self.coordination)
+            await self._acls.open()
             self._manager.load()
             await raise_epoch(self.coordination, known_epoch(self._manager.all()))
             await self.registration.register()
@@ -128,7 +133,7 @@ class BrokerSession:
             tasks.create_task(self._receiver.run())
             await self._receiver.drain()
             await self._compare()
-            for task in (self._notices.run(), self._elector.run()):
+            for task in (self._notices.run(), self._elector.run(), self._acls.run()):
                 tasks.create_task(task)
             tasks.create_task(self._reconcile())
             tasks.create_task(self._suspicion.run())
@@ -261,8 +266,10 @@ class BrokerSession:
                 self._elector.look_over()
                 self._receiver.look_again()
                 self._notices.look_again()
+                self._acls.look_again()
                 if rounds % FULL_RECONCILE_EVERY == 0:
                     await self._compare()
+                    await self._acls.compare()
             except ConnectionLost:
                 logger.debug("not reconciled: no connection to ZooKeeper")
 

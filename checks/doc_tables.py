@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
-from strandline.config import client, consumer, limits, producer, services, streams
+from strandline.config import authorization, client, consumer, limits, producer, services, streams
 from strandline.vocabulary import topic_config
 
 BLOCK = re.compile(
@@ -31,7 +31,7 @@ BLOCK = re.compile(
 
 SETTINGS: dict[str, type[BaseModel]] = {
     name: cls
-    for module in (services, client, producer, consumer, streams, topic_config)
+    for module in (services, authorization, client, producer, consumer, streams, topic_config)
     for name, cls in inspect.getmembers(module, inspect.isclass)
     if issubclass(cls, BaseModel) and cls.__module__ == module.__name__
 }

@@ -14,6 +14,7 @@ from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.leadership.preferred import elect_preferred
 from strandline.controller.leadership.unclean import elect_unclean
 from strandline.controller.replicas.reassignment import Reassignments
+from strandline.controller.security.acls import AclRequests
 from strandline.controller.term.fenced_session import Deposed, FencedSession
 from strandline.controller.term.reading import read_topics
 from strandline.controller.term.results import for_user
@@ -26,10 +27,14 @@ from strandline.errors import NotController, OutcomeUnknown, StrandlineError
 from strandline.host import Host
 from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import NoNode
+from strandline.security.acls import AclBinding, AclFilter
+from strandline.security.authorizer import Authorizer
 from strandline.vocabulary.admin import (
+    AclResult,
     AlterTopic,
     BrokerCheck,
     ClusterDescription,
+    DeletedAcls,
     DrainProgress,
     NewTopic,
     OngoingReassignment,
@@ -54,12 +59,14 @@ class ActiveController:
         settings: ControllerSettings,
         host: Host,
         key: MemberKey,
+        authorizer: Authorizer,
     ) -> None:
         self._session = session
         self._reconcile_s = settings.reconcile_ms / 1000
         self._term = Term(session, endpoint, settings, host, key)
         self._topics = Topics(self._term)
         self._reassignments = Reassignments(self._term)
+        self._acls = AclRequests(self._term, authorizer)
         self._upkeep = Upkeep(self._term, self._reassignments)
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -86,6 +93,7 @@ class ActiveController:
         """Reads the cluster's state. Requests are accepted after this."""
         await self._session.sync()
         self._term.picture, self._topics.growth.left = await read_topics(self._session)
+        await self._acls.load()
 
     async def run(self) -> None:
         """Serves until another controller is active; then raises Deposed or SessionEnded."""
@@ -108,6 +116,7 @@ class ActiveController:
             await self._topics.resume()
             await self._reassignments.follow()
             await self._term.unrecorded.look()
+            await self._acls.reconcile()
             try:
                 async with asyncio.timeout(self._reconcile_s):
                     await self._session.deposed.wait()
@@ -194,6 +203,15 @@ class ActiveController:
             else self._upkeep.drain(broker, replicas=replicas, throttle_bytes_per_s=throttle_bytes_per_s)
         )
         return await self._carry_out(work)
+
+    async def create_acls(self, bindings: Sequence[AclBinding]) -> list[AclResult]:
+        return await self._carry_out(self._acls.create(bindings))
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[DeletedAcls]:
+        return await self._carry_out(self._acls.delete(filters))
+
+    async def describe_acls(self, wanted: AclFilter) -> list[AclBinding]:
+        return await self._carry_out(self._acls.describe(wanted))
 
     async def broker_addresses(self) -> list[str]:
         """The addresses of live brokers, for readers of their logs."""

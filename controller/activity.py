@@ -34,6 +34,7 @@ from strandline.ports import (
     SessionEnded,
     SetData,
 )
+from strandline.security.authorizer import Authorizer
 from strandline.tasks import until_failure
 from strandline.vocabulary.metadata import Endpoint
 
@@ -58,6 +59,8 @@ class Activity:
         self._session: CoordinationSession | None = None
         self.endpoint = endpoint
         self.key = MemberKey(host.new_id)
+        self.authorizer = Authorizer(settings.authorization_rules())
+        """Has the ACLs while this controller is the active one."""
         self._settings = settings
         self._host = host
         self._clock = host.clock
@@ -68,10 +71,14 @@ class Activity:
         one if it is known."""
         if self.active is not None:
             return self.active
+        raise self.not_active()
+
+    def not_active(self) -> NotController:
+        """The refusal of a controller that is not active. It names the active one if it is known."""
         if self.known is None:
-            raise NotController("this controller is not active, and knows of none that is; ask again soon")
+            return NotController("this controller is not active, and knows of none that is; ask again soon")
         end = self.known.endpoint
-        raise NotController(
+        return NotController(
             f"controller {end.id} at {end.address} is the active one",
             leader=LeaderHint(end.id, end.host, end.port, self.known.epoch, end.external),
         )
@@ -146,15 +153,18 @@ class Activity:
             logger.info("claim not confirmed", controller=self.endpoint.id, reason=str(error))
 
     async def _be_active(self, session: FencedSession) -> None:
-        active = ActiveController(session, self.endpoint, self._settings, self._host, self.key)
-        await active.load()
-        logger.info("active", controller=self.endpoint.id, epoch=session.epoch)
-        self.active = active
-        self._learn(znodes.ControllerNode(self.endpoint, session.epoch))
+        active = ActiveController(
+            session, self.endpoint, self._settings, self._host, self.key, self.authorizer
+        )
         try:
+            await active.load()
+            logger.info("active", controller=self.endpoint.id, epoch=session.epoch)
+            self.active = active
+            self._learn(znodes.ControllerNode(self.endpoint, session.epoch))
             await active.run()
         finally:
             self.active = None
+            self.authorizer.forget()
 
     def _learn(self, node: znodes.ControllerNode | None) -> None:
         if node != self.known:

@@ -20,7 +20,6 @@ from strandline.controller.metrics import METRICS, ControllerMetrics
 from strandline.errors import SettingsError
 from strandline.host import ServiceHost, ServiceListener
 from strandline.security.access import Access
-from strandline.security.authorizer import Authorizer
 
 logger = structlog.get_logger(__name__)
 
@@ -61,7 +60,7 @@ async def _serve(
     streams = StateChangeStreams(
         activity.require, settings.state_change_streams_max, host, activity.key.shown
     )
-    access = Access(Authorizer(None), activity.key.is_shown)
+    access = Access(activity.authorizer, activity.key.is_shown, activity.not_active)
     await listener.start(admin_calls(AdminService(activity), streams, access, activity.key))
     logger.info("listening", controller=endpoint.id, address=endpoint.address)
     async with (

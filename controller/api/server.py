@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+from strandline.adapters.codecs import acls as acl_rpcs
 from strandline.adapters.codecs import admin as rpcs
 from strandline.adapters.guarded_calls import guarded
 from strandline.adapters.rpc.member_key import MemberKey
@@ -55,6 +56,9 @@ def admin_calls(
         ),
         ServedCall(rpcs.CHECK_BROKER.served, topics.check_broker),
         ServedCall(rpcs.DESCRIBE_CLUSTER.served, lambda _, caller: service.describe_cluster()),
+        ServedCall(acl_rpcs.CREATE_ACLS.served, lambda bindings, _: service.create_acls(bindings)),
+        ServedCall(acl_rpcs.DELETE_ACLS.served, lambda filters, _: service.delete_acls(filters)),
+        ServedCall(acl_rpcs.DESCRIBE_ACLS.served, lambda wanted, _: service.describe_acls(wanted)),
         ServedStream(rpcs.STATE_CHANGES.served, state_changes),
     ]
     return guarded(calls, access)

@@ -8,12 +8,15 @@ from strandline.adapters.system.crash_points import defect_point
 from strandline.controller.active import ActiveController
 from strandline.controller.activity import Activity
 from strandline.controller.core.topics import check_new_partitions, check_partitions_asked, check_request
-from strandline.errors import InvalidRequest, StrandlineError
+from strandline.errors import InvalidRequest, SecurityDisabled, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
+from strandline.security.acls import AclBinding, AclFilter
 from strandline.vocabulary.admin import (
+    AclResult,
     AlterTopic,
     BrokerCheck,
     ClusterDescription,
+    DeletedAcls,
     DrainProgress,
     NewTopic,
     OngoingReassignment,
@@ -129,6 +132,23 @@ class AdminService:
     async def describe_cluster(self) -> ClusterDescription:
         """Raises NotController, OutcomeUnknown."""
         return await self._active().describe_cluster()
+
+    async def create_acls(self, bindings: Sequence[AclBinding]) -> list[AclResult]:
+        """Returns one outcome an ACL, in order. Raises SecurityDisabled, NotController, OutcomeUnknown."""
+        return await self._with_acls().create_acls(bindings)
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[DeletedAcls]:
+        """Returns for each filter what it matched. Raises SecurityDisabled, NotController, OutcomeUnknown."""
+        return await self._with_acls().delete_acls(filters)
+
+    async def describe_acls(self, wanted: AclFilter) -> list[AclBinding]:
+        """Raises SecurityDisabled, NotController, OutcomeUnknown."""
+        return await self._with_acls().describe_acls(wanted)
+
+    def _with_acls(self) -> ActiveController:
+        if self._activity.authorizer.rules is None:
+            raise SecurityDisabled("the cluster has no authorizer: set authorizer = acl to use ACLs")
+        return self._active()
 
     async def _for_each(
         self,

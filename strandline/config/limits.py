@@ -45,6 +45,8 @@ PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 TOPICS_PER_REQUEST_MAX: Final = 1_000
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """Partitions that one request to the controller may name, to reassign them or to change their leaders."""
+ACLS_PER_REQUEST_MAX: Final = 1_000
+"""ACLs that one request may create, or filters by which it may delete ACLs."""
 REPLICAS_PER_BROKER_MAX: Final = 20_000
 TOPIC_CHANGES_IN_FLIGHT_MAX: Final = 64
 """Topics that one request has created or deleted at the same time."""

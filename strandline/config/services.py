@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from strandline.config.authorization import AuthorizationSettings
 from strandline.config.limits import (
     GROUP_REQUEST_ELEMENTS_MAX,
     KIB,
@@ -107,7 +108,7 @@ class ZooKeeperSettings(ServiceSettings):
         return set_acl
 
 
-class ListenerSettings(ZooKeeperSettings):
+class ListenerSettings(ZooKeeperSettings, AuthorizationSettings):
     """The addresses on which a broker or a controller listens, and the limits for its connections."""
 
     host: str = "127.0.0.1"

@@ -84,6 +84,21 @@ class AdminStub:
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeClusterRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeClusterResponse.FromString,
                 _registered_method=True)
+        self.CreateAcls = channel.unary_unary(
+                '/strandline.v1.Admin/CreateAcls',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.CreateAclsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.CreateAclsResponse.FromString,
+                _registered_method=True)
+        self.DeleteAcls = channel.unary_unary(
+                '/strandline.v1.Admin/DeleteAcls',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.DeleteAclsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.DeleteAclsResponse.FromString,
+                _registered_method=True)
+        self.DescribeAcls = channel.unary_unary(
+                '/strandline.v1.Admin/DescribeAcls',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeAclsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeAclsResponse.FromString,
+                _registered_method=True)
         self.StateChanges = channel.unary_stream(
                 '/strandline.v1.Admin/StateChanges',
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.StateChangesRequest.SerializeToString,
@@ -154,6 +169,24 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateAcls(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteAcls(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeAcls(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StateChanges(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -212,6 +245,21 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.DescribeCluster,
                     request_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeClusterRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeClusterResponse.SerializeToString,
+            ),
+            'CreateAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateAcls,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.CreateAclsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.CreateAclsResponse.SerializeToString,
+            ),
+            'DeleteAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAcls,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.DeleteAclsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.DeleteAclsResponse.SerializeToString,
+            ),
+            'DescribeAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeAcls,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeAclsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeAclsResponse.SerializeToString,
             ),
             'StateChanges': grpc.unary_stream_rpc_method_handler(
                     servicer.StateChanges,
@@ -489,6 +537,87 @@ class Admin:
             '/strandline.v1.Admin/DescribeCluster',
             strandline_dot_rpc_dot_admin__pb2.DescribeClusterRequest.SerializeToString,
             strandline_dot_rpc_dot_admin__pb2.DescribeClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/CreateAcls',
+            strandline_dot_rpc_dot_admin__pb2.CreateAclsRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.CreateAclsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/DeleteAcls',
+            strandline_dot_rpc_dot_admin__pb2.DeleteAclsRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.DeleteAclsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/DescribeAcls',
+            strandline_dot_rpc_dot_admin__pb2.DescribeAclsRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.DescribeAclsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,9 @@ class AdminStub:
     DrainBroker: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainBrokerRequest, _admin_pb2.DrainBrokerResponse]
     CheckBroker: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CheckBrokerRequest, _admin_pb2.CheckBrokerResponse]
     DescribeCluster: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeClusterRequest, _admin_pb2.DescribeClusterResponse]
+    CreateAcls: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CreateAclsRequest, _admin_pb2.CreateAclsResponse]
+    DeleteAcls: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteAclsRequest, _admin_pb2.DeleteAclsResponse]
+    DescribeAcls: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeAclsRequest, _admin_pb2.DescribeAclsResponse]
     StateChanges: _grpc.UnaryStreamMultiCallable[_admin_pb2.StateChangesRequest, _admin_pb2.StateChangesResponse]
 
 @_typing.type_check_only
@@ -56,6 +59,9 @@ class AdminAsyncStub(AdminStub):
     DrainBroker: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainBrokerRequest, _admin_pb2.DrainBrokerResponse]  # type: ignore[assignment]
     CheckBroker: _aio.UnaryUnaryMultiCallable[_admin_pb2.CheckBrokerRequest, _admin_pb2.CheckBrokerResponse]  # type: ignore[assignment]
     DescribeCluster: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeClusterRequest, _admin_pb2.DescribeClusterResponse]  # type: ignore[assignment]
+    CreateAcls: _aio.UnaryUnaryMultiCallable[_admin_pb2.CreateAclsRequest, _admin_pb2.CreateAclsResponse]  # type: ignore[assignment]
+    DeleteAcls: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteAclsRequest, _admin_pb2.DeleteAclsResponse]  # type: ignore[assignment]
+    DescribeAcls: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeAclsRequest, _admin_pb2.DescribeAclsResponse]  # type: ignore[assignment]
     StateChanges: _aio.UnaryStreamMultiCallable[_admin_pb2.StateChangesRequest, _admin_pb2.StateChangesResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
@@ -128,6 +134,27 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.DescribeClusterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DescribeClusterResponse, _abc.Awaitable[_admin_pb2.DescribeClusterResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def CreateAcls(
+        self,
+        request: _admin_pb2.CreateAclsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.CreateAclsResponse, _abc.Awaitable[_admin_pb2.CreateAclsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DeleteAcls(
+        self,
+        request: _admin_pb2.DeleteAclsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DeleteAclsResponse, _abc.Awaitable[_admin_pb2.DeleteAclsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DescribeAcls(
+        self,
+        request: _admin_pb2.DescribeAclsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DescribeAclsResponse, _abc.Awaitable[_admin_pb2.DescribeAclsResponse]]: ...
 
     @_abc_1.abstractmethod
     def StateChanges(

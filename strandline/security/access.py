@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from strandline.errors import (
+    BrokerNotAvailable,
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
     StrandlineError,
@@ -42,15 +43,24 @@ def _no_key(shown: bytes | None) -> bool:
     return False
 
 
+def _not_ready() -> StrandlineError:
+    return BrokerNotAvailable("the ACLs are not known here yet; ask again soon")
+
+
 class Access:
     """The rights of all callers of one process."""
 
     def __init__(
-        self, authorizer: Authorizer, is_member_key: Callable[[bytes | None], bool] = _no_key
+        self,
+        authorizer: Authorizer,
+        is_member_key: Callable[[bytes | None], bool] = _no_key,
+        not_ready: Callable[[], StrandlineError] = _not_ready,
     ) -> None:
-        """`is_member_key`: whether this is the key that the members of the cluster show each other."""
+        """`is_member_key`: whether this is the key that the members of the cluster show each other.
+        `not_ready` makes the refusal of a caller that needs ACLs while the authorizer has none yet."""
         self.authorizer = authorizer
         self._is_member_key = is_member_key
+        self._not_ready = not_ready
 
     @property
     def enforced(self) -> bool:
@@ -67,19 +77,22 @@ class Access:
 
     def refusal(self, caller: Asker, right: Right, name: str = CLUSTER_NAME) -> StrandlineError | None:
         """Why the caller may not use the right; None if it may."""
-        return None if self.allowed(caller, right, name) else refused(caller, right, name)
+        return None if self.allowed(caller, right, name) else self._refused(caller, right, name)
 
     def check(self, caller: Asker, right: Right, name: str = CLUSTER_NAME) -> None:
-        """Raises TopicAuthorizationFailed, GroupAuthorizationFailed or ClusterAuthorizationFailed."""
+        """Raises TopicAuthorizationFailed, GroupAuthorizationFailed or ClusterAuthorizationFailed, and a
+        retriable error before the ACLs are known."""
         if not self.allowed(caller, right, name):
-            raise refused(caller, right, name)
+            raise self._refused(caller, right, name)
 
     def refusals(self, caller: Asker, right: Right, names: Iterable[str]) -> dict[str, StrandlineError]:
         """The refusals by name, for those of these names to which the caller does not have the right."""
         if not self.enforced:
             return {}
         return {
-            name: refused(caller, right, name) for name in set(names) if not self.allowed(caller, right, name)
+            name: self._refused(caller, right, name)
+            for name in set(names)
+            if not self.allowed(caller, right, name)
         }
 
     def check_idempotent(self, caller: Asker) -> None:
@@ -88,7 +101,10 @@ class Access:
         if self.allowed(caller, IDEMPOTENT_WRITE):
             return
         if not self.authorizer.allowed_any(caller, *WRITE_TOPIC):
-            raise refused(caller, IDEMPOTENT_WRITE, CLUSTER_NAME)
+            raise self._refused(caller, IDEMPOTENT_WRITE, CLUSTER_NAME)
+
+    def _refused(self, caller: Asker, right: Right, name: str) -> StrandlineError:
+        return refused(caller, right, name) if self.authorizer.loaded else self._not_ready()
 
     # --- names -------------------------------------------------------------------------------
 

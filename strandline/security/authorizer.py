@@ -50,6 +50,7 @@ class Authorizer:
     def __init__(self, rules: Rules | None) -> None:
         self.rules = rules
         self._acls: Acls | None = None
+        self._version = -1
         self._callers: dict[tuple[Principal, str], dict[tuple[Operation, ResourceType, str], bool]] = {}
 
     @property
@@ -60,11 +61,22 @@ class Authorizer:
     @property
     def version(self) -> int:
         """Changes with each decision that may change: a stream compares it to ask again."""
-        return -1 if self._acls is None else self._acls.version
+        return self._version
+
+    @property
+    def loaded(self) -> bool:
+        """Whether it knows ACLs to decide by, or needs none."""
+        return self.rules is None or self._acls is not None
 
     def take(self, acls: Acls) -> None:
         """Decide by these ACLs from now on."""
         self._acls = acls
+        self._version = acls.version
+        self._callers.clear()
+
+    def forget(self) -> None:
+        """Another process may change the ACLs from now on, unseen by this one."""
+        self._acls = None
         self._callers.clear()
 
     def allowed(self, caller: Asks, operation: Operation, of: ResourceType, name: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
+from strandline.security.acls import AclBinding
 from strandline.vocabulary.metadata import Endpoint
 
 # --- topics -------------------------------------------------------------------------------------
@@ -230,3 +231,21 @@ class StateChangesAnswer:
 
     events: Sequence[bytes]
     next_offsets: tuple[int, ...]
+
+
+# --- ACLs ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AclResult:
+    """The outcome for one ACL of a request."""
+
+    binding: AclBinding
+    error: StrandlineError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedAcls:
+    """The ACLs that one filter matched: each is deleted, unless it has an error."""
+
+    matched: tuple[AclResult, ...]

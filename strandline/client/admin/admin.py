@@ -10,6 +10,7 @@ from typing import Any
 from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.adapters.system_host import system_host
 from strandline.client import arguments
+from strandline.client.admin.acls import AclAdmin
 from strandline.client.admin.brokers import BrokerAdmin
 from strandline.client.admin.groups import GroupAdmin, GroupDescription
 from strandline.client.admin.placement import PlacementAdmin
@@ -68,8 +69,8 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
-class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
-    """Manages topics, groups, brokers and replicas (DESIGN §11).
+class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
+    """Manages topics, groups, brokers, replicas and ACLs (DESIGN §11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. It finds the active controller, also after
     another one has taken over.

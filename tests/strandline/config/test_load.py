@@ -57,6 +57,12 @@ def test_a_client_reads_neither_environment_nor_file(tmp_path: Path) -> None:
             r"setting kafka_external_port = '29092': .*needs kafka_port too",
         ),
         ({"BROKER_ID": "1", "LOG_LEVEL": "loud"}, r"setting log_level = 'loud': .*debug\|info"),
+        ({"BROKER_ID": "1", "AUTHORIZER": "acl"}, r"setting super_users = '': .*authorizer = acl needs one"),
+        (
+            {"BROKER_ID": "1", "SUPER_USERS": "User:a;b"},
+            r"setting super_users = .*'b' is not of",
+        ),
+        ({"BROKER_ID": "1", "BROKER_PRINCIPALS": "User:b"}, r"setting broker_principals = .*has no \{id\}"),
     ],
 )
 def test_an_invalid_setting_is_named_with_its_variable(environment: dict[str, str], message: str) -> None:

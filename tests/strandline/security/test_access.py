@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from strandline.errors import (
+    BrokerNotAvailable,
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
     StrandlineError,
@@ -68,6 +69,16 @@ def test_a_refusal_names_the_caller_the_operation_and_the_resource(
         access().check(ALICE, right, name)
     assert "User:alice from 192.0.2.1" in refused.value.message
     access(granted(right, name)).check(ALICE, right, name)
+
+
+def test_before_the_acls_are_known_a_refusal_says_to_ask_again() -> None:
+    """Who has every right anyway is not refused (A3)."""
+    early = Access(Authorizer(Rules(super_users=frozenset({Principal("root")}))), lambda shown: shown == KEY)
+    with pytest.raises(BrokerNotAvailable):
+        early.check(ALICE, READ_TOPIC, "tides")
+    assert isinstance(early.refusals(ALICE, READ_TOPIC, ["tides"])["tides"], BrokerNotAvailable)
+    early.check(replace(ALICE, principal=Principal("root")), READ_TOPIC, "tides")
+    early.check(replace(ANYONE, member_key=KEY), CLUSTER_ACTION)
 
 
 def test_each_of_several_names_is_decided_by_itself() -> None:

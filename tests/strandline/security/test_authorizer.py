@@ -94,6 +94,18 @@ def test_before_the_first_picture_only_those_without_acls_pass() -> None:
     assert made.allowed(Asking(ALICE), READ, TOPIC, "tides")
 
 
+def test_without_a_picture_again_only_those_without_acls_pass() -> None:
+    """A controller that is no longer the active one does not see what its successor changes. Versions go on:
+    the next picture is no earlier one."""
+    made = authorizer(allow("tides"))
+    assert made.allowed(Asking(ALICE), READ, TOPIC, "tides")
+    assert made.loaded
+    made.forget()
+    assert not made.loaded
+    assert not made.allowed(Asking(ALICE), READ, TOPIC, "tides")
+    assert made.version == 1
+
+
 def test_a_new_picture_ends_what_is_remembered() -> None:
     made = authorizer(allow("tides"))
     assert made.allowed(Asking(ALICE), READ, TOPIC, "tides")

@@ -1,0 +1,1 @@
+"""The active controller's part in the cluster's security: it writes the ACLs."""
