@@ -58,6 +58,7 @@ def kafka_router(
         lambda: manager.live,
         lambda: manager.peers.suspected,
         own,
+        access,
         clock,
     )
     replicas = ReplicasApi(log, manager)
@@ -86,6 +87,6 @@ def kafka_router(
             Api(apis.LIST_PARTITION_REASSIGNMENTS, answered(placement.reassignments)),
             Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
-            *group_apis(groups, settings, clock),
+            *group_apis(groups, settings, access, clock),
         )
     )

@@ -13,13 +13,16 @@ from strandline.broker.kafka.handlers.groups.offsets import GroupOffsetsApi
 from strandline.broker.kafka.wire import apis
 from strandline.config.services import BrokerSettings
 from strandline.ports import Clock
+from strandline.security.access import Access
 
 
-def group_apis(groups: GroupHandlers, settings: BrokerSettings, clock: Clock) -> tuple[Api[Any, Any], ...]:
+def group_apis(
+    groups: GroupHandlers, settings: BrokerSettings, access: Access, clock: Clock
+) -> tuple[Api[Any, Any], ...]:
     """A join, a sync and a heartbeat end with their connection: without it their member is not there."""
     members = MembersApi(groups, rebalance_timeout_ms_max=settings.group_rebalance_timeout_ms_max)
     offsets = GroupOffsetsApi(groups)
-    administration = GroupAdministrationApi(groups)
+    administration = GroupAdministrationApi(groups, access)
     large = Answers(clock)
     return (
         Api(apis.JOIN_GROUP, answered(members.join)),

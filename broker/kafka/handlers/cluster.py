@@ -10,6 +10,7 @@ from functools import partial
 from strandline.broker.kafka.addresses import kafka_address
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, code_of
+from strandline.broker.kafka.handlers.operations import operations_of
 from strandline.broker.kafka.wire.admin.cluster import (
     BROKERS,
     CONTROLLERS,
@@ -24,6 +25,7 @@ from strandline.broker.kafka.wire.coordinator import (
 )
 from strandline.broker.kafka.wire.metadata import (
     NO_TOPIC_ID,
+    OPERATIONS_UNKNOWN,
     BrokerAddress,
     MetadataAnswer,
     MetadataRequest,
@@ -42,6 +44,8 @@ from strandline.errors import (
 )
 from strandline.ids import INTERNAL_PREFIX, NO_BROKER, BrokerId
 from strandline.ports import Caller, Clock, Listener
+from strandline.security.access import Access
+from strandline.security.acls import ResourceType
 from strandline.tasks import in_slices
 from strandline.vocabulary.log import MetadataAnswer as Described
 from strandline.vocabulary.log import MetadataQuery, ProducerIdentity
@@ -71,11 +75,13 @@ class ClusterApi:
         live: Callable[[], Mapping[BrokerId, Registration]],
         suspected: Callable[[], Collection[BrokerId]],
         own: Endpoint,
+        access: Access,
         clock: Clock,
     ) -> None:
         """The first three are those of this broker's handlers. `create_missing` has topics created, and
         returns what to say of them; `suspected` has live brokers whose port refuses connections; `own` has
         this broker's addresses."""
+        self._access = access
         self._clock = clock
         self._describe = describe
         self._new_identity = new_identity
@@ -109,12 +115,25 @@ class ClusterApi:
         brokers = _addresses(cluster, to)
         # A client that goes to a killed leader waits, often for a second, before it asks again.
         reachable = {broker.broker for broker in brokers}.difference(self._suspected())
+        topics = await in_slices(partial(_reachable, reachable), topics, self._clock)
+        if request.topic_operations:
+            topics = await in_slices(partial(self._with_operations, call.caller), topics, self._clock)
         return MetadataAnswer(
             brokers,
             cluster.cluster_id or None,
             self._controller(reachable),
-            tuple(await in_slices(partial(_reachable, reachable), topics, self._clock)),
+            tuple(topics),
+            self._operations(call.caller) if request.cluster_operations else OPERATIONS_UNKNOWN,
         )
+
+    def _operations(self, caller: Caller) -> int:
+        return operations_of(self._access, caller, ResourceType.CLUSTER)
+
+    def _with_operations(self, caller: Caller, topic: TopicFacts) -> TopicFacts:
+        if topic.error or topic.name is None:
+            return topic
+        operations = operations_of(self._access, caller, ResourceType.TOPIC, topic.name)
+        return topic._replace(operations=operations)
 
     async def describe_cluster(self, request: DescribeClusterRequest, call: Call) -> DescribeClusterAnswer:
         """The brokers as in Metadata. A client that is configured to talk to controllers is refused
@@ -131,7 +150,8 @@ class ClusterApi:
             ).cluster
         brokers = _addresses(self._last, call.caller.listener)
         controller = self._controller({broker.broker for broker in brokers})
-        return DescribeClusterAnswer(self._last.cluster_id, controller, brokers)
+        operations = self._operations(call.caller) if request.operations else OPERATIONS_UNKNOWN
+        return DescribeClusterAnswer(self._last.cluster_id, controller, brokers, operations=operations)
 
     def _controller(self, reachable: set[int]) -> int:
         """This broker, which passes on what the controller has to do: a client goes to the broker that is

@@ -19,10 +19,12 @@ class TopicWanted(NamedTuple):
 
 
 class MetadataRequest(NamedTuple):
-    """`topics` None: all; empty: none."""
+    """`topics` None: all; empty: none. The last two ask for what the client may do (KIP-430)."""
 
     topics: tuple[TopicWanted, ...] | None
     auto_create: bool = True
+    cluster_operations: bool = False
+    topic_operations: bool = False
 
 
 class BrokerAddress(NamedTuple):
@@ -50,6 +52,7 @@ class TopicFacts(NamedTuple):
     topic_id: str = NO_TOPIC_ID
     is_internal: bool = False
     partitions: tuple[PartitionFacts, ...] = ()
+    operations: int = OPERATIONS_UNKNOWN
 
 
 class MetadataAnswer(NamedTuple):
@@ -57,6 +60,7 @@ class MetadataAnswer(NamedTuple):
     cluster_id: str | None
     controller: int
     topics: tuple[TopicFacts, ...]
+    operations: int = OPERATIONS_UNKNOWN
 
 
 def read_request(reader: Reader, version: int) -> MetadataRequest:
@@ -74,11 +78,9 @@ def read_request(reader: Reader, version: int) -> MetadataRequest:
         return MetadataRequest(topics or None)
     wanted = reader.nullable_array(read_topic, bytes_min=2)
     auto_create = reader.boolean() if version >= 4 else True
-    if 8 <= version <= 10:
-        reader.boolean()  # asks for the client's rights on the cluster
-    if version >= 8:
-        reader.boolean()  # asks for its rights on topics
-    return MetadataRequest(wanted, auto_create)
+    cluster_operations = reader.boolean() if 8 <= version <= 10 else False
+    topic_operations = reader.boolean() if version >= 8 else False
+    return MetadataRequest(wanted, auto_create, cluster_operations, topic_operations)
 
 
 def write_answer(writer: Writer, answer: MetadataAnswer, version: int) -> Steps:
@@ -102,7 +104,7 @@ def write_answer(writer: Writer, answer: MetadataAnswer, version: int) -> Steps:
         yield from _write_topic(writer, topic, version)
         yield
     if 8 <= version <= 10:
-        writer.int32(OPERATIONS_UNKNOWN)
+        writer.int32(answer.operations)
     writer.tags()
 
 
@@ -127,5 +129,5 @@ def _write_topic(writer: Writer, topic: TopicFacts, version: int) -> Steps:
         writer.boolean(topic.is_internal)
     yield from writer.large_array(topic.partitions, write_partition)
     if version >= 8:
-        writer.int32(OPERATIONS_UNKNOWN)
+        writer.int32(topic.operations)
     writer.tags()

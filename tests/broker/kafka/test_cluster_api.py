@@ -35,6 +35,7 @@ from strandline.vocabulary.metadata import (
     Registration,
     TopicMetadata,
 )
+from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK
 
 T = TypeVar("T")
@@ -105,6 +106,7 @@ class Known:
             lambda: LIVE,
             lambda: self.suspected,
             OWN,
+            OPEN,
             clock,
         )
 

@@ -9,6 +9,7 @@ from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.handlers.operations import operations_of
 from strandline.broker.kafka.wire.groups.administration import (
     DeleteGroupsAnswer,
     DeleteGroupsRequest,
@@ -22,6 +23,8 @@ from strandline.broker.kafka.wire.groups.administration import (
     MemberDescription,
 )
 from strandline.errors import ErrorCode, GroupIdNotFound, StrandlineError
+from strandline.security.access import Access
+from strandline.security.acls import ResourceType
 from strandline.tasks import pipelined
 from strandline.vocabulary.groups import DescribedGroup
 
@@ -32,7 +35,8 @@ IN_FLIGHT_MAX: Final = 64
 class GroupAdministrationApi:
     """These APIs, for all connections of one broker."""
 
-    def __init__(self, groups: GroupHandlers) -> None:
+    def __init__(self, groups: GroupHandlers, access: Access) -> None:
+        self._access = access
         self._groups = groups
 
     async def list(self, request: ListGroupsRequest, call: Call, size: AnswerSize) -> ListGroupsAnswer:
@@ -54,7 +58,15 @@ class GroupAdministrationApi:
         """A group that is not known is Dead; in these versions that is no error. Clients ask again for groups
         that get COORDINATOR_LOAD_IN_PROGRESS, since the answer is full."""
         found = [await self._describe_one(group, call, size) for group in dict.fromkeys(request.groups)]
+        if request.operations:
+            found = [self._with_operations(each, call) for each in found]
         return DescribeGroupsAnswer(tuple(found))
+
+    def _with_operations(self, group: GroupDescription, call: Call) -> GroupDescription:
+        if group.error:
+            return group
+        operations = operations_of(self._access, call.caller, ResourceType.GROUP, group.group)
+        return group._replace(operations=operations)
 
     async def _describe_one(self, group: str, call: Call, size: AnswerSize) -> GroupDescription:
         await size.add(group)

@@ -13,7 +13,10 @@ CONTROLLERS: Final = 2
 
 
 class DescribeClusterRequest(NamedTuple):
+    """`operations` asks for what the client may do with the cluster (KIP-430)."""
+
     endpoints: int = BROKERS
+    operations: bool = False
 
 
 class DescribeClusterAnswer(NamedTuple):
@@ -25,11 +28,12 @@ class DescribeClusterAnswer(NamedTuple):
     endpoints: int = BROKERS
     error: int = 0
     message: str | None = None
+    operations: int = OPERATIONS_UNKNOWN
 
 
 def read_request(reader: Reader, version: int) -> DescribeClusterRequest:
-    reader.boolean()  # whether the client asks for its authorized operations
-    return DescribeClusterRequest(reader.int8() if version >= 1 else BROKERS)
+    operations = reader.boolean()
+    return DescribeClusterRequest(reader.int8() if version >= 1 else BROKERS, operations)
 
 
 def write_answer(writer: Writer, answer: DescribeClusterAnswer, version: int) -> None:
@@ -48,5 +52,5 @@ def write_answer(writer: Writer, answer: DescribeClusterAnswer, version: int) ->
     writer.string(answer.cluster_id)
     writer.int32(answer.controller)
     writer.array(answer.brokers, write_broker)
-    writer.int32(OPERATIONS_UNKNOWN)
+    writer.int32(answer.operations)
     writer.tags()

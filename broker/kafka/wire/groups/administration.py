@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
+from strandline.broker.kafka.wire.metadata import OPERATIONS_UNKNOWN
 
 _NAME_BYTES_MIN: Final = 1
-_OPERATIONS_UNKNOWN: Final = -(2**31)
 """Authorized operations of a group: not asked for, or not known."""
 
 # --- ListGroups -------------------------------------------------------------------------------
@@ -55,7 +55,10 @@ def write_list(writer: Writer, answer: ListGroupsAnswer, version: int) -> Steps:
 
 
 class DescribeGroupsRequest(NamedTuple):
+    """`operations` asks for what the client may do with each group (KIP-430)."""
+
     groups: tuple[str, ...]
+    operations: bool = False
 
 
 class MemberDescription(NamedTuple):
@@ -74,6 +77,7 @@ class GroupDescription(NamedTuple):
     protocol_type: str = ""
     protocol: str = ""
     members: tuple[MemberDescription, ...] = ()
+    operations: int = OPERATIONS_UNKNOWN
 
 
 class DescribeGroupsAnswer(NamedTuple):
@@ -82,9 +86,7 @@ class DescribeGroupsAnswer(NamedTuple):
 
 def read_describe(reader: Reader, version: int) -> DescribeGroupsRequest:
     groups = reader.array(Reader.string, bytes_min=_NAME_BYTES_MIN)
-    if version >= 3:
-        reader.boolean()  # whether to name the operations that the client may do
-    return DescribeGroupsRequest(groups)
+    return DescribeGroupsRequest(groups, reader.boolean() if version >= 3 else False)
 
 
 def write_describe(writer: Writer, answer: DescribeGroupsAnswer, version: int) -> Steps:
@@ -110,7 +112,7 @@ def write_describe(writer: Writer, answer: DescribeGroupsAnswer, version: int) -
         yield from writer.large_array(group.members, write_member)
         yield
         if version >= 3:
-            writer.int32(_OPERATIONS_UNKNOWN)
+            writer.int32(group.operations)
         writer.tags()
     writer.tags()
 

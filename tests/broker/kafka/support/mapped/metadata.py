@@ -6,6 +6,7 @@ from typing import Final
 
 from strandline.broker.kafka.wire.apis import METADATA
 from strandline.broker.kafka.wire.metadata import (
+    OPERATIONS_UNKNOWN,
     BrokerAddress,
     MetadataAnswer,
     MetadataRequest,
@@ -24,7 +25,12 @@ def request(asked: Values, version: int) -> MetadataRequest:
     wanted = None
     if topics is not None:
         wanted = tuple(TopicWanted(each["name"], each.get("topic_id", NO_ID)) for each in topics)
-    return MetadataRequest(wanted, asked.get("allow_auto_topic_creation", True))
+    return MetadataRequest(
+        wanted,
+        asked.get("allow_auto_topic_creation", True),
+        asked.get("include_cluster_authorized_operations", False),
+        asked.get("include_topic_authorized_operations", False),
+    )
 
 
 def answer(found: Values, version: int) -> MetadataAnswer:
@@ -33,13 +39,19 @@ def answer(found: Values, version: int) -> MetadataAnswer:
         found.get("cluster_id"),
         found.get("controller_id", -1),
         tuple(map(topic, found["topics"])),
+        found.get("cluster_authorized_operations", OPERATIONS_UNKNOWN),
     )
 
 
 def topic(t: Values) -> TopicFacts:
     partitions = tuple(map(partition, t["partitions"]))
     return TopicFacts(
-        t["name"], t["error_code"], t.get("topic_id", NO_ID), t.get("is_internal", False), partitions
+        t["name"],
+        t["error_code"],
+        t.get("topic_id", NO_ID),
+        t.get("is_internal", False),
+        partitions,
+        t.get("topic_authorized_operations", OPERATIONS_UNKNOWN),
     )
 
 
@@ -55,6 +67,4 @@ def partition(p: Values) -> PartitionFacts:
     )
 
 
-UNKNOWN: Final = -(2**31)
-FIXED: Final = {"cluster_authorized_operations": UNKNOWN, "topic_authorized_operations": UNKNOWN}
-MAPPED: Final = (Mapped(METADATA, request, answer, FIXED),)
+MAPPED: Final = (Mapped(METADATA, request, answer),)

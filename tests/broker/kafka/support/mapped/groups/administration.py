@@ -17,6 +17,7 @@ from strandline.broker.kafka.wire.groups.administration import (
     ListGroupsRequest,
     MemberDescription,
 )
+from strandline.broker.kafka.wire.metadata import OPERATIONS_UNKNOWN
 from tests.broker.kafka.support.kio_codec import Values
 from tests.broker.kafka.support.mapped.mapped import Mapped
 
@@ -34,7 +35,7 @@ def list_answer(found: Values, version: int) -> ListGroupsAnswer:
 
 
 def describe_request(asked: Values, version: int) -> DescribeGroupsRequest:
-    return DescribeGroupsRequest(tuple(asked["groups"]))
+    return DescribeGroupsRequest(tuple(asked["groups"]), asked.get("include_authorized_operations", False))
 
 
 def describe_answer(found: Values, version: int) -> DescribeGroupsAnswer:
@@ -49,6 +50,7 @@ def group(g: Values) -> GroupDescription:
         g["protocol_type"],
         g["protocol_data"],
         tuple(map(member, g["members"])),
+        g.get("authorized_operations", OPERATIONS_UNKNOWN),
     )
 
 
@@ -73,6 +75,6 @@ def delete_answer(found: Values, version: int) -> DeleteGroupsAnswer:
 
 MAPPED: Final = (
     Mapped(LIST_GROUPS, list_request, list_answer),
-    Mapped(DESCRIBE_GROUPS, describe_request, describe_answer, {"authorized_operations": -(2**31)}),
+    Mapped(DESCRIBE_GROUPS, describe_request, describe_answer),
     Mapped(DELETE_GROUPS, delete_request, delete_answer),
 )
