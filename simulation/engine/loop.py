@@ -23,6 +23,7 @@ from random import Random
 from types import CoroutineType
 from typing import Any, Final, Self, TypeVar, TypeVarTuple
 
+from strandline.security.principal import ANONYMOUS
 from strandline.simulation.engine.clocks import NS_PER_S, MachineClock
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,8 @@ class Process:
         self.paused = False
         self.running = True
         """It is alive and not paused."""
+        self.principal = ANONYMOUS
+        """Who makes its calls: what a certificate proves elsewhere."""
         self.on_exception: ExceptionHandler | None = None
         """Handles what a callback of this process raises."""
         self.context = Context()

@@ -16,6 +16,7 @@ from strandline.adapters.rpc.wire_errors import error_from_bytes
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.host import ShownKey
 from strandline.ports import Method, Request, Response, Stream, StreamEnded
+from strandline.security.principal import Principal
 from strandline.simulation.engine.loop import Process
 from strandline.simulation.engine.network import End, Network
 from strandline.simulation.engine.rpc.flow import Flow, FlowBroken
@@ -45,10 +46,13 @@ class Ending(Protocol):
 class Opened:
     """A call, from its client to its server."""
 
-    def __init__(self, path: str, stream: int, key: bytes | None, ending: Ending) -> None:
+    def __init__(
+        self, path: str, stream: int, key: bytes | None, principal: Principal, ending: Ending
+    ) -> None:
         self.path = path
         self.stream = stream
         self.key = key
+        self.principal = principal
         self.ending = ending
         self.request: bytes | None = None
         """The request of a call that has one; None: it is a stream."""
@@ -115,7 +119,7 @@ class _Channel:
             raise OutcomeUnknown(f"the connection to {self.address} was lost")
         self._streams += 1
         self._endings[self._streams] = ending
-        return Opened(path, self._streams, key, ending)
+        return Opened(path, self._streams, key, self._process.principal, ending)
 
     def send(self, end: End, call: Opened) -> None:
         connection = end.connection

@@ -1,0 +1,138 @@
+"""The cases of the RPCs with one request and one answer, or a stream with one of each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.adapters.codecs import acls, admin, groups, log
+from strandline.ids import BrokerId, TopicPartition
+from strandline.records import encode_values
+from strandline.security.acls import AclFilter
+from strandline.security.rights import (
+    ALTER_CLUSTER,
+    ALTER_TOPIC,
+    ALTER_TOPIC_CONFIGS,
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    DELETE_GROUP,
+    DELETE_TOPIC,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    DESCRIBE_TOPIC_CONFIGS,
+    IDEMPOTENT_WRITE,
+    READ_GROUP,
+    READ_TOPIC,
+    WRITE_TOPIC,
+)
+from strandline.vocabulary.admin import (
+    AlterTopic,
+    CheckBroker,
+    CreateTopics,
+    DeleteTopics,
+    DrainBroker,
+    ElectUnclean,
+    NewTopic,
+    Reassign,
+    StateChangesQuery,
+)
+from strandline.vocabulary.groups import (
+    CommittedOffset,
+    GroupProtocol,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    OffsetFetch,
+    ReportOwnership,
+    ReportTasks,
+    SyncGroup,
+)
+from strandline.vocabulary.log import (
+    LATEST,
+    FetchPartition,
+    FetchRequest,
+    MetadataQuery,
+    OffsetQuery,
+    ProduceEntry,
+)
+from tests.integration.security.support.cases import GROUP, TOPIC, Case
+
+NAME: Final = TopicPartition(TOPIC, 0)
+NO_MEMBER: Final = "unknown"
+JOIN: Final = JoinGroup(GROUP, NO_MEMBER, 10_000, 10_000, "consumer", (GroupProtocol("range", b""),))
+
+STREAMS: Final = (
+    Case(log.PRODUCE, [ProduceEntry(NAME, encode_values([b"v"], 0))], (WRITE_TOPIC,)),
+    Case(log.FETCH, FetchRequest(1, 0, 0, 1_000, [FetchPartition(NAME, 0, -1, 1_000)]), (READ_TOPIC,)),
+    Case(admin.STATE_CHANGES, StateChangesQuery(), (DESCRIBE_CLUSTER,)),
+)
+
+CALLS: Final = (
+    Case(log.LIST_OFFSETS, [OffsetQuery(NAME, LATEST)], (DESCRIBE_TOPIC,)),
+    Case(log.METADATA, MetadataQuery([TOPIC], include_config=False), (DESCRIBE_TOPIC,)),
+    Case(
+        log.METADATA,
+        MetadataQuery([]),
+        (DESCRIBE_TOPIC_CONFIGS, DESCRIBE_TOPIC),
+        lambda answer: not any(each.config for each in answer.cluster.topics if each.name == TOPIC),
+        "of all topics, with configs",
+    ),
+    Case(log.PARTITION_COUNTS, [TOPIC], (DESCRIBE_TOPIC,)),
+    Case(log.PARTITION_COUNTS, [], (DESCRIBE_TOPIC,), lambda counts: TOPIC not in counts, "of all topics"),
+    Case(log.INIT_PRODUCER_ID, None, (IDEMPOTENT_WRITE,)),
+    Case(log.INIT_PRODUCER_ID, None, (WRITE_TOPIC,), label="by a topic"),
+    Case(groups.FIND_COORDINATOR, GROUP, (DESCRIBE_GROUP,)),
+    Case(groups.JOIN_GROUP, JOIN, (READ_GROUP,)),
+    Case(groups.SYNC_GROUP, SyncGroup(GROUP, NO_MEMBER, 1, "consumer", "range"), (READ_GROUP,)),
+    Case(groups.HEARTBEAT, Heartbeat(GROUP, NO_MEMBER, 1), (READ_GROUP,)),
+    Case(groups.LEAVE_GROUP, LeaveGroup(GROUP, (LeavingMember(NO_MEMBER),)), (READ_GROUP,)),
+    Case(
+        groups.LEAVE_GROUP, LeaveGroup(GROUP, (LeavingMember(NO_MEMBER),)), (DELETE_GROUP,), label="of others"
+    ),
+    Case(
+        groups.OFFSET_COMMIT,
+        OffsetCommit(GROUP, "", -1, {NAME: CommittedOffset(0)}),
+        (READ_GROUP, READ_TOPIC),
+    ),
+    Case(groups.OFFSET_FETCH, OffsetFetch(GROUP, (NAME,)), (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
+    Case(
+        groups.OFFSET_FETCH,
+        OffsetFetch(GROUP),
+        (DESCRIBE_GROUP, DESCRIBE_TOPIC),
+        lambda offsets: NAME not in offsets,
+        "of all partitions",
+    ),
+    Case(groups.REPORT_OWNERSHIP, ReportOwnership(GROUP, NO_MEMBER, 1, ()), (READ_GROUP,)),
+    Case(groups.REPORT_TASKS, ReportTasks(GROUP, NO_MEMBER, 1, ()), (READ_GROUP,)),
+    Case(groups.LIST_GROUPS, None, (DESCRIBE_GROUP,), lambda listed: not listed),
+    Case(groups.LIST_GROUPS, None, (DESCRIBE_CLUSTER,), lambda listed: not listed, "of the cluster"),
+    Case(groups.DESCRIBE_GROUP, GROUP, (DESCRIBE_GROUP,)),
+    Case(admin.CREATE_TOPICS, CreateTopics([NewTopic(TOPIC)], True), (CREATE_TOPIC,)),
+    Case(admin.CREATE_TOPICS, CreateTopics([NewTopic(TOPIC)], True), (CREATE_CLUSTER,), label="of any name"),
+    Case(admin.DELETE_TOPICS, DeleteTopics([TOPIC], ["another"]), (DELETE_TOPIC,)),
+    Case(
+        admin.ALTER_TOPIC,
+        AlterTopic(TOPIC, {"retention.ms": "1000"}, validate_only=True),
+        (ALTER_TOPIC_CONFIGS,),
+    ),
+    Case(
+        admin.ALTER_TOPIC,
+        AlterTopic(TOPIC, partitions=2, validate_only=True),
+        (ALTER_TOPIC,),
+        label="partitions",
+    ),
+    Case(admin.REASSIGN, Reassign([], validate_only=True), (ALTER_CLUSTER,)),
+    Case(admin.LIST_REASSIGNMENTS, None, (DESCRIBE_CLUSTER,)),
+    Case(admin.ELECT_PREFERRED, [NAME], (ALTER_CLUSTER,)),
+    Case(admin.ELECT_UNCLEAN, ElectUnclean([NAME], validate_only=True), (ALTER_CLUSTER,)),
+    Case(admin.DRAIN_BROKER, DrainBroker(BrokerId(99)), (ALTER_CLUSTER,)),
+    Case(admin.CHECK_BROKER, CheckBroker(1), (DESCRIBE_CLUSTER,)),
+    Case(admin.CHECK_BROKER, CheckBroker(1, end_drain=True), (ALTER_CLUSTER,), label="that ends a drain"),
+    Case(admin.DESCRIBE_CLUSTER, None, (DESCRIBE_CLUSTER,)),
+    Case(acls.CREATE_ACLS, [], (ALTER_CLUSTER,)),
+    Case(acls.DELETE_ACLS, [], (ALTER_CLUSTER,)),
+    Case(acls.DESCRIBE_ACLS, AclFilter(), (DESCRIBE_CLUSTER,)),
+    Case(groups.DELETE_GROUP, GROUP, (DELETE_GROUP,)),
+)
