@@ -25,7 +25,7 @@ def main() -> int:
     gc.enable()
 
     async def run(settings: BrokerSettings) -> None:
-        host = service_host()
+        host = service_host(settings)
         stop_on_signals(host)
         await Broker(settings, host).run()
 

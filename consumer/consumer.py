@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from strandline.adapters.system_host import system_host
+from strandline.adapters.system_host import client_host
 from strandline.client import arguments as client_arguments
 from strandline.client.client import Client
 from strandline.client.coordinator import Coordinator
@@ -61,8 +61,8 @@ class Consumer(Client[ConsumerSettings]):
         host: Host | None = None,
         **settings: Any,
     ) -> None:
-        self._host = host = host or system_host()
         given = load(ConsumerSettings, **settings)
+        self._host = host = client_host(given, host)
         super().__init__("consumer", bootstrap, given, host.transport(None), host.clock)
         chosen = arguments.assignors(DEFAULTS[given.rebalance_protocol] if assignors is None else assignors)
         self._wakeups = Wakeups(self._clock)

@@ -22,7 +22,7 @@ def main() -> int:
     gc.enable()
 
     async def run(settings: ControllerSettings) -> None:
-        host = service_host()
+        host = service_host(settings)
         stop_on_signals(host)
         await serve(settings, host)
 

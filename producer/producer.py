@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from strandline.adapters.codecs.log import INIT_PRODUCER_ID
-from strandline.adapters.system_host import system_host
+from strandline.adapters.system_host import client_host
 from strandline.client import arguments
 from strandline.client.client import Client
 from strandline.client.retry import retry
@@ -77,8 +77,8 @@ class Producer(Client[ProducerSettings]):
         host: Host | None = None,
         **settings: Any,
     ) -> None:
-        host = host or system_host()
         given = load(ProducerSettings, **settings)
+        host = client_host(given, host)
         super().__init__("producer", bootstrap, given, host.transport(None), host.clock)
         self._wall_ms = self._clock.wall_ms
         self._accumulator: Accumulator[Ticket] = Accumulator(self._settings)

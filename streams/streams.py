@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strandline.adapters.system_host import system_host
+from strandline.adapters.system_host import client_host
 from strandline.client.scope import Scope, Startable
 from strandline.config.load import load
 from strandline.config.streams import StreamsSettings
@@ -74,7 +74,7 @@ class Streams(Startable):
     ) -> None:
         self._settings = load(StreamsSettings, application_id=application_id, state_dir=state_dir, **settings)
         self._subtopologies = topology.build(application_id)
-        host = host or system_host()
+        host = client_host(self._settings, host)
         self._clock = host.clock
         self._member: StreamMember[TaskId] = StreamMember()
         self._assignor = LearnerAssignor(

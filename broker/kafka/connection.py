@@ -14,13 +14,14 @@ from typing import Any, Protocol, cast
 import structlog
 
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
+from strandline.adapters.tls.subject import Names
 from strandline.broker.kafka.answer_order import AnswerOrder, Slot
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.frames import Frames
 from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part
-from strandline.errors import StrandlineError
+from strandline.errors import AuthenticationFailed, StrandlineError
 from strandline.ports import Caller, Listener
 from strandline.tasks import Slices
 
@@ -51,6 +52,10 @@ class Shared(Protocol):
         ...
 
     def closed(self, connection: KafkaConnection) -> None: ...
+
+    def with_certificate(self, caller: Caller, subject: Names) -> Caller:
+        """The caller with the principal of its certificate. Raises AuthenticationFailed."""
+        ...
 
     def answered(self, request: str, seconds: float) -> None: ...
 
@@ -99,6 +104,14 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._transport = transport
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self._caller = Caller(f"kafka:{host}:{port}", str(host), self._listener)
+        subject = (transport.get_extra_info("peercert") or {}).get("subject")
+        try:
+            if subject is not None:
+                self._caller = self._shared.with_certificate(self._caller, subject)
+        except AuthenticationFailed as error:
+            logger.warning("a certificate gives no principal", peer=self._client, reason=error.message)
+            transport.abort()
+            return
         if not self._shared.opened(self):
             transport.abort()
 

@@ -15,14 +15,16 @@ from strandline.adapters.rpc import request_parsing
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
+from strandline.adapters.tls.subject import CertificatePrincipals, Names, subject_text
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
+from strandline.config.security import SSL
 from strandline.config.services import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import BytesServer, ServiceHost
-from strandline.ports import Listener
+from strandline.ports import Caller, Listener
 from strandline.tasks import Slices
 from strandline.vocabulary.metadata import Endpoint
 
@@ -55,6 +57,7 @@ class KafkaListener:
         self._of_client: Counter[str] = Counter()
         """Connections by the client's address."""
         self._connections_max = settings.kafka_connections_max
+        self._principals = CertificatePrincipals(settings.ssl_principal_mapping_rules)
         self._tasks: asyncio.TaskGroup | None = None
         self._requests: set[asyncio.Task[None]] = set()
         """Requests in progress that have a task."""
@@ -176,6 +179,9 @@ class KafkaListener:
         self._of_client[connection.client_host] -= 1
         if not self._of_client[connection.client_host]:
             del self._of_client[connection.client_host]
+
+    def with_certificate(self, caller: Caller, subject: Names) -> Caller:
+        return replace(caller, principal=self._principals.of(subject_text(subject)), mechanism=SSL)
 
     def answered(self, request: str, seconds: float) -> None:
         self._times.observe(request, seconds * 1000)

@@ -8,20 +8,34 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.grpc_listener import GrpcListener
 from strandline.adapters.rpc.probe import probe
-from strandline.adapters.system.byte_server import listen_bytes
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.byte_server import ByteServer, Encryption, listen_bytes
 from strandline.adapters.system.fail_fast import FailFast
 from strandline.adapters.system_host import system_host
+from strandline.adapters.tls.reloaded import ReloadedPem
+from strandline.adapters.tls.server_context import NewestContext
 from strandline.adapters.zookeeper.connect import connect
+from strandline.config.security import SSL
 from strandline.config.services import ListenerSettings
 from strandline.errors import StrandlineError
 from strandline.host import ProbeResult, ServiceHost
 from strandline.vocabulary.metadata import Endpoint
 
 
-def service_host() -> ServiceHost:
+def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
+    """The host of a service with these settings; None: its connections are in plaintext.
+
+    Raises SettingsError for certificates or a key that cannot be used.
+    """
     machine = system_host()
+    pem = None
+    if settings is not None and SSL in settings.protocols():
+        demands = settings.ssl_client_auth == "required"
+        pem = ReloadedPem(settings, machine.clock, demands_certificates=demands)
+    members_pem = pem if settings is not None and settings.security_protocol == SSL else None
 
     def listen(
         settings: ListenerSettings,
@@ -30,10 +44,17 @@ def service_host() -> ServiceHost:
         on_answered: Callable[[str, float], None],
         on_refused: Callable[[StrandlineError, str], None],
     ) -> GrpcListener:
-        return GrpcListener(settings, services, machine.clock, on_answered, on_refused)
+        return GrpcListener(settings, services, machine.clock, on_answered, on_refused, pem)
 
     async def probed(endpoint: Endpoint, timeout_s: float) -> ProbeResult:
-        return await probe(endpoint, timeout_s, machine.clock)
+        context = None if members_pem is None else members_pem.now().client
+        return await probe(endpoint, timeout_s, machine.clock, context)
+
+    def listen_to_bytes(setting: str, host: str, port: int) -> ByteServer:
+        if settings is None or pem is None or settings.protocol_of(setting) != SSL:
+            return listen_bytes(setting, host, port)
+        encryption = Encryption(NewestContext(pem), settings.handshake_timeout_ms / 1000)
+        return listen_bytes(setting, host, port, encryption)
 
     return ServiceHost(
         clock=machine.clock,
@@ -41,15 +62,15 @@ def service_host() -> ServiceHost:
         threads=machine.threads,
         new_id=machine.new_id,
         random=machine.random,
-        transport=machine.transport,
-        blocking_transport=machine.blocking_transport,
+        transport=lambda key: GrpcTransport(key, members_pem, refused_is_fatal=False),
+        blocking_transport=lambda: GrpcBlockingTransport(members_pem),
         listen=listen,
         connect_coordination=connect,
         probe=probed,
         stop_requested=asyncio.Event(),
         fail_fast=FailFast,
         die=kill_this_process,
-        listen_bytes=listen_bytes,
+        listen_bytes=listen_to_bytes,
     )
 
 

@@ -12,6 +12,9 @@ from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.adapters.tls.reloaded import ReloadedPem
+from strandline.config.security import PLAINTEXT, SSL, SecuritySettings
+from strandline.errors import SettingsError
 from strandline.host import Host
 
 P = ParamSpec("P")
@@ -25,16 +28,38 @@ class SystemThreads:
         return await asyncio.to_thread(function, *args, **kwargs)
 
 
-def system_host() -> Host:
+def system_host(settings: SecuritySettings | None = None) -> Host:
+    """The host of a client whose connections have these settings; None: they are in plaintext.
+
+    Raises SettingsError for certificates or a key that cannot be used.
+    """
+    clock = SystemClock()
+    pem = None
+    if settings is not None and settings.security_protocol == SSL:
+        pem = ReloadedPem(settings, clock)
     return Host(
-        clock=SystemClock(),
+        clock=clock,
         files=SYSTEM_FILES,
         threads=SystemThreads(),
         new_id=new_id,
         random=SystemRandom(),
-        transport=GrpcTransport,
-        blocking_transport=GrpcBlockingTransport,
+        transport=lambda key: GrpcTransport(key, pem),
+        blocking_transport=lambda: GrpcBlockingTransport(pem),
     )
+
+
+def client_host(settings: SecuritySettings, given: Host | None) -> Host:
+    """The host that was given to a client, or one for its settings. Raises SettingsError.
+
+    The connections of a given host are as it was made: settings that would be ignored are refused.
+    """
+    if given is None:
+        return system_host(settings)
+    if settings.security_protocol != PLAINTEXT:
+        raise SettingsError(
+            "setting security_protocol: it belongs to the host that was given, which opens the connections"
+        )
+    return given
 
 
 def new_id() -> str:

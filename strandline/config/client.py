@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from strandline.config.security import SecuritySettings
 
 
-class ClientSettings(BaseModel):
+class ClientSettings(SecuritySettings):
     """Settings that producer, consumer and admin share."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -22,6 +23,7 @@ from strandline.config.limits import (
     STATE_QUEUE_ENTRIES_MAX,
     TASK_CHANGES_SENT_MAX,
 )
+from strandline.config.security import PROTOCOL_PATTERN, SecuritySettings
 
 
 class ServiceSettings(BaseModel):
@@ -108,8 +110,11 @@ class ZooKeeperSettings(ServiceSettings):
         return set_acl
 
 
-class ListenerSettings(ZooKeeperSettings, AuthorizationSettings):
+class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSettings):
     """The addresses on which a broker or a controller listens, and the limits for its connections."""
+
+    PORTS: ClassVar[tuple[str, ...]] = ("port", "external_port")
+    """The settings of the ports that clients use."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
@@ -123,6 +128,14 @@ class ListenerSettings(ZooKeeperSettings, AuthorizationSettings):
     external addresses."""
     external_host: str = "localhost"
     """The host name under which clients of the external port reach this process."""
+    external_security_protocol: str | None = Field(default=None, pattern=PROTOCOL_PATTERN)
+    """The protocol of the external port; None: `security_protocol`."""
+    ssl_client_auth: str = Field(default="required", pattern="^(required|none)$")
+    """required: a client of a port with SSL has to show a certificate of `ssl_cafile`; none: it may not show
+    one. A port can not leave it to its clients."""
+    ssl_principal_mapping_rules: str = "DEFAULT"
+    """How the subject of a client's certificate becomes its principal, in Kafka's language:
+    `RULE:^CN=(.*?),.*$/$1/L,DEFAULT`."""
     handshake_timeout_ms: int = Field(default=5_000, ge=100)
     """A connection that has not become an HTTP/2 connection within this time is closed."""
     connection_calls_max: int = Field(default=1_000, ge=1)
@@ -132,9 +145,20 @@ class ListenerSettings(ZooKeeperSettings, AuthorizationSettings):
     call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
     """A call with larger headers is refused."""
 
+    def protocols(self) -> set[str]:
+        """The protocols of all ports."""
+        return {self.protocol_of(port) for port in self.PORTS if getattr(self, port) is not None}
+
+    def protocol_of(self, port: str) -> str:
+        """The protocol of a port, which is named by its setting."""
+        own = self.external_security_protocol if port == "external_port" else None
+        return own or self.security_protocol
+
 
 class BrokerSettings(ListenerSettings):
     """One broker."""
+
+    PORTS: ClassVar[tuple[str, ...]] = (*ListenerSettings.PORTS, "kafka_port", "kafka_external_port")
 
     broker_id: int = Field(ge=0, le=2**31 - 1)
     data_dir: Path
@@ -258,6 +282,10 @@ class BrokerSettings(ListenerSettings):
     """A second port for Kafka clients, in another network; None: no such port. It needs `kafka_port`."""
     kafka_external_host: str = "localhost"
     """The host name under which Kafka clients of the external port reach this broker."""
+    kafka_security_protocol: str | None = Field(default=None, pattern=PROTOCOL_PATTERN)
+    """The protocol of `kafka_port`; None: `security_protocol`."""
+    kafka_external_security_protocol: str | None = Field(default=None, pattern=PROTOCOL_PATTERN)
+    """The protocol of `kafka_external_port`; None: that of `kafka_port`."""
     kafka_auto_create_topics: bool = True
     """Whether a Kafka client that asks for the metadata of an unknown topic has it created, as with Kafka."""
     num_partitions: int = Field(default=1, ge=1, le=PARTITIONS_PER_TOPIC_MAX)
@@ -308,6 +336,15 @@ class BrokerSettings(ListenerSettings):
         if port is not None and info.data.get("kafka_port", 0) is None:  # missing if it is invalid itself
             raise ValueError("needs kafka_port too: the port for clients in the brokers' own network")
         return port
+
+    def protocol_of(self, port: str) -> str:
+        match port:
+            case "kafka_port":
+                return self.kafka_security_protocol or self.security_protocol
+            case "kafka_external_port":
+                return self.kafka_external_security_protocol or self.protocol_of("kafka_port")
+            case _:
+                return super().protocol_of(port)
 
 
 class ControllerSettings(ListenerSettings):

@@ -12,20 +12,23 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from strandline.adapters.system_host import system_host
+from strandline.config.client import ClientSettings
 from strandline.errors import SettingsError
 from strandline.host import Host
+from strandline.local.certificates import ClusterCertificates
 from strandline.local.layout import ClusterFile, Layout, Locked, MemberFile
 from strandline.local.member_status import MemberStatus, member_status
 from strandline.local.ports import LOOPBACK, check_ports, cluster_ports, free_ports
-from strandline.local.process import Process, ProcessFailed, Spawn
+from strandline.local.process import Process, Spawn
 from strandline.local.service import Service, as_environment
+from strandline.local.waits import all_of, serving
 from strandline.local.zookeeper_process import RunningZooKeeper, ZooKeeperProcess
 
 START_S_MAX: Final = 30.0
@@ -44,7 +47,9 @@ class LocalCluster:
     are assigned to the brokers in turn. Settings are those of `strandline.config`, by name; each broker
     gets `broker_settings`, each controller `controller_settings`. With `zookeeper`, `host:port[/chroot]`,
     the cluster uses a server that is running already. With `kafka`, each broker has a port for Kafka
-    clients, from `kafka_port` on, or a free one. `spawn` starts the processes of brokers and controllers.
+    clients, from `kafka_port` on, or a free one. With `secure`, every connection between its processes and
+    clients is encrypted, and both ends show certificates: see `client_settings`. `spawn` starts the processes
+    of brokers and controllers.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class LocalCluster:
         zookeeper: str | None = None,
         kafka: bool = False,
         kafka_port: int | None = None,
+        secure: bool = False,
         keep: bool = False,
         detached: bool = False,
         spawn: Spawn = Process.spawn,
@@ -90,6 +96,7 @@ class LocalCluster:
                 )
                 for number, (port, metrics_port) in enumerate(ports.brokers, 1)
             ],
+            secure=secure,
         )
         self._broker_settings = for_brokers
         self._spawn_process = spawn
@@ -118,6 +125,7 @@ class LocalCluster:
         self._layout = layout
         self._file = file
         self._detached = detached
+        self._certificates = ClusterCertificates(layout) if file.secure else None
         self._zookeeper = _zookeeper(layout, file.zookeeper, detached=detached)
         self._controllers = {member.id: self._service("controller", member) for member in file.controllers}
         self._brokers = {member.id: self._service("broker", member) for member in file.brokers}
@@ -125,7 +133,12 @@ class LocalCluster:
     def _service(self, kind: str, member: MemberFile) -> Service:
         log_path = self._layout.log(f"{kind}-{member.id}")
         spawn = self._spawn_process
-        service = Service(kind, member, log_path=log_path, detached=self._detached, spawn=spawn)
+        fixed: dict[str, Any] = {"zookeeper": self.zookeeper, "host": LOOPBACK}
+        if kind == "broker":
+            fixed |= {"data_dir": self._layout.broker(member.id), "rack": member.rack}
+        if self._certificates is not None:
+            fixed |= self._certificates.settings(f"{kind}-{member.id}")
+        service = Service(kind, member, fixed, log_path=log_path, detached=self._detached, spawn=spawn)
         service.find()
         return service
 
@@ -149,7 +162,12 @@ class LocalCluster:
     @property
     def host(self) -> Host:
         """Where its clients run: on this machine. The clusters of `strandline.testing` have other hosts."""
-        return system_host()
+        return system_host(ClientSettings(**self.client_settings))
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """The settings with which its admin's clients connect: those of a plain cluster are the defaults."""
+        return {} if self._certificates is None else self._certificates.client_settings
 
     @property
     def zookeeper(self) -> str:
@@ -253,7 +271,7 @@ class LocalCluster:
                 self._save()
             await self.wait_serving(timeout_s)
         except BaseException:
-            await _all(service.stop(clean=False) for service in down)
+            await all_of(service.stop(clean=False) for service in down)
             if not had_zookeeper:
                 await self._zookeeper.discard()
             await self._leave()
@@ -262,8 +280,8 @@ class LocalCluster:
     async def wait_serving(self, timeout_s: float = START_S_MAX) -> None:
         """Return once ZooKeeper and every started broker and controller serve. Raises ProcessFailed."""
         running = [service for service in self._services() if service.process is not None]
-        waits: list[Awaitable[None]] = [_serving(service, timeout_s) for service in running]
-        await _all([self._zookeeper.wait_serving(timeout_s), *waits])
+        waits: list[Awaitable[None]] = [serving(service, timeout_s) for service in running]
+        await all_of([self._zookeeper.wait_serving(timeout_s), *waits])
 
     async def stop(self, *, clean: bool = True) -> int:
         """Stop everything: brokers and controllers first, by SIGTERM if `clean`, else by SIGKILL.
@@ -274,7 +292,7 @@ class LocalCluster:
         async with self._locked():
             self._catch_up()
             running = sum(member.alive for member in self.members())
-            await _all(service.stop(clean=clean) for service in self._services())
+            await all_of(service.stop(clean=clean) for service in self._services())
             await (self._zookeeper.stop() if clean else self._zookeeper.discard())
             await self._leave()
         return running
@@ -332,7 +350,7 @@ class LocalCluster:
         self._spawn(service)
         self._save()
         if wait_s is not None:
-            await _serving(service, wait_s)
+            await serving(service, wait_s)
 
     async def stop_broker(self, broker_id: int) -> None:
         """SIGTERM: the broker hands its leaderships over first. Waits until it has exited."""
@@ -382,7 +400,7 @@ class LocalCluster:
         self._spawn(service)
         self._save()
         if wait_s is not None:
-            await _serving(service, wait_s)
+            await serving(service, wait_s)
 
     async def stop_controller(self, controller_id: int) -> None:
         """SIGTERM. Waits until it has exited."""
@@ -422,11 +440,9 @@ class LocalCluster:
         return _member(self._controllers, controller_id, "controller")
 
     def _spawn(self, service: Service) -> None:
-        fixed: dict[str, Any] = {"zookeeper": self.zookeeper, "host": LOOPBACK}
-        if service.kind == "broker":
-            fixed["data_dir"] = self._layout.broker(service.member.id)
-            fixed["rack"] = service.member.rack
-        service.start(fixed)
+        if self._certificates is not None:
+            self._certificates.make([each.name for each in self._services()])
+        service.start()
 
     async def _stop(self, service: Service, *, clean: bool) -> None:
         await service.stop(clean=clean)
@@ -445,32 +461,6 @@ class LocalCluster:
         for process in (self._zookeeper.process, *(service.process for service in self._services())):
             if process is not None:
                 process.release()
-
-
-async def _serving(service: Service, timeout_s: float) -> None:
-    try:
-        async with asyncio.timeout(timeout_s):
-            await service.wait_serving()
-    except TimeoutError:
-        assert service.process is not None  # otherwise wait_serving raises
-        raise service.process.failure(f"did not serve within {timeout_s} s") from None
-
-
-async def _all(waits: Iterable[Awaitable[None]]) -> None:
-    """Waits for all concurrently; the first failure ends the others and is raised without a group."""
-
-    async def wait(one: Awaitable[None]) -> None:
-        await one
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for one in waits:
-                group.create_task(wait(one))
-    except* ProcessFailed as failures:
-        first = failures.exceptions[0]
-    else:
-        return
-    raise first
 
 
 def _zookeeper(layout: Layout, member: MemberFile, *, detached: bool) -> ZooKeeperProcess | RunningZooKeeper:

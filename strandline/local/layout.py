@@ -7,6 +7,8 @@ completely::
     lock                  held by the process that starts or stops the cluster
     zookeeper/            configuration and data of ZooKeeper
     brokers/[id]/         a broker's logs
+    tls/                  certificates and keys, if the cluster is secure
+    client.toml           the settings of its admin's clients, if the cluster is secure
     logs/[name].log       the output of each process
 """
 
@@ -68,6 +70,8 @@ class ClusterFile(BaseModel):
     zookeeper: MemberFile
     controllers: list[MemberFile]
     brokers: list[MemberFile]
+    secure: bool = False
+    """True if every port is encrypted, and its clients show certificates."""
 
     def ports(self) -> Iterator[tuple[int, str]]:
         """The ports of the members, each with its use."""
@@ -96,6 +100,14 @@ class Layout:
     @property
     def zookeeper(self) -> Path:
         return self.directory / "zookeeper"
+
+    @property
+    def tls(self) -> Path:
+        return self.directory / "tls"
+
+    @property
+    def client_file(self) -> Path:
+        return self.directory / "client.toml"
 
     def broker(self, broker_id: int) -> Path:
         return self.directory / "brokers" / str(broker_id)

@@ -15,7 +15,10 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import strandline
+from strandline.adapters.tls.grpc_credentials import open_channel
+from strandline.adapters.tls.pem import Pem, read_pem
 from strandline.config.load import load
+from strandline.config.security import SSL
 from strandline.config.services import BrokerSettings, ControllerSettings
 from strandline.errors import SettingsError
 from strandline.local.layout import MemberFile
@@ -41,14 +44,24 @@ class Service:
     """One broker or controller. `kind` is also the name of its package, `python -m strandline.broker`."""
 
     def __init__(
-        self, kind: str, member: MemberFile, *, log_path: Path, detached: bool, spawn: Spawn = Process.spawn
+        self,
+        kind: str,
+        member: MemberFile,
+        fixed: Mapping[str, Any],
+        *,
+        log_path: Path,
+        detached: bool,
+        spawn: Spawn = Process.spawn,
     ) -> None:
+        """`fixed` are the settings that only the cluster knows."""
         self.kind = kind
+        self._fixed = fixed
         self.member = member
         self.log_path = log_path
         self.process: Process | None = None
         self._detached = detached
         self._spawn = spawn
+        self._loaded: BrokerSettings | ControllerSettings | None = None
 
     @property
     def name(self) -> str:
@@ -68,20 +81,14 @@ class Service:
         if wanted is not None:
             self.process = Process.find(self.name, wanted, log_path=self.log_path)
 
-    def start(self, fixed: Mapping[str, Any]) -> None:
-        """Start the process. `fixed` are the settings that only the cluster knows.
+    def start(self) -> None:
+        """Start the process.
 
         Raises SettingsError for a setting that the service would refuse, instead of leaving it to
         the service's log.
         """
-        settings = {
-            **self.member.settings,
-            **as_environment(self.kind, fixed),
-            f"{self.kind}_id": str(self.member.id),
-            "port": str(self.member.port),
-            **self._other_ports(),
-        }
-        load(_KINDS[self.kind], **settings)
+        settings = self._settings()
+        self._loaded = load(_KINDS[self.kind], **settings)
         environment = {f"STRANDLINE_{name.upper()}": value for name, value in settings.items()}
         self.process = self._spawn(
             self.name,
@@ -90,6 +97,15 @@ class Service:
             environment={**os.environ, **MALLOC, **_python_path(), **environment},
             detached=self._detached,
         )
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            **self.member.settings,
+            **as_environment(self.kind, self._fixed),
+            f"{self.kind}_id": str(self.member.id),
+            "port": str(self.member.port),
+            **self._other_ports(),
+        }
 
     def _other_ports(self) -> dict[str, str]:
         ports = {"metrics_port": self.member.metrics_port, "kafka_port": self.member.kafka_port}
@@ -112,13 +128,19 @@ class Service:
         """Query the standard gRPC health service once."""
         if not await self._listens():  # checked first, because gRPC would wait before it connects again
             return False
-        async with grpc.aio.insecure_channel(self.address) as channel:
+        async with open_channel(self.address, self._pem(), ()) as channel:
             stub = health_pb2_grpc.HealthStub(channel)
             try:
                 answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=HEALTH_TIMEOUT_S)
             except grpc.aio.AioRpcError:
                 return False
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    def _pem(self) -> Pem | None:
+        """The certificate with which its health is asked for is its own."""
+        if self._loaded is None:
+            self._loaded = load(_KINDS[self.kind], **self._settings())
+        return read_pem(self._loaded) if self._loaded.security_protocol == SSL else None
 
     async def _listens(self) -> bool:
         try:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from strandline.adapters.system_host import system_host
+from strandline.adapters.system_host import client_host
 from strandline.client.backoff import backoff_s
 from strandline.client.client import Client
 from strandline.client.offsets import list_offsets
@@ -47,7 +47,7 @@ class Restorer(Client[ConsumerSettings]):
         host: Host | None = None,
     ) -> None:
         loaded = load(ConsumerSettings, **{**settings, "offset_reset": "none"})
-        host = host or system_host()
+        host = client_host(loaded, host)
         super().__init__("restorer", bootstrap, loaded, host.transport(None), host.clock)
         self._wakeups = Wakeups(self._clock)
         self._reader = Reader(

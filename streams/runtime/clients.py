@@ -9,6 +9,7 @@ from typing import Final
 from strandline.client.admin.admin import Admin
 from strandline.client.scope import Startable
 from strandline.config.client import ClientSettings
+from strandline.config.security import SecuritySettings
 from strandline.config.streams import StreamsSettings
 from strandline.consumer.consumer import Consumer
 from strandline.consumer.core.assignors.assignor import Assignor
@@ -16,7 +17,8 @@ from strandline.host import Host
 from strandline.producer.producer import Producer
 from strandline.streams.restore.restorer import Restorer
 
-_SHARED: Final = frozenset(ClientSettings.model_fields)
+_SHARED: Final = frozenset(ClientSettings.model_fields) - frozenset(SecuritySettings.model_fields)
+"""Without those of connections, which the host opens."""
 _CONSUMER: Final = _SHARED | {
     "client_id",
     "offset_reset",

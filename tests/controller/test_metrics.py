@@ -12,7 +12,7 @@ from strandline.adapters.telemetry.metrics import Buckets, Sample
 from strandline.controller.metrics import ControllerMetrics
 from strandline.local.layout import MemberFile
 from strandline.local.ports import free_ports
-from strandline.local.service import Service, as_environment
+from strandline.local.service import Service
 from strandline.vocabulary.admin import NewTopic
 from tests.conftest import SessionFactory
 from tests.controller.support.running import Running, process, running
@@ -116,8 +116,9 @@ async def test_a_port_for_metrics_that_is_taken_ends_the_start(zookeeper: str, t
     (port,) = free_ports(1)
     async with process(1, zookeeper, tmp_path, metrics_port=port):
         member = MemberFile(id=2, port=free_ports(1)[0])
-        second = Service("controller", member, log_path=tmp_path / "second.log", detached=False)
-        second.start(as_environment("controller", {"zookeeper": zookeeper, "metrics_port": port}))
+        fixed = {"zookeeper": zookeeper, "metrics_port": port}
+        second = Service("controller", member, fixed, log_path=tmp_path / "second.log", detached=False)
+        second.start()
         assert second.process is not None
         await second.process.wait(20)
         assert second.process.exit_status == SETTINGS_REFUSED

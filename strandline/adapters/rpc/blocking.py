@@ -6,7 +6,6 @@ loop is blocked uses this module instead.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Generic
 
@@ -14,6 +13,8 @@ import grpc
 
 from strandline.adapters.rpc.transport import CHANNEL_OPTIONS, encoded
 from strandline.adapters.rpc.wire_errors import error_of_call
+from strandline.adapters.tls.channels import BlockingChannels
+from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.errors import OutcomeUnknown
 from strandline.ports import Method, Request, Response
 
@@ -56,26 +57,19 @@ class GrpcBlockingCall(Generic[Response]):
 class GrpcBlockingTransport:
     """`BlockingTransport` over gRPC, one channel for each address."""
 
-    def __init__(self) -> None:
-        self._channels: dict[str, grpc.Channel] = {}
-        self._changing = threading.Lock()
+    def __init__(self, pem: ReloadedPem | None = None) -> None:
+        """`pem` None: calls are in plaintext."""
+        self._channels = BlockingChannels(pem, CHANNEL_OPTIONS)
 
     def begin(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> GrpcBlockingCall[Response]:
         sent = encoded(method, request)
-        with self._changing:
-            channel = self._channels.get(address)
-            if channel is None:
-                channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-                self._channels[address] = channel
-        rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
+        link = self._channels.begin(address)
+        rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = link.channel.unary_unary(method.path)
         call = rpc.future(sent, timeout=timeout_s)
+        call.add_done_callback(lambda _: self._channels.end(link))
         return GrpcBlockingCall(address, method.decode, call, call)
 
     def close(self) -> None:
-        with self._changing:
-            channels = list(self._channels.values())
-            self._channels.clear()
-        for channel in channels:
-            channel.close()
+        self._channels.close()

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 import grpc
@@ -24,11 +24,18 @@ from strandline.adapters.rpc.served_stream import write
 from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.adapters.system.descriptors import connection_options
+from strandline.adapters.tls.grpc_credentials import add_port
+from strandline.adapters.tls.reloaded import ReloadedPem
+from strandline.adapters.tls.subject import CertificatePrincipals, text_of_grpc
 from strandline.config.limits import MESSAGE_BYTES_MAX
+from strandline.config.security import SSL
 from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.ports import Caller, Clock, Listener, Rpc, Served, ServedCall, ServedStream
 from strandline.vocabulary.metadata import Endpoint
+
+SUBJECT: Final = "x509_subject"
+"""What gRPC calls the subject of the peer's certificate, as RFC 2253 writes it."""
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
@@ -43,10 +50,15 @@ class GrpcListener:
         clock: Clock,
         on_answered: OnAnswered,
         on_refused: OnRefused,
+        pem: ReloadedPem | None = None,
     ) -> None:
         """The health service answers for the process and for each of these services; all fare alike. See
-        `strandline.host.Listen` for the two functions."""
+        `strandline.host.Listen` for the two functions. `pem` is for the ports whose protocol is SSL.
+
+        Raises SettingsError if `ssl_principal_mapping_rules` cannot be read."""
         self._settings = settings
+        self._pem = pem
+        self._principals = CertificatePrincipals(settings.ssl_principal_mapping_rules)
         self._clock = clock
         self._on_answered = on_answered
         self._on_refused = on_refused
@@ -68,8 +80,9 @@ class GrpcListener:
     def _listen(self, listener: Listener, setting: str, port: int) -> int:
         server = new_server(self._settings, self._on_refused)
         address = f"{self._settings.host}:{port}"
+        secure = self._settings.protocol_of(setting) == SSL
         try:
-            bound = server.add_insecure_port(address)
+            bound = add_port(server, address, self._pem if secure else None)
         except RuntimeError as error:
             raise SettingsError(
                 f"setting {setting} = {port}: cannot listen on {address} "
@@ -84,7 +97,9 @@ class GrpcListener:
         await self.set_health(serving=False)
         for listener, server in self._servers.items():
             calls = [*served, *internal] if listener is Listener.INTERNAL else served
-            add_calls(server, calls, listener, self._clock, self._on_answered, self._on_refused)
+            add_calls(
+                server, calls, listener, self._clock, self._on_answered, self._on_refused, self._principals
+            )
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
             await server.start()
 
@@ -131,10 +146,12 @@ def add_calls(
     clock: Clock,
     on_answered: OnAnswered,
     on_refused: OnRefused,
+    principals: CertificatePrincipals | None = None,
 ) -> None:
-    """Serve these calls on one server, which listens at the given kind of address."""
+    """Serve these calls on one server, which listens at the given kind of address. `principals` of callers
+    with certificates; None: their subjects."""
     services: defaultdict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = defaultdict(dict)
-    calls = _Calls(listener, on_refused)
+    calls = _Calls(listener, on_refused, principals or CertificatePrincipals(""))
     for each in served:
         _, service, name = each.rpc.path.split("/")
         handler: grpc.RpcMethodHandler[bytes, bytes]
@@ -158,9 +175,10 @@ def host_of(peer: str) -> str:
 class _Calls:
     """The calls to one server."""
 
-    def __init__(self, listener: Listener, on_refused: OnRefused) -> None:
+    def __init__(self, listener: Listener, on_refused: OnRefused, principals: CertificatePrincipals) -> None:
         self._listener = listener
         self._on_refused = on_refused
+        self._principals = principals
 
     def unary(
         self, served: ServedCall[Any, Any], clock: Clock, on_answered: OnAnswered
@@ -188,8 +206,14 @@ class _Calls:
         return serve
 
     def _caller(self, context: Context) -> Caller:
+        """Raises AuthenticationFailed for a certificate that gives no principal."""
         peer = context.peer()
-        return Caller(peer, host_of(peer), self._listener, shown_key(context.invocation_metadata()))
+        key = shown_key(context.invocation_metadata())
+        subject = next(iter(context.auth_context().get(SUBJECT, ())), None)
+        if subject is None:
+            return Caller(peer, host_of(peer), self._listener, key)
+        principal = self._principals.of(text_of_grpc(subject))
+        return Caller(peer, host_of(peer), self._listener, key, principal, SSL)
 
     async def _refuse(self, rpc: Rpc[Any, Any], context: Context, error: StrandlineError) -> bytes:
         """The answer that carries the error; ends the call if there is no such answer."""

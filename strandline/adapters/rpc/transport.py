@@ -13,8 +13,16 @@ import grpc
 
 from strandline.adapters.rpc.member_key import Metadata, key_metadata
 from strandline.adapters.rpc.wire_errors import error_of_call, never_sent
+from strandline.adapters.tls.channels import Channels, Link
+from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.config.limits import ANSWER_BYTES_MAX
-from strandline.errors import BrokerNotAvailable, InvalidRequest, OutcomeUnknown, StrandlineError
+from strandline.errors import (
+    AuthenticationFailed,
+    BrokerNotAvailable,
+    InvalidRequest,
+    OutcomeUnknown,
+    StrandlineError,
+)
 from strandline.host import ShownKey
 from strandline.ports import Method, Request, Response, Stream, StreamEnded
 
@@ -35,11 +43,6 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
-
-
-def open_channel(address: str) -> grpc.aio.Channel:
-    """A channel to `host:port`; it connects on first use."""
-    return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
 
 
 def encoded(method: Method[Request, Response], request: Request) -> bytes:
@@ -105,55 +108,76 @@ class GrpcStream(Generic[Request, Response]):
 class GrpcTransport:
     """`Transport` over gRPC, one channel for each address. Each call shows the key that `key` returns."""
 
-    def __init__(self, key: ShownKey | None = None) -> None:
+    def __init__(
+        self,
+        key: ShownKey | None = None,
+        pem: ReloadedPem | None = None,
+        *,
+        refused_is_fatal: bool = True,
+    ) -> None:
+        """`pem` None: calls are in plaintext. A server that refuses this process raises AuthenticationFailed,
+        or BrokerNotAvailable with that reason: a member of a cluster tries again, as certificates are
+        replaced while it runs."""
         self._key = key
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._channels = Channels(pem, CHANNEL_OPTIONS)
+        self._refused_is_fatal = refused_is_fatal
 
     async def call(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
         # gRPC does not decode either: it would swallow the error of an answer.
         sent = encoded(method, request)
-        channel = await self._connected(address, timeout_s)
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
+        link = await self._connected(address, timeout_s)
+        multi: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = link.channel.unary_unary(method.path)
+        link.begin()
         try:
-            received = await call(sent, timeout=timeout_s, metadata=self._metadata())
+            received = await multi(sent, timeout=timeout_s, metadata=self._metadata())
         except grpc.aio.AioRpcError as error:
             raise _translated(address, error) from error
+        finally:
+            link.end()
         return method.decode(received)
 
     async def open(
         self, address: str, method: Method[Request, Response], *, timeout_s: float
     ) -> Stream[Request, Response]:
-        channel = await self._connected(address, timeout_s)
-        call: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method.path)
-        return GrpcStream(address, method, call(metadata=self._metadata()))
+        link = await self._connected(address, timeout_s)
+        multi: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = link.channel.stream_stream(method.path)
+        call = multi(metadata=self._metadata())
+        link.begin()
+        call.add_done_callback(lambda _: link.end())
+        return GrpcStream(address, method, call)
 
     async def close(self) -> None:
-        channels = list(self._channels.values())
-        self._channels.clear()
-        for channel in channels:
-            await channel.close()
+        await self._channels.close()
 
     def _metadata(self) -> Metadata:
         return key_metadata(None if self._key is None else self._key())
 
-    async def _connected(self, address: str, timeout_s: float) -> grpc.aio.Channel:
-        """The channel, once it is connected. A request is sent only then, so that a failure to
+    async def _connected(self, address: str, timeout_s: float) -> Link[grpc.aio.Channel]:
+        """The link, once it is connected. A request is sent only then, so that a failure to
         connect is known to have done nothing. The connection may be lost again before this is
         noticed: see `never_sent`."""
-        channel = self._channels.get(address)
-        if channel is None:
-            channel = self._channels[address] = open_channel(address)
+        link = await self._channels.link(address)
+        channel = link.channel
         try:
             async with asyncio.timeout(timeout_s):
                 while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
                     if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                        raise BrokerNotAvailable(f"{address} is unreachable from here")
+                        raise await self._unreachable(address, link)
                     await channel.wait_for_state_change(state)
         except TimeoutError:
             raise BrokerNotAvailable(f"no connection to {address} within {timeout_s:.1f} s") from None
-        return channel
+        link.was_connected = True
+        return link
+
+    async def _unreachable(self, address: str, link: Link[grpc.aio.Channel]) -> StrandlineError:
+        why = await self._channels.why_refused(address, wait=not link.was_connected)
+        if why is None:
+            return BrokerNotAvailable(f"{address} is unreachable from here")
+        if self._refused_is_fatal:
+            return AuthenticationFailed(f"{address}: {why}")
+        return BrokerNotAvailable(f"{address}: {why}")
 
 
 def _translated(address: str, error: grpc.aio.AioRpcError) -> StrandlineError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
-from strandline.adapters.system_host import system_host
+from strandline.adapters.system_host import client_host
 from strandline.client import arguments
 from strandline.client.admin.acls import AclAdmin
 from strandline.client.admin.brokers import BrokerAdmin
@@ -83,8 +83,8 @@ class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
         host: Host | None = None,
         **settings: Any,
     ) -> None:
-        host = host or system_host()
         given = load(ClientSettings, **settings)
+        host = client_host(given, host)
         super().__init__("admin", bootstrap, given, host.transport(None), host.clock)
         self._groups = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
         self._controller = ControllerLink(

@@ -18,7 +18,7 @@ from strandline.controller.activity import Activity
 from strandline.controller.api.service import AdminService
 from strandline.local.layout import MemberFile
 from strandline.local.ports import free_ports
-from strandline.local.service import Service, as_environment
+from strandline.local.service import Service
 from strandline.ports import Coordination
 from strandline.rpc import admin_pb2, admin_pb2_grpc
 from strandline.vocabulary.metadata import Endpoint
@@ -97,8 +97,8 @@ class ControllerProcess:
         }
         member = MemberFile(id=controller_id, port=free_ports(1)[0])
         log_path = directory / f"controller-{controller_id}.log"
-        self.service = Service("controller", member, log_path=log_path, detached=False, spawn=spawn)
-        self.service.start(as_environment("controller", given))
+        self.service = Service("controller", member, given, log_path=log_path, detached=False, spawn=spawn)
+        self.service.start()
 
     @property
     def dead(self) -> bool:

@@ -79,13 +79,15 @@ class Intruder:
     async def refused(self, *, broker_id: int, port: int = 0, **settings: Any) -> str:
         """Start it, wait for its end, and return what it printed."""
         log_path = self._directory / "intruder.log"
-        service = Service("broker", MemberFile(id=broker_id, port=port), log_path=log_path, detached=False)
         fixed = {
             "zookeeper": self._zookeeper,
             "data_dir": self._directory / "data",
             "zookeeper_session_timeout_ms": SESSION_TIMEOUT_MS,
+            **settings,
         }
-        service.start({**fixed, **settings})
+        member = MemberFile(id=broker_id, port=port)
+        service = Service("broker", member, fixed, log_path=log_path, detached=False)
+        service.start()
         process = service.process
         assert process is not None
         self.process = process

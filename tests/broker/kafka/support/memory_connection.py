@@ -8,12 +8,13 @@ from typing import Any
 
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
+from strandline.adapters.tls.subject import Names
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.config.limits import MIB
-from strandline.ports import Listener
+from strandline.ports import Caller, Listener
 from strandline.tasks import Slices
 
 
@@ -97,6 +98,9 @@ class MemoryShared:
 
     def closed(self, connection: KafkaConnection) -> None:
         self.connections.discard(connection)
+
+    def with_certificate(self, caller: Caller, subject: Names) -> Caller:
+        return caller
 
     def answered(self, request: str, seconds: float) -> None:
         self.names.append(request)

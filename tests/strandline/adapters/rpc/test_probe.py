@@ -6,8 +6,10 @@ import asyncio
 import gc
 import resource
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -16,10 +18,15 @@ import uvloop
 
 from strandline.adapters.rpc.probe import probe
 from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.tls.grpc_credentials import add_port
+from strandline.adapters.tls.pem import read_pem
+from strandline.adapters.tls.reloaded import ReloadedPem
+from strandline.config.client import ClientSettings
 from strandline.host import ProbeResult
 from strandline.ids import BrokerId
 from strandline.local.ports import LOOPBACK
 from strandline.vocabulary.metadata import Endpoint
+from tests.tls_files import TestAuthority
 
 Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -27,8 +34,8 @@ SHORT_S = 0.2
 LONG_S = 30.0
 
 
-async def heard(port: int, timeout_s: float) -> ProbeResult:
-    return await probe(Endpoint(BrokerId(1), LOOPBACK, port), timeout_s, SystemClock())
+async def heard(port: int, timeout_s: float, context: ssl.SSLContext | None = None) -> ProbeResult:
+    return await probe(Endpoint(BrokerId(1), LOOPBACK, port), timeout_s, SystemClock(), context)
 
 
 @asynccontextmanager
@@ -52,6 +59,50 @@ async def test_a_grpc_server_sends_first() -> None:
         assert await heard(port, LONG_S) is ProbeResult.ALIVE
     finally:
         await server.stop(None)
+
+
+@pytest.mark.parametrize("demands_certificates", [True, False])
+async def test_a_server_with_tls_answers_a_handshake(tmp_path: Path, demands_certificates: bool) -> None:
+    """CORRECTNESS X12: it says nothing before the client does. A member that it refuses hears it too."""
+    authority = TestAuthority(tmp_path / "ours")
+    files = authority.issue("broker-1")
+    pem = ReloadedPem(files.client, SystemClock(), demands_certificates=demands_certificates)
+    server = grpc.aio.server()
+    port = add_port(server, f"{LOOPBACK}:0", pem)
+    await server.start()
+    foreign = TestAuthority(tmp_path / "theirs").issue("broker-2")
+    nameless = read_pem(ClientSettings(security_protocol="SSL", ssl_cafile=files.cafile))
+    try:
+        assert await heard(port, SHORT_S) is ProbeResult.NOTHING
+        for shown in (pem.now(), read_pem(foreign.client), nameless):
+            assert await heard(port, LONG_S, shown.client) is ProbeResult.ALIVE
+    finally:
+        await server.stop(None)
+
+
+async def test_a_plaintext_server_answers_a_handshake_too(tmp_path: Path) -> None:
+    server = grpc.aio.server()
+    port = server.add_insecure_port(f"{LOOPBACK}:0")
+    await server.start()
+    context = read_pem(TestAuthority(tmp_path).issue().client).client
+    try:
+        assert await heard(port, LONG_S, context) is ProbeResult.ALIVE
+    finally:
+        await server.stop(None)
+
+
+async def test_a_process_that_ends_or_hangs_answers_no_handshake(tmp_path: Path, closed_port: int) -> None:
+    """CORRECTNESS X12: the kernel accepts connections for both."""
+    context = read_pem(TestAuthority(tmp_path).issue().client).client
+    assert await heard(closed_port, LONG_S, context) is ProbeResult.GONE
+    with socket.create_server((LOOPBACK, 0)) as hanging:
+        assert await heard(hanging.getsockname()[1], SHORT_S, context) is ProbeResult.NOTHING
+
+    async def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with listening(close) as port:
+        assert await heard(port, SHORT_S, context) is ProbeResult.NOTHING
 
 
 async def test_a_closed_port_says_that_the_process_is_gone(closed_port: int) -> None:

@@ -1,0 +1,1 @@
+"""Encrypted connections: certificates, keys, and what is opened with them."""

@@ -1,0 +1,61 @@
+"""The certificates of a secure local cluster: one for each member, one for its admin, and their authority."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from strandline.adapters.system.clock import SystemClock
+from strandline.config.security import SSL
+from strandline.errors import SettingsError
+from strandline.local.layout import Layout
+from strandline.local.ports import LOOPBACK
+
+ADMIN: Final = "admin"
+DAYS: Final = 825
+
+
+class ClusterCertificates:
+    """Certificates in `tls/` of a cluster's folder."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.folder = layout.tls
+        self._client_file = layout.client_file
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """The settings of the admin's clients."""
+        return self.settings(ADMIN)
+
+    def make(self, members: list[str]) -> None:
+        """Make the authority and the certificates that are missing. Raises SettingsError without the extra
+        `security`."""
+        wanted = [name for name in (*members, ADMIN) if not (self.folder / f"{name}.pem").exists()]
+        if not wanted:
+            return
+        try:
+            from strandline.adapters.tls.authority import AUTHORITY, Authority
+        except ImportError as error:
+            raise SettingsError(
+                "a secure cluster needs certificates: pip install 'strandline[security]'"
+            ) from error
+        now = datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC)
+        if (self.folder / f"{AUTHORITY}.pem").exists():
+            authority = Authority.load(self.folder)
+        else:
+            authority = Authority.create(self.folder, now)
+        for name in wanted:
+            hosts = () if name == ADMIN else (LOOPBACK, "localhost")
+            authority.issue(name, now, days=DAYS, hosts=hosts)
+        lines = (f"{name} = {json.dumps(value)}" for name, value in self.client_settings.items())
+        self._client_file.write_text("\n".join(lines) + "\n")
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """The settings of a process that shows this certificate."""
+        return {
+            "security_protocol": SSL,
+            "ssl_cafile": str(self.folder / "ca.pem"),
+            "ssl_certfile": str(self.folder / f"{name}.pem"),
+            "ssl_keyfile": str(self.folder / f"{name}.key"),
+        }
