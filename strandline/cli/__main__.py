@@ -20,6 +20,7 @@ from strandline.cli.pipeline.command import pipeline
 from strandline.cli.records.consume import consume
 from strandline.cli.records.produce import produce
 from strandline.cli.records.verify import verify
+from strandline.cli.security.command import security
 from strandline.cli.shell.command import Root
 from strandline.cli.simulate import simulate
 
@@ -38,7 +39,7 @@ def cli() -> None:
 
 for _command in (
     up, down, status, state_changes, broker, topic, group, produce, consume, verify, log, perf, pipeline,
-    demo, chaos, simulate,
+    demo, chaos, simulate, security,
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -19,12 +19,16 @@ _CLOCK: Final = SystemClock()
 
 
 async def connect(
-    settings: ZooKeeperSettings, on_waiting: Callable[[float], None] | None = None
+    settings: ZooKeeperSettings,
+    on_waiting: Callable[[float], None] | None = None,
+    *,
+    protect: bool = True,
 ) -> ZooKeeperSession:
     """Begin a session; waits for ZooKeeper without a time limit.
 
     `on_waiting` is called about once a second with the seconds waited so far. The chroot at the end
-    of `settings.zookeeper` is created if it is missing. Raises SettingsError for a malformed
+    of `settings.zookeeper` is created if it is missing, and protected if this process sets ACLs,
+    unless `protect` is False. Raises SettingsError for a malformed
     address, for files that cannot be used, and if ZooKeeper refuses the identity.
     """
     began = _CLOCK.monotonic()
@@ -35,7 +39,7 @@ async def connect(
             while not await session.opened(WAITING_S):
                 if on_waiting is not None:
                     on_waiting(_CLOCK.monotonic() - began)
-            await _open_root(session)
+            await _open_root(session, protect=protect)
             return session
         except SessionEnded:  # the server was gone for a session timeout during the first steps: retry
             await session.close()
@@ -71,14 +75,13 @@ async def end_session(settings: ZooKeeperSettings, session_id: int, password: by
             await session.close()
 
 
-async def _open_root(session: ZooKeeperSession) -> None:
-    """Create the znode of the chroot, and protect it if this process sets ACLs. Raises SettingsError if it is
-    not for this process."""
+async def _open_root(session: ZooKeeperSession, *, protect: bool) -> None:
+    """Raises SettingsError if the znode of the chroot is not for this process."""
     try:
         while True:
             try:
                 await session.ensure_path("/")
-                if session.identity.set_acl:
+                if protect and session.identity.set_acl:
                     await protect_root(session)
                 await session.get("/")
                 return

@@ -5,17 +5,32 @@ A znode is deleted by the permission of its parent. So the znode below which all
 
 from __future__ import annotations
 
+from typing import Final
+
 import structlog
 
-from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.access.identity import OPEN
+from strandline.adapters.zookeeper import security_znodes, znodes
+from strandline.adapters.zookeeper.access.identity import OPEN, Acl
 from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.errors import SettingsError
 from strandline.ports import NotPermitted
 
 logger = structlog.get_logger(__name__)
 
-ZOOKEEPERS_OWN = "zookeeper"
+TOP: Final = frozenset(
+    path.split("/")[1]
+    for path in (
+        *znodes.SKELETON,
+        znodes.CLUSTER_ID,
+        znodes.MEMBER_KEY,
+        znodes.CONTROLLER,
+        security_znodes.ACL,
+        security_znodes.CHANGES,
+    )
+)
+"""The znodes directly below the root, or the chroot, of a cluster."""
+
+ZOOKEEPERS_OWN: Final = "zookeeper"
 """A child of the root in every ensemble, with ZooKeeper's quotas and configuration."""
 
 
@@ -24,7 +39,7 @@ async def foreign_children(session: ZooKeeperSession) -> list[str]:
     cluster's own."""
     if session.chroot:
         return []
-    return sorted({*await session.children("/")} - znodes.TOP - {ZOOKEEPERS_OWN})
+    return sorted({*await session.children("/")} - TOP - {ZOOKEEPERS_OWN})
 
 
 async def protect_root(session: ZooKeeperSession) -> None:
@@ -42,9 +57,19 @@ async def protect_root(session: ZooKeeperSession) -> None:
             others=others,
         )
         return
+    await prove_identity(session)
+    await session.set_acl("/", session.identity.acl)
+
+
+async def prove_identity(session: ZooKeeperSession) -> Acl:
+    """What ZooKeeper makes of this process's ACL, if it lets the process use what it creates with it.
+
+    Raises SettingsError if not.
+    """
     probe = await session.create("/identity-", ephemeral=True, sequential=True)
     try:
         await session.get(probe)
+        return await session.acl(probe)
     except NotPermitted:
         raise SettingsError(
             "ZooKeeper: this process may not read what it creates: its settings name another identity than "
@@ -52,4 +77,3 @@ async def protect_root(session: ZooKeeperSession) -> None:
         ) from None
     finally:
         await session.delete(probe)
-    await session.set_acl("/", session.identity.acl)

@@ -62,9 +62,6 @@ SKELETON: Final = (
 )  # fmt: skip
 """Persistent paths that every process creates at its start if they are missing."""
 
-TOP: Final = frozenset(path.split("/")[1] for path in (*SKELETON, CLUSTER_ID, MEMBER_KEY, CONTROLLER))
-"""The znodes directly below the root, or the chroot, of a cluster."""
-
 
 def broker(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"

@@ -293,10 +293,10 @@ def _compare(
 
 
 @asynccontextmanager
-async def watching(cluster: LocalCluster) -> AsyncIterator[Harness]:
-    """The harness of a running cluster."""
-    settings = ZooKeeperSettings(zookeeper=cluster.zookeeper, zookeeper_session_timeout_ms=120_000)
-    session = await connect(settings)
+async def watching(cluster: LocalCluster, **settings: Any) -> AsyncIterator[Harness]:
+    """The harness of a running cluster. `settings` are those of its own session."""
+    own = {"zookeeper": cluster.zookeeper, "zookeeper_session_timeout_ms": 120_000, **settings}
+    session = await connect(ZooKeeperSettings(**own))
     try:
         async with Brokers(cluster) as brokers:
             yield Harness(cluster, session, brokers)

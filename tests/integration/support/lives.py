@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.auditing import leader_epochs
@@ -265,9 +266,10 @@ async def judge(harness: ClusterHarness, *, deadline_s: float = SETTLE_S_MAX) ->
 
 
 @asynccontextmanager
-async def judged(cluster: LocalCluster) -> AsyncIterator[Harness]:
-    """A cluster to be harmed whose lives is judged at the end, unless a test left it useless."""
-    async with watching(cluster) as harness:
+async def judged(cluster: LocalCluster, **settings: Any) -> AsyncIterator[Harness]:
+    """A cluster to be harmed whose lives is judged at the end, unless a test left it useless. `settings` are
+    those of the session that watches it."""
+    async with watching(cluster, **settings) as harness:
         yield harness
         if harness.usable:
             await harness.heal()

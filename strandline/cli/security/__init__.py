@@ -1,0 +1,1 @@
+"""`strandline security`: what protects a cluster."""

@@ -1,0 +1,39 @@
+"""The identity of a local cluster for its ZooKeeper: a name and a random password in the cluster's folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any, Final
+
+NAME: Final = "strandline"
+FILE: Final = "zookeeper-auth"
+PASSWORD_BYTES: Final = 24
+
+
+class ZooKeeperIdentity:
+    """The file `zookeeper-auth` in `folder`, which only its owner may read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+
+    def make(self) -> None:
+        """Write the file, unless it is there: the znodes of the cluster are for what it says."""
+        if self.path.exists():
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_name(f"{FILE}.{os.getpid()}.new")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(f"{NAME}:{secrets.token_urlsafe(PASSWORD_BYTES)}\n")
+        os.replace(draft, self.path)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the cluster's brokers and controllers, and of tools that look at its znodes."""
+        return {
+            "zookeeper_auth_scheme": "digest",
+            "zookeeper_auth_file": str(self.path),
+            "zookeeper_set_acl": True,
+        }

@@ -1,0 +1,108 @@
+"""A cluster whose znodes are for its identity alone (CORRECTNESS Z2)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strandline.local.cluster import LocalCluster
+from strandline.local.zookeeper_identity import ZooKeeperIdentity
+from tests.conftest import ClusterFactory
+from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
+from tests.integration.support.lives import judged
+from tests.integration.support.workload import workload
+from tests.strandline.cli.support.cli_process import strandline
+from tests.strangers import every_znode, open_to_strangers
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> ZooKeeperIdentity:
+    made = ZooKeeperIdentity(tmp_path / "identity")
+    made.make()
+    return made
+
+
+async def restarted(harness: Harness, topic: Topic, **settings: Any) -> None:
+    """Every member is stopped and started with these settings, one after the other."""
+    cluster = harness.cluster
+    for controller in cluster.controller_ids:
+        await cluster.stop_controller(controller)
+        await cluster.start_controller(controller, **settings)
+    for broker in cluster.broker_ids:
+        await cluster.stop_broker(broker)
+        await cluster.start_broker(broker, **settings)
+        for partition, replicas in enumerate(topic.assignment):
+            await topic.isr_is(*replicas, partition=partition)
+
+
+async def migrated(cluster: LocalCluster, identity: ZooKeeperIdentity, way: str) -> tuple[int, str]:
+    """The exit status of the command, and what it said."""
+    environment: dict[str, Any] = {
+        f"STRANDLINE_{name.upper()}": str(value)
+        for name, value in {"zookeeper": cluster.zookeeper, **identity.settings}.items()
+    }
+    ended = await strandline("security", "migrate-zookeeper", way, **environment)
+    return ended.status, ended.out.decode() + ended.err
+
+
+@pytest.mark.timeout(300)
+async def test_a_running_cluster_is_protected_and_opened_again(
+    make_cluster: ClusterFactory, identity: ZooKeeperIdentity
+) -> None:
+    """Identities, then ACLs on what is created, then the migration, and all of it back, under load: no record
+    is lost. A step that is taken too early is refused."""
+    cluster = await make_cluster(brokers=3, controllers=2, broker_settings=FAULT_SETTINGS)
+    identified = {**identity.settings, "zookeeper_set_acl": False}
+    async with judged(cluster, **identified) as harness:
+        topic = await harness.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)], {"min.insync.replicas": "2"})
+        async with workload(topic) as load:
+            await load.progress()
+            await restarted(harness, topic, **identified)
+            assert open_to_strangers(cluster.zookeeper, ["/", "/epoch"]) == ["/", "/epoch"]
+            status, said = await migrated(cluster, identity, "--enable")
+            assert (status, "not migrated: first restart broker 1, broker 2" in said) == (1, True)
+            await restarted(harness, topic, **identity.settings)
+            await load.progress()
+            status, said = await migrated(cluster, identity, "--enable")
+            assert status == 0, said
+            assert open_to_strangers(cluster.zookeeper, await every_znode(harness.session)) == []
+            await cluster.kill_broker(1)
+            await load.progress()
+            await cluster.start_broker(1)
+            await load.progress()
+            status, said = await migrated(cluster, identity, "--disable")
+            assert (status, "not migrated: first restart broker 1, broker 2" in said) == (1, True)
+            await restarted(harness, topic, zookeeper_set_acl=False)
+            status, said = await migrated(cluster, identity, "--disable")
+            assert status == 0, said
+            everything = await every_znode(harness.session)
+            assert open_to_strangers(cluster.zookeeper, everything) == everything
+            await cluster.add_broker()  # without an identity
+            await load.progress()
+            await load.judge()
+
+
+@pytest.mark.timeout(120)
+async def test_a_cluster_that_begins_protected_has_no_open_znode(
+    make_cluster: ClusterFactory, identity: ZooKeeperIdentity
+) -> None:
+    """With a ZooKeeper of its own, whose root is protected too."""
+    settings = identity.settings
+    cluster = await make_cluster(
+        brokers=3,
+        zookeeper=None,
+        broker_settings={**FAULT_SETTINGS, **settings},
+        controller_settings=settings,
+    )
+    async with judged(cluster, **settings) as harness:
+        topic = await harness.create_topic([(1, 2, 3), (2, 3, 1)])
+        async with workload(topic) as load:
+            await load.progress()
+            await load.judge()
+        paths = await every_znode(harness.session)
+        assert len(paths) > 20
+        assert open_to_strangers(cluster.zookeeper, paths) == []
