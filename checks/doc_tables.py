@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
 from strandline.config import authorization, client, consumer, limits, producer, services, streams
+from strandline.security import kafka_apis, rpcs
 from strandline.vocabulary import topic_config
 
 BLOCK = re.compile(
@@ -165,12 +166,25 @@ def metrics(service: str) -> str:
     return "\n".join(rows) + "\n"
 
 
+RIGHTS = {"rpcs": rpcs.RPCS, "kafka": kafka_apis.KAFKA_APIS}
+
+
+def rights(which: str) -> str:
+    """The table of the rights that calls need, `rpcs` or `kafka`."""
+    rows = ["| call | needs | if the right is missing |", "| --- | --- | --- |"]
+    for path, row in RIGHTS[which].items():
+        name = path.removeprefix("/").removeprefix("strandline.v1.").replace("/", ".")
+        rows.append(f"| `{name}` | {row.needs} | {row.refused} |")
+    return "\n".join(rows) + "\n"
+
+
 TABLES: dict[str, Callable[[Any], str]] = {
     "settings": settings,
     "limits": shared_limits,
     "errors": error_codes,
     "commands": commands,
     "metrics": metrics,
+    "rights": rights,
 }
 
 
