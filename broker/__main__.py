@@ -14,7 +14,7 @@ def main() -> int:
 
     from strandline.adapters.service_host import service_host, stop_on_signals
     from strandline.adapters.system.descriptors import DESCRIPTORS_RESERVED, take_all
-    from strandline.adapters.system.files import SYSTEM_FILES
+    from strandline.adapters.system.files import SYSTEM_FILES, keep_files_private
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.broker.process import Broker
     from strandline.config.load import load
@@ -30,6 +30,7 @@ def main() -> int:
         await Broker(settings, host).run()
 
     try:
+        keep_files_private()
         settings = load(BrokerSettings)
         configure_logging(settings)
         take_all()

@@ -12,6 +12,7 @@ def main() -> int:
     import uvloop
 
     from strandline.adapters.service_host import service_host, stop_on_signals
+    from strandline.adapters.system.files import keep_files_private
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.config.load import load
     from strandline.config.services import ControllerSettings
@@ -28,6 +29,7 @@ def main() -> int:
 
     status = 0
     try:
+        keep_files_private()
         settings = load(ControllerSettings)
         configure_logging(settings)
         uvloop.run(run(settings))

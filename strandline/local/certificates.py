@@ -51,6 +51,14 @@ class ClusterCertificates:
         lines = (f"{name} = {json.dumps(value)}" for name, value in self.client_settings.items())
         self._client_file.write_text("\n".join(lines) + "\n")
 
+    def service_settings(self, name: str) -> dict[str, Any]:
+        """Those of a broker or a controller: principals are the names of certificates, and ACLs decide."""
+        return self.settings(name) | {
+            "ssl_principal_mapping_rules": "RULE:^CN=([^,]*)$/$1/",
+            "authorizer": "acl",
+            "super_users": f"User:{ADMIN}",
+        }
+
     def settings(self, name: str) -> dict[str, Any]:
         """The settings of a process that shows this certificate."""
         return {

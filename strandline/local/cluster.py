@@ -137,7 +137,7 @@ class LocalCluster:
         if kind == "broker":
             fixed |= {"data_dir": self._layout.broker(member.id), "rack": member.rack}
         if self._certificates is not None:
-            fixed |= self._certificates.settings(f"{kind}-{member.id}")
+            fixed |= self._certificates.service_settings(f"{kind}-{member.id}")
         service = Service(kind, member, fixed, log_path=log_path, detached=self._detached, spawn=spawn)
         service.find()
         return service
@@ -163,6 +163,11 @@ class LocalCluster:
     def host(self) -> Host:
         """Where its clients run: on this machine. The clusters of `strandline.testing` have other hosts."""
         return system_host(ClientSettings(**self.client_settings))
+
+    @property
+    def secure(self) -> bool:
+        """True if its connections are encrypted, and its clients need certificates."""
+        return self._file.secure
 
     @property
     def client_settings(self) -> dict[str, Any]:

@@ -168,3 +168,8 @@ def _sync(sync: Callable[[int], None], descriptor: int) -> None:
 
 
 SYSTEM_FILES: Final = SystemFiles()
+
+
+def keep_files_private() -> None:
+    """From now on this process, and those that it starts, make files for their own user alone."""
+    os.umask(0o077)

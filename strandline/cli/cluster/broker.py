@@ -47,7 +47,7 @@ def list_(invocation: Invocation) -> None:
     from strandline.adapters.system.clock import SystemClock
 
     async def main() -> tuple[BrokerDescription, ...]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             return (await admin.describe_cluster()).brokers
 
     described = run(main)
@@ -121,7 +121,7 @@ def drain(
     from strandline import Admin
 
     async def main() -> DrainProgress:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             if undo:
                 progress = await admin.undrain_broker(broker_id)
                 if (moving := still_leaving(broker_id, await admin.list_reassignments())) is not None:
@@ -253,7 +253,7 @@ def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanen
     from strandline import Admin
 
     async def main() -> BrokerCheck:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             return await _checked(admin, broker_id, wait_s, invocation.out.note)
 
     check = run(main)

@@ -65,7 +65,7 @@ def reassign(
     where = TopicPartition(name, partition)
 
     async def main() -> Sequence[int] | None:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             if cancel:
                 await admin.cancel_reassignment([where])
             else:
@@ -171,7 +171,7 @@ def reassignments(invocation: Invocation) -> None:
     from strandline import Admin
 
     async def main() -> Sequence[OngoingReassignment]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             return await admin.list_reassignments()
 
     rows = [_row(each) for each in run(main)]
@@ -210,7 +210,7 @@ def elect_preferred(invocation: Invocation, names: tuple[str, ...], partition: i
     from strandline import Admin
 
     async def main() -> Sequence[PartitionResult]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             if not names:
                 return await admin.elect_preferred()
             if partition is not None:

@@ -77,7 +77,7 @@ def state_changes(
 
     async def main() -> None:
         since_ms = 0 if since is None else int(since.timestamp() * 1000)
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             changes = admin.state_changes(brokers, topic, partition, follow=follow, since_ms=since_ms)
             shown = False
             async with aclosing(changes) as events:
@@ -128,7 +128,7 @@ def _show_backlog(invocation: Invocation, brokers: Collection[int]) -> None:
     from strandline.adapters.system.clock import SystemClock
 
     async def main() -> list[BrokerDescription]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             described = (await admin.describe_cluster()).brokers
         return [each for each in described if not brokers or each.endpoint.id in brokers]
 

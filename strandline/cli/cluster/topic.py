@@ -51,7 +51,7 @@ def create(
     from strandline import Admin
 
     async def main() -> None:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             await admin.create_topic(
                 name, partitions=partitions, replication_factor=replication_factor, config=configs
             )
@@ -77,7 +77,7 @@ def list_(invocation: Invocation) -> None:
     from strandline import Admin
 
     async def main() -> Sequence[str]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             return sorted(await admin.list_topics())
 
     for name in run(main):
@@ -114,7 +114,7 @@ def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
     from strandline import Admin
 
     async def main() -> Sequence[TopicDescription]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             return await admin.describe_topics(list(names) or None)
 
     for description in run(main):
@@ -157,7 +157,7 @@ def alter(
     from strandline import Admin
 
     async def main() -> None:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             await admin.alter_topic(name, set=configs, unset=list(unset), partitions=partitions)
 
     run(main)
@@ -176,7 +176,7 @@ def delete(invocation: Invocation, names: tuple[str, ...]) -> None:
     from strandline import Admin
 
     async def main() -> None:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             await admin.delete_topics(list(names))
 
     run(main)

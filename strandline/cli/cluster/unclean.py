@@ -46,7 +46,7 @@ def elect(
     from strandline import Admin
 
     async def ask(*, validate_only: bool) -> Sequence[UncleanElection]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             wanted = None if everything else await _partitions(admin, names, partition)
             results = await admin.elect_unclean(wanted, validate_only=validate_only)
         # Most partitions of a topic have a leader: only partitions named by number report that.

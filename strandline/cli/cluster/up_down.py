@@ -31,6 +31,10 @@ STATUS_TIMEOUT_MS: Final = 2_000
     "--kafka-port", type=click.IntRange(1024, 65_000), metavar="P",
     help="Ports for Kafka clients, the first broker's at P; default: none.",
 )  # fmt: skip
+@click.option(
+    "--secure", is_flag=True, default=None,
+    help="Encrypt a new cluster's connections; clients show certificates, and ACLs decide what they may do.",
+)  # fmt: skip
 @pass_invocation
 def up(
     invocation: Invocation,
@@ -38,17 +42,24 @@ def up(
     controllers: int | None,
     base_port: int | None,
     kafka_port: int | None,
+    secure: bool | None,
 ) -> None:
     """Start ZooKeeper, brokers and a controller, and wait until they serve.
 
     If the folder has a cluster already, start its missing processes.
     """
     from strandline import LocalCluster
+    from strandline.adapters.system.files import keep_files_private
 
+    keep_files_private()
     directory = invocation.directory
     if (directory / "cluster.json").exists():
         cluster = LocalCluster.open(directory)
         _refuse_change(cluster, brokers, controllers, base_port, kafka_port)
+        if secure and not cluster.secure:
+            raise SettingsError(
+                f"the cluster in {cluster.directory} was made without --secure: name another with --dir"
+            )
     else:
         cluster = LocalCluster(
             brokers or BROKERS,
@@ -56,6 +67,7 @@ def up(
             directory=directory,
             base_port=base_port,
             kafka_port=kafka_port,
+            secure=bool(secure),
             detached=True,
         )
 
@@ -73,6 +85,8 @@ def up(
         invocation.out.line(f"{len(cluster.broker_ids)} brokers serve at {cluster.bootstrap}")
         if cluster.kafka_bootstrap:
             invocation.out.line(f"Kafka clients connect to {cluster.kafka_bootstrap}")
+        if cluster.secure:
+            invocation.out.line(f"the settings of its admin's clients are in {cluster.directory}/client.toml")
 
 
 def _refuse_change(
@@ -129,7 +143,11 @@ def status(invocation: Invocation) -> None:
         result = {"zookeeper": None, "controllers": [], "brokers": []}
 
     async def ask() -> None:
-        async with Admin(invocation.bootstrap_servers(), request_timeout_ms=STATUS_TIMEOUT_MS) as admin:
+        async with Admin(
+            invocation.bootstrap_servers(),
+            request_timeout_ms=STATUS_TIMEOUT_MS,
+            **invocation.client_settings(),
+        ) as admin:
             result["topics"] = [
                 {"topic": topic.name, "topic_id": topic.topic_id, "partitions": partition_rows(topic)}
                 for topic in await admin.describe_topics()

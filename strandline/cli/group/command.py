@@ -52,7 +52,7 @@ def list_(invocation: Invocation) -> None:
     from strandline import Admin
 
     async def main() -> Sequence[ListedGroup]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             return await admin.list_groups()
 
     listed = run(main)
@@ -80,7 +80,7 @@ def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
     from strandline import Admin
 
     async def main() -> Sequence[GroupView]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             return [await _viewed(admin, name) for name in names]
 
     for view in run(main):
@@ -166,7 +166,7 @@ def reset_offsets(
     from strandline import Admin
 
     async def main() -> list[Reset]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             described = (await admin.describe_group(name)).group
             if described.members and execute:
                 raise NonEmptyGroup(_stop_first(described))
@@ -248,7 +248,7 @@ def delete(invocation: Invocation, names: tuple[str, ...]) -> None:
     from strandline import Admin
 
     async def main() -> None:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             for name in names:
                 await admin.delete_group(name)
                 if invocation.out.json:

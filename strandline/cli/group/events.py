@@ -54,7 +54,9 @@ def events(invocation: Invocation, group: str | None, follow: bool) -> None:
             sys.stdout.flush()
 
     async def main() -> None:
-        async with Consumer(invocation.bootstrap_servers(), offset_reset="earliest") as consumer:
+        async with Consumer(
+            invocation.bootstrap_servers(), offset_reset="earliest", **invocation.client_settings()
+        ) as consumer:
             await read_events(consumer, write, follow=follow)
 
     try:

@@ -59,12 +59,16 @@ def perf() -> None:
 
 @asynccontextmanager
 async def _own_topic(
-    bootstrap: str, load: Load, replication_factor: int | None, configs: tuple[str, ...]
+    bootstrap: str,
+    connection: dict[str, Any],
+    load: Load,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
 ) -> AsyncIterator[Admin]:
     """Creates the load's topic, and deletes it afterwards, also after an error."""
     from strandline import Admin
 
-    async with Admin(bootstrap) as admin:
+    async with Admin(bootstrap, **connection) as admin:
         if replication_factor is None:
             replication_factor = min(REPLICAS, len((await admin.describe_cluster()).brokers))
         config = dict(pair.split("=", 1) for pair in configs)
@@ -152,10 +156,10 @@ def produce(
     }  # fmt: skip
 
     async def main() -> measure.Figures:
-        bootstrap = invocation.bootstrap_servers()
+        bootstrap, connection = invocation.bootstrap_servers(), invocation.client_settings()
         async with (
-            _own_topic(bootstrap, load, replication_factor, configs) as admin,
-            Producer(bootstrap, **settings) as producer,
+            _own_topic(bootstrap, connection, load, replication_factor, configs) as admin,
+            Producer(bootstrap, **settings, **connection) as producer,
         ):
             with invocation.out.progress(
                 f"producing {records} records of {record_size} bytes", records
@@ -193,12 +197,12 @@ def consume(
     load = _load("consume", partitions, records, record_size)
 
     async def main() -> measure.Figures:
-        bootstrap = invocation.bootstrap_servers()
-        async with _own_topic(bootstrap, load, replication_factor, ()):
-            async with Producer(bootstrap) as producer:
+        bootstrap, connection = invocation.bootstrap_servers(), invocation.client_settings()
+        async with _own_topic(bootstrap, connection, load, replication_factor, ()):
+            async with Producer(bootstrap, **connection) as producer:
                 with invocation.out.progress(f"producing {records} records to read", records) as advance:
                     await measure.produce(producer, "many", load, advance)
-            async with Consumer(bootstrap) as consumer:
+            async with Consumer(bootstrap, **connection) as consumer:
                 whole = [TopicPartition(load.topic, number) for number in range(partitions)]
                 with invocation.out.progress(f"consuming {records} records", records) as advance:
                     return await measure.consume(consumer, api, whole, load, advance)
@@ -230,11 +234,11 @@ def latency(
     load = _load("latency", partitions, records, record_size)
 
     async def main() -> measure.Figures:
-        bootstrap = invocation.bootstrap_servers()
+        bootstrap, connection = invocation.bootstrap_servers(), invocation.client_settings()
         async with (
-            _own_topic(bootstrap, load, replication_factor, configs),
-            Producer(bootstrap, acks=ACKS[acks]) as producer,
-            Consumer(bootstrap) as consumer,
+            _own_topic(bootstrap, connection, load, replication_factor, configs),
+            Producer(bootstrap, acks=ACKS[acks], **connection) as producer,
+            Consumer(bootstrap, **connection) as consumer,
         ):
             with invocation.out.progress(f"{records} records to the acknowledgement", records) as advance:
                 commit = await measure.commit_latency(producer, load, advance)
@@ -295,9 +299,9 @@ def rebalance(
 
     async def main() -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
-        bootstrap = invocation.bootstrap_servers()
+        bootstrap, connection = invocation.bootstrap_servers(), invocation.client_settings()
         what = f"a member of {members} comes and goes {rounds} times"
-        async with _own_topic(bootstrap, load, replication_factor, ()) as admin:
+        async with _own_topic(bootstrap, connection, load, replication_factor, ()) as admin:
             for protocol in dict.fromkeys(protocols):
                 with invocation.out.progress(f"{protocol}: {what}", 2 * rounds) as advance:
                     found = await measure_rebalance(bootstrap, protocol, scale, advance)

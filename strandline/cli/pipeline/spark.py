@@ -31,7 +31,7 @@ def topic_exists(invocation: Invocation, topic: str) -> bool:
     from strandline.pipeline.loop_thread import call
 
     async def main() -> bool:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             return topic in await admin.list_topics()
 
     return call(main())

@@ -175,7 +175,10 @@ def consume(
 
     async def alone() -> bool:
         async with Consumer(
-            invocation.bootstrap_servers(), offset_reset="none", on_undecodable=on_undecodable
+            invocation.bootstrap_servers(),
+            offset_reset="none",
+            on_undecodable=on_undecodable,
+            **invocation.client_settings(),
         ) as consumer:
             await assign_from(consumer, topics, partition, start)
             await read_until(consumer, write, Limits(max_records, idle_exit))
@@ -192,7 +195,10 @@ def consume(
             invocation.out.note(f"{event} {named} (generation {who.generation})")
 
         async with Consumer(
-            invocation.bootstrap_servers(), on_undecodable=on_undecodable, **settings
+            invocation.bootstrap_servers(),
+            on_undecodable=on_undecodable,
+            **settings,
+            **invocation.client_settings(),
         ) as consumer:
             await subscribe(consumer, topics, report_changes(consumer, on_change))
             await read_until(consumer, write, limits)

@@ -137,11 +137,12 @@ def produce(
     tally = Tally()
 
     async def main() -> None:
-        bootstrap = invocation.bootstrap_servers()
-        async with Admin(bootstrap) as admin:
+        bootstrap, connection = invocation.bootstrap_servers(), invocation.client_settings()
+        async with Admin(bootstrap, **connection) as admin:
             await admin.metadata([topic])  # reports an unknown topic before it waits for input
         async with Producer(
             bootstrap,
+            **connection,
             acks=ACKS[acks],
             compression=compression,
             delivery_timeout_ms=delivery_timeout_ms,

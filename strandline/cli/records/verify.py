@@ -179,6 +179,7 @@ def verify_produce(
         stop = ended_by_sigterm()
         async with Producer(
             invocation.bootstrap_servers(),
+            **invocation.client_settings(),
             acks=ACKS[acks],
             compression=compression,
             delivery_timeout_ms=delivery_timeout_ms,
@@ -271,7 +272,9 @@ def verify_consume(
             history.owned(event, topic, partitions, who)
 
         async with Consumer(
-            invocation.bootstrap_servers(), **(settings or {"offset_reset": "none"})
+            invocation.bootstrap_servers(),
+            **(settings or {"offset_reset": "none"}),
+            **invocation.client_settings(),
         ) as consumer:
             if settings is None:
                 partitions = await assign_from(consumer, [topic], partition, start)

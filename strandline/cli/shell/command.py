@@ -36,6 +36,7 @@ class Invocation:
 
     bootstrap: str | None = None
     dir: Path | None = None
+    command_config: Path | None = None
     debug: bool = False
     out: Output = field(default_factory=Output)
 
@@ -72,6 +73,31 @@ class Invocation:
                 f"no broker runs in {directory}: `strandline up` starts the missing processes"
             )
         return cluster.bootstrap
+
+    def client_settings(self) -> dict[str, Any]:
+        """The settings of the command's clients for their connections: those of the file that
+        --command-config or STRANDLINE_CLIENT_CONFIG names, else those of a secure local cluster.
+
+        Raises SettingsError.
+        """
+        path = self.command_config or os.environ.get("STRANDLINE_CLIENT_CONFIG")
+        if path:
+            return read_client_settings(Path(path))
+        if self.named_bootstrap() is not None or not self.directory.exists():
+            return {}
+        from strandline.local.cluster import LocalCluster
+
+        return LocalCluster.open(self.directory).client_settings
+
+
+def read_client_settings(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file of a client. Raises SettingsError."""
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"settings file '{path}': {error}") from error
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
@@ -116,6 +142,11 @@ def _common_options() -> list[click.Parameter]:
             "--dir",
             type=click.Path(file_okay=False, path_type=Path),
             help=f"Folder of the local cluster; default: {DEFAULT_DIRECTORY}.",
+        ),
+        option(
+            "--command-config",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="TOML file with the settings of the command's clients; default: those of the local cluster.",
         ),
         option("--debug", is_flag=True, help="Show the traceback of a failure."),
     ]
