@@ -20,7 +20,7 @@ from strandline.adapters.tls.server_context import NewestContext
 from strandline.adapters.zookeeper.connect import connect
 from strandline.config.security import SSL
 from strandline.config.services import ListenerSettings
-from strandline.errors import StrandlineError
+from strandline.errors import SettingsError, StrandlineError
 from strandline.host import ProbeResult, ServiceHost
 from strandline.vocabulary.metadata import Endpoint
 
@@ -28,8 +28,16 @@ from strandline.vocabulary.metadata import Endpoint
 def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
     """The host of a service with these settings; None: its connections are in plaintext.
 
-    Raises SettingsError for certificates or a key that cannot be used.
+    Raises SettingsError for certificates or a key that cannot be used, and for ports that are open to
+    strangers.
     """
+    if settings is not None and (ports := settings.open_ports()):
+        names = " or ".join(ports)
+        raise SettingsError(
+            f"setting host = {settings.host!r}: anyone who reaches {names} could read, write and "
+            "delete everything. Set security_protocol = SSL, or say allow_insecure = true "
+            "(STRANDLINE_ALLOW_INSECURE)"
+        )
     machine = system_host()
     pem = None
     if settings is not None and SSL in settings.protocols():

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,7 +24,7 @@ from strandline.config.limits import (
     STATE_QUEUE_ENTRIES_MAX,
     TASK_CHANGES_SENT_MAX,
 )
-from strandline.config.security import PROTOCOL_PATTERN, SecuritySettings
+from strandline.config.security import PROTOCOL_PATTERN, SSL, SecuritySettings
 
 
 class ServiceSettings(BaseModel):
@@ -145,9 +146,21 @@ class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSetting
     call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
     """A call with larger headers is refused."""
 
+    allow_insecure: bool = False
+    """Whether ports may be open to other machines without certificates of clients: every caller that
+    reaches them can then read, write and delete everything, unless ACLs forbid it."""
+
     def protocols(self) -> set[str]:
         """The protocols of all ports."""
         return {self.protocol_of(port) for port in self.PORTS if getattr(self, port) is not None}
+
+    def open_ports(self) -> list[str]:
+        """The settings of ports that other machines may use without showing who they are."""
+        if self.allow_insecure or _is_loopback(self.host):
+            return []
+        demands = self.ssl_client_auth == "required"
+        ports = [port for port in self.PORTS if getattr(self, port) is not None]
+        return [port for port in ports if not (demands and self.protocol_of(port) == SSL)]
 
     def protocol_of(self, port: str) -> str:
         """The protocol of a port, which is named by its setting."""
@@ -373,3 +386,10 @@ class ControllerSettings(ListenerSettings):
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
     """As `metrics_port` of a broker."""
     crash_points: str = ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,8 +1,11 @@
-"""`strandline security`: protects what a cluster keeps in ZooKeeper."""
+"""`strandline security`: protects what a cluster keeps in ZooKeeper, and issues certificates."""
 
 from __future__ import annotations
 
 import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
@@ -12,6 +15,50 @@ from strandline.cli.shell.command import Command, Group, Invocation, pass_invoca
 @click.group(cls=Group)
 def security() -> None:
     """Protect a cluster."""
+
+
+@security.group(cls=Group)
+def ca() -> None:
+    """A certificate authority for development and tests."""
+
+
+@ca.command(cls=Command)
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@pass_invocation
+def create(invocation: Invocation, folder: Path) -> None:
+    """Make an authority in FOLDER: ca.pem, and its key."""
+    from strandline.adapters.tls.authority import Authority
+
+    Authority.create(folder, _now())
+    invocation.out.line(f"made {folder}/ca.pem")
+
+
+@ca.command(cls=Command)
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("name")
+@click.option("--host", "hosts", multiple=True, help="A host name or address of a server; may be repeated.")
+@click.option(
+    "--days", type=click.IntRange(1, 3_650), default=365, show_default=True, help="How long it is valid."
+)
+@pass_invocation
+def issue(invocation: Invocation, folder: Path, name: str, hosts: tuple[str, ...], days: int) -> None:
+    """Issue a certificate for CN=NAME by the authority in FOLDER: NAME.pem and NAME.key.
+
+    Earlier ones of that name are replaced, so this renews them too. With --host it is for a broker or a
+    controller, which is also a client; else for a client.
+    """
+    from strandline.adapters.tls.authority import Authority
+
+    if not re.fullmatch(r"[\w.@-]+", name) or name == "ca":
+        raise click.BadParameter(f"{name!r} cannot be the name of files", param_hint="NAME")
+    Authority.load(folder).issue(name, _now(), days=days, hosts=hosts)
+    invocation.out.line(f"issued {folder}/{name}.pem for {days} days")
+
+
+def _now() -> datetime:
+    from strandline.adapters.system.clock import SystemClock
+
+    return datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC)
 
 
 @security.command("migrate-zookeeper", cls=Command)
