@@ -1,0 +1,118 @@
+"""Rights of callers whose certificates name them, in a cluster whose brokers follow each other by theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import TopicAuthorizationFailedError
+
+from strandline import Admin, Consumer, Producer, TopicPartition
+from strandline.adapters.tls.authority import Authority
+from strandline.errors import ClusterAuthorizationFailed, TopicAuthorizationFailed
+from strandline.local.cluster import LocalCluster
+from strandline.security.acls import AclBinding, AclFilter, Permission, ResourcePattern
+from strandline.security.principal import Principal
+from strandline.security.rights import READ_GROUP, READ_TOPIC, WRITE_TOPIC
+from tests.conftest import ClusterFactory
+from tests.waiting import eventually
+
+ENFORCED = {
+    "authorizer": "acl",
+    "super_users": "User:admin",
+    "ssl_principal_mapping_rules": "RULE:^CN=(.*)$/$1/,DEFAULT",
+}
+TOPIC, GROUP = "tides", "harbour"
+REVOKED_S_MAX = 1.0
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    return await make_module_cluster(
+        brokers=2, secure=True, kafka=True, broker_settings=ENFORCED, controller_settings=ENFORCED
+    )
+
+
+def certified(cluster: LocalCluster, name: str) -> dict[str, Any]:
+    """The settings of a client with a certificate of the cluster's authority."""
+    folder = Path(cluster.client_settings["ssl_cafile"]).parent
+    Authority.load(folder).issue(name, datetime.now(UTC), days=1)
+    return {
+        **cluster.client_settings,
+        "ssl_certfile": str(folder / f"{name}.pem"),
+        "ssl_keyfile": str(folder / f"{name}.key"),
+    }
+
+
+def acls(name: str) -> list[AclBinding]:
+    needed = ((READ_TOPIC, TOPIC), (WRITE_TOPIC, TOPIC), (READ_GROUP, GROUP))
+    return [
+        AclBinding(ResourcePattern(right.of, on), Principal(name), "*", right.operation, Permission.ALLOW)
+        for right, on in needed
+    ]
+
+
+async def write(cluster: LocalCluster, settings: dict[str, Any], topic: str) -> bool:
+    """Raises TopicAuthorizationFailed."""
+    async with Producer(cluster.bootstrap, **settings) as producer:
+        await (await producer.send(topic, b"value"))
+    return True
+
+
+async def may_write(cluster: LocalCluster, settings: dict[str, Any]) -> bool:
+    try:
+        return await write(cluster, settings, TOPIC)
+    except TopicAuthorizationFailed:
+        return False
+
+
+async def test_a_certificate_gives_the_rights_of_its_principal(cluster: LocalCluster) -> None:
+    """CORRECTNESS A3, A4, A5: all replicas have to follow before a record counts, so brokers pass by their
+    principals. Alice uses her topic over both protocols, and nothing else, until her rights are revoked."""
+    alice = certified(cluster, "alice")
+    async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
+        for topic in (TOPIC, "secret"):
+            await admin.create_topic(topic, replication_factor=2, config={"min.insync.replicas": "2"})
+        await admin.create_acls(acls("alice"))
+        await eventually(lambda: may_write(cluster, alice), what="alice writes")
+        async with Consumer(cluster.bootstrap, group_id=GROUP, offset_reset="earliest", **alice) as consumer:
+            consumer.subscribe([TOPIC])
+            assert (await anext(aiter(consumer))).value == b"value"
+        for topic in ("secret", "missing"):
+            with pytest.raises(TopicAuthorizationFailed, match="User:alice"):
+                await write(cluster, alice, topic)
+        async with Admin(cluster.bootstrap, **alice) as of_alice:
+            with pytest.raises(ClusterAuthorizationFailed, match="User:alice"):
+                await of_alice.describe_acls()
+        await kafka_client(cluster, alice)
+        await revoked(cluster, admin, alice)
+
+
+async def kafka_client(cluster: LocalCluster, alice: dict[str, Any]) -> None:
+    context = ssl.create_default_context(cafile=alice["ssl_cafile"])
+    context.load_cert_chain(alice["ssl_certfile"], alice["ssl_keyfile"])
+    producer = AIOKafkaProducer(
+        bootstrap_servers=cluster.kafka_bootstrap, security_protocol="SSL", ssl_context=context
+    )
+    async with producer:
+        await producer.send_and_wait(TOPIC, b"by Kafka's protocol")
+        with pytest.raises(TopicAuthorizationFailedError):
+            await producer.send_and_wait("secret", b"value")
+
+
+async def revoked(cluster: LocalCluster, admin: Admin, alice: dict[str, Any]) -> None:
+    """A consumer that waits for records is refused within a second."""
+    async with Consumer(cluster.bootstrap, offset_reset="earliest", **alice) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0)])
+        records = aiter(consumer)
+        for _ in range(2):
+            await anext(records)
+        await admin.delete_acls([AclFilter()])
+        with pytest.raises(TopicAuthorizationFailed):
+            async with asyncio.timeout(REVOKED_S_MAX):
+                await anext(records)
