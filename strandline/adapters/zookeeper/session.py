@@ -21,6 +21,7 @@ from kazoo.security import ACL, Id
 
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper.access.identity import OPEN, Acl, Grant, identity
+from strandline.adapters.zookeeper.connection.addresses import Resolve, ServerAddresses, resolved
 from strandline.adapters.zookeeper.connection.refusal_log import RefusalLog
 from strandline.adapters.zookeeper.connection.thread import Completion, Handler, LoopQueue
 from strandline.adapters.zookeeper.connection.tls import client_tls
@@ -62,7 +63,13 @@ class ZooKeeperSession:
     this session or not at all. Everything runs on the event loop that made the session.
     """
 
-    def __init__(self, settings: ZooKeeperSettings, *, resume: tuple[int, bytes] | None = None) -> None:
+    def __init__(
+        self,
+        settings: ZooKeeperSettings,
+        *,
+        resume: tuple[int, bytes] | None = None,
+        resolve: Resolve = resolved,
+    ) -> None:
         hosts, slash, root = settings.zookeeper.partition("/")
         self._root = (slash + root).rstrip("/")
         self.identity = identity(settings)
@@ -93,6 +100,8 @@ class ZooKeeperSession:
             raise SettingsError(
                 f"setting zookeeper = {settings.zookeeper!r}: {error} (set STRANDLINE_ZOOKEEPER)"
             ) from error
+        # kazoo itself would wait for the resolver before each attempt to connect, for as long as it takes.
+        self._client._connection._expand_client_hosts = ServerAddresses(self._client.hosts, resolve).current
         self._state = LinkState.SUSPENDED
         self._opened = asyncio.Event()
         self._ended = asyncio.Event()

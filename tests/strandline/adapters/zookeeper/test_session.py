@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
 from strandline.adapters.zookeeper.connect import connect, end_session
+from strandline.adapters.zookeeper.connection.addresses import resolved
 from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.config.services import ZooKeeperSettings
 from strandline.local.zookeeper_process import ZooKeeperProcess, four_letter_word
@@ -119,6 +121,40 @@ async def test_a_short_outage_suspends_and_keeps_the_session(
     assert session.session_id == identity
     assert (await session.get("/me")).ephemeral_owner == identity
     assert states == [LinkState.SUSPENDED, LinkState.CONNECTED]
+
+
+async def test_a_resolver_that_does_not_answer_delays_no_reconnect(
+    own_zookeeper: ZooKeeperProcess,
+) -> None:
+    """A resolver that was asked without a network is silent for seconds after the network is back. The last
+    addresses are used, and the session lives on (CORRECTNESS E11)."""
+    answering, asked = threading.Event(), threading.Event()
+    answering.set()
+
+    def resolve(name: str, port: int) -> Sequence[str]:
+        asked.set()
+        answering.wait()
+        return resolved(name, port)
+
+    settings = ZooKeeperSettings(
+        zookeeper=own_zookeeper.address.replace("127.0.0.1", "localhost"), zookeeper_session_timeout_ms=60_000
+    )
+    session = ZooKeeperSession(settings, resolve=resolve)
+    session.begin()
+    try:
+        await reached(session, LinkState.CONNECTED)
+        identity = session.session_id
+        answering.clear()
+        asked.clear()
+        await own_zookeeper.kill()
+        await reached(session, LinkState.SUSPENDED)
+        await eventually(asked.is_set)
+        own_zookeeper.start()
+        await reached(session, LinkState.CONNECTED)
+        assert session.session_id == identity
+    finally:
+        answering.set()
+        await session.close()
 
 
 @pytest.mark.slow
