@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -20,6 +21,7 @@ from confluent_kafka import (
 from strandline.chaos.kafka.history_lines import HistoryLines, Stopped
 from strandline.chaos.kafka.options import COMMIT_MS, HEARTBEAT_MS, Membership, Produced, Reading, Target
 from strandline.chaos.kafka.outcomes import outcome_of
+from strandline.chaos.kafka.repeats import Repeats
 from strandline.errors import Outcome
 from strandline.ports import Clock
 
@@ -145,7 +147,8 @@ def read(target: Target, wanted: Reading, lines: HistoryLines, clock: Clock, sto
 def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopped) -> None:
     """Reads its share of the topic as a member of a group, and leaves the group once it is stopped.
 
-    Raises KafkaException, Failed.
+    A record that librdkafka hands over twice in a rebalance (`repeats`) has one line in the history, and one
+    on standard error. Raises KafkaException, Failed.
     """
     consumer = Consumer(
         {
@@ -163,15 +166,26 @@ def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopp
             "fetch.error.backoff.ms": 100,
         }
     )
-    member = ""
+    member, kept = "", Repeats()
 
     def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
         nonlocal member
         member = consumer.memberid() or ""
-        lines.owned("assigned", [each.partition for each in partitions], member)
+        moved("assigned", partitions)
 
     def given_up(event: str, _: Consumer, partitions: list[TopicPartition]) -> None:
-        lines.owned(event, [each.partition for each in partitions], member)
+        moved(event, partitions)
+
+    def moved(event: str, partitions: list[TopicPartition]) -> None:
+        numbers = [each.partition for each in partitions]
+        lines.owned(event, numbers, member)
+        kept.rebalanced(numbers)
+
+    def first_time(message: Message) -> bool:
+        if message.error() is None and kept.repeats(*_place(message), message.value()):
+            print("received again after a rebalance:", *_place(message), file=sys.stderr, flush=True)
+            return False
+        return True
 
     consumer.subscribe(
         [target.topic],
@@ -182,7 +196,7 @@ def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopp
     try:
         while not stopped():
             message = consumer.poll(POLL_S)
-            if message is not None and _received(message, lines):
+            if message is not None and first_time(message) and _received(message, lines):
                 with suppress(KafkaException):  # the partition was given up meanwhile
                     consumer.store_offsets(message)
     finally:

@@ -1,7 +1,7 @@
 """The addresses of the ZooKeeper servers, as their names resolve now or did before.
 
-A resolver that is asked while this machine has no network does not answer for five seconds or longer, even if the
-network is back after a moment. A client that waits for it loses its session. So names are resolved on a
+A resolver that is asked while this machine has no network does not answer for five seconds or longer, even if
+the network is back after a moment. A client that waits for it loses its session. So names are resolved on a
 thread of their own, and the last addresses count until it answers.
 """
 
@@ -44,11 +44,11 @@ class ServerAddresses:
         self._resolve = resolve
         self._servers = servers
         self._known: dict[tuple[str, int], Sequence[ServerAddress]] = {}
-        """Replaced at once, by the resolving thread. A name that does not resolve keeps its last addresses."""
+        """Replaced by the resolving thread. A name that does not resolve keeps its last addresses."""
         self._resolving: threading.Thread | None = None
 
     def current(self) -> list[ServerAddress]:
-        """The addresses in random order; none if no name has ever resolved. It waits a moment for newer ones."""
+        """The addresses in random order; none if no name has ever resolved. Waits a moment for newer ones."""
         if self._resolving is None or not self._resolving.is_alive():
             self._resolving = threading.Thread(target=self._resolve_all, name="zookeeper-names", daemon=True)
             self._resolving.start()
