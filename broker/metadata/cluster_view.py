@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.metadata.existing_partitions import ExistingPartitions
+from strandline.broker.metadata.shared_look import SharedLook
 from strandline.broker.metadata.topic_cache import TopicCache
 from strandline.broker.metadata.topic_outlines import TopicOutlines
 from strandline.broker.replicas.manager import ReplicaManager
@@ -62,6 +63,7 @@ class ClusterView:
         )
         self._existing = ExistingPartitions(self._connected, settings.reconcile_ms / 1000, clock)
         self.outlines = TopicOutlines(self._connected, self._soon)
+        self._sizes = SharedLook(self._compare_sizes)
         self._counts: dict[str, int] = {}
         """Partition counts of the topics that were found at their last request."""
         self._waits_max = settings.leader_waits_max
@@ -89,7 +91,7 @@ class ClusterView:
         except CoordinationError:
             names = self._topics.names
         if current_sizes and len(topics) <= SIZES_MAX:
-            await self._compare_sizes(filter(is_topic_name, topics))
+            await self._await_sizes(filter(is_topic_name, topics))
         found = await self._read_topics(filter(is_topic_name, names))
         brokers = tuple(r.endpoint for _, r in sorted(self._manager.live.items()) if not r.shutting_down)
         known = tuple(found[name] for name in names if name in found)
@@ -203,15 +205,14 @@ class ClusterView:
         except TimeoutError:
             raise ConnectionLost(f"ZooKeeper did not answer within {self._read_max_s} s") from None
 
-    async def _compare_sizes(self, names: Iterable[str]) -> None:
+    async def _await_sizes(self, names: Iterable[str]) -> None:
         """A broker whose link to ZooKeeper is down waits for it a while: what it has read may be old, and the
         client may have come from a broker that knows more. It does not while ZooKeeper is away for long."""
-        asked = [name for name in names if self._topics.may_have_grown(name)]
+        asked = {name for name in names if self._topics.was_read(name)}
         began = self._clock.monotonic()
         while asked:
             try:
-                await self._soon(self._connected().sync())
-                await pipelined(self._topics.compare_size, asked, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+                await self._sizes.at(asked)
             except CoordinationError:
                 now = self._clock.monotonic()
                 self._away_since = min(self._away_since, began)
@@ -221,6 +222,10 @@ class ClusterView:
             else:
                 self._away_since = float("inf")
                 return
+
+    async def _compare_sizes(self, names: Set[str]) -> None:
+        await self._soon(self._connected().sync())
+        await pipelined(self._topics.compare_size, sorted(names), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     async def _read_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
         found: dict[str, TopicMetadata] = {}

@@ -40,8 +40,6 @@ READING_SHARE_MAX: Final = 0.1
 """Share of time that may be spent on reading one topic: a reading that took long is kept longer."""
 AGE_S_MAX: Final = 5.0
 """The longest time that a reading is kept."""
-SIZE_AGE_S: Final = 0.01
-"""A topic's size is not asked for again within this time."""
 LOOKS_MAX: Final = 3
 """Repetitions of a reading for partitions that become outdated meanwhile. The bound keeps requests from
 waiting for a topic that always changes."""
@@ -61,8 +59,6 @@ class _Known:
     """The registrations that the leaders were last compared with: a new mapping after each change."""
     old_at: float
     """When it is to be read again, monotonic."""
-    size_asked_at: float
-    """When its size was asked for last, monotonic."""
     outdated: set[int] = field(default_factory=set)
     """Partitions whose entry is known to be outdated."""
 
@@ -115,27 +111,25 @@ class TopicCache:
         if known is not None:
             known.outdated.add(min(partition.partition, len(known.topic.partitions)))
 
-    def may_have_grown(self, name: str) -> bool:
-        """True if there is a reading of the topic that its size should be compared with."""
-        known = self._known.get(name)
-        return known is not None and self._clock.monotonic() >= known.size_asked_at + SIZE_AGE_S
+    def was_read(self, name: str) -> bool:
+        """True if there is a reading of the topic that its size could be compared with."""
+        return name in self._known
 
     async def compare_size(self, name: str) -> None:
         """Reads the topic's size; the next request reads the topic again if it has another one now, or is
         another topic. Raises ConnectionLost or SessionEnded."""
-        known = self._known.get(name)
-        if known is None:
-            return
-        known.size_asked_at = self._clock.monotonic()
         try:
             node = znodes.load_topic(name, await self._get(znodes.topic(name)))
         except NoNode:
-            known.old_at = known.size_asked_at
+            node = None
         except znodes.UnreadableZnode as error:
             self._unreadable.report(error)
-        else:
-            if known.differs(node):
-                known.old_at = known.size_asked_at
+            return
+        if (under_way := self._under_way.get(name)) is not None:
+            await asyncio.shield(under_way)  # it may have begun before the change
+        known = self._known.get(name)
+        if known is not None and (node is None or known.differs(node)):
+            known.old_at = self._clock.monotonic()
 
     async def topic(self, name: str) -> TopicMetadata:
         """The topic; its last reading while ZooKeeper cannot be reached.
@@ -226,7 +220,7 @@ class TopicCache:
         topic = TopicMetadata(name, node.topic_id, tuple(partitions), dict(node.config))
         now = self._clock.monotonic()
         stands_s = max(self._age_s, min((now - began) / READING_SHARE_MAX, AGE_S_MAX))
-        known = self._known[name] = _Known(topic, lives, live, now + stands_s, began)
+        known = self._known[name] = _Known(topic, lives, live, now + stands_s)
         return known
 
     async def _read_outdated(self, name: str, known: _Known) -> _Known:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.metadata.topic_cache import AGE_S_MAX, READING_SHARE_MAX, SIZE_AGE_S, TopicCache
+from strandline.broker.metadata.topic_cache import AGE_S_MAX, READING_SHARE_MAX, TopicCache
 from strandline.errors import LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from strandline.ports import ConnectionLost, NoNode
@@ -212,13 +212,32 @@ async def test_growth_shows_at_once_where_sizes_are_compared(tree: Tree) -> None
     """Half a second later a group's leader would have assigned the old partitions only."""
     assert await tree.epochs() == [1, 1, 1]
     tree.make("a", PARTITIONS + 1)
-    assert not tree.cache.may_have_grown("t"), "read a moment ago"
-    tree.clock.now += SIZE_AGE_S
-    assert tree.cache.may_have_grown("t")
     assert await tree.epochs() == [1, 1, 1]
     await tree.cache.compare_size("t")
-    assert not tree.cache.may_have_grown("t")
     assert await tree.epochs() == [1, 1, 1, 1]
+
+
+async def test_growth_shows_although_a_reading_from_before_ends_after_the_comparison(tree: Tree) -> None:
+    """Its result was kept, and was the answer to the request that had compared the sizes."""
+    await tree.epochs()
+    tree.clock.now += AGE_S
+
+    def grow_after_the_size_was_read() -> None:
+        if tree.reads[znodes.replicas("t", 0)] == 2:
+            tree.on_read = lambda: None
+            tree.make("a", PARTITIONS + 1)
+            tree.gate.clear()
+
+    tree.on_read = grow_after_the_size_was_read
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(tree.epochs())
+        await eventually(lambda: not tree.gate.is_set())
+        comparing = tasks.create_task(tree.cache.compare_size("t"))
+        await eventually(lambda: tree.reads[znodes.topic("t")] == 3)
+        tree.gate.set()
+        await comparing
+        assert await tree.epochs() == [1, 1, 1, 1]
+    assert reading.result() == [1, 1, 1]
 
 
 async def test_a_topic_of_the_same_size_is_not_read_again(tree: Tree) -> None:
