@@ -6,7 +6,7 @@ from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.answers import Answers
 from strandline.broker.kafka.call import Api, answered
 from strandline.broker.kafka.group_apis import group_apis
-from strandline.broker.kafka.handlers.acls import describe_acls
+from strandline.broker.kafka.handlers.acls import AclsApi
 from strandline.broker.kafka.handlers.cluster import ClusterApi
 from strandline.broker.kafka.handlers.configs import ConfigsApi
 from strandline.broker.kafka.handlers.controller import ControllerRequests
@@ -62,6 +62,7 @@ def kafka_router(
         clock,
     )
     replicas = ReplicasApi(log, manager)
+    acls = AclsApi(requests, access, clock)
     placement = PlacementApi(requests, access, clock)
     large = Answers(clock)
     return Router(
@@ -79,7 +80,9 @@ def kafka_router(
             Api(apis.DESCRIBE_CONFIGS, large.bounded(configs.describe)),
             Api(apis.ALTER_CONFIGS, answered(configs.alter)),
             Api(apis.INCREMENTAL_ALTER_CONFIGS, answered(configs.alter_incrementally)),
-            Api(apis.DESCRIBE_ACLS, answered(describe_acls)),
+            Api(apis.DESCRIBE_ACLS, answered(acls.describe)),
+            Api(apis.CREATE_ACLS, answered(acls.create)),
+            Api(apis.DELETE_ACLS, answered(acls.delete)),
             Api(apis.DELETE_RECORDS, answered(replicas.delete_records)),
             Api(apis.DESCRIBE_LOG_DIRS, answered(replicas.log_dirs)),
             Api(apis.ELECT_LEADERS, answered(placement.elect)),

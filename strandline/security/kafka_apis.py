@@ -128,6 +128,8 @@ KAFKA_APIS: Final[Mapping[str, Row]] = {
     "AlterConfigs": _ALTER_CONFIGS,
     "IncrementalAlterConfigs": _ALTER_CONFIGS,
     "DescribeAcls": by_handler(DESCRIBE_CLUSTER, needs="DESCRIBE CLUSTER", refused="31"),
+    "CreateAcls": by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31 for each ACL"),
+    "DeleteAcls": by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31 for each filter"),
     "DeleteRecords": by_handler(
         DELETE_TOPIC, needs="DELETE TOPIC for each partition", refused=_EACH_PARTITION
     ),

@@ -1,13 +1,170 @@
-"""Answers DescribeAcls: tools ask for the rules of access, and take it well that there are none."""
+"""Passes CreateAcls, DeleteAcls and DescribeAcls on to the active controller."""
 
 from __future__ import annotations
 
+from itertools import groupby
+from typing import Final, TypeVar
+
+from strandline.adapters.codecs.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import KafkaCode
-from strandline.broker.kafka.wire.admin.acls import DescribeAclsAnswer, DescribeAclsRequest
+from strandline.broker.kafka.errors import code_of, message_of
+from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline, check_count
+from strandline.broker.kafka.wire.admin.acls import (
+    Acl,
+    AclsOfPattern,
+    CreateAclsAnswer,
+    CreateAclsRequest,
+    DeleteAclsAnswer,
+    DeleteAclsRequest,
+    DeletedAcl,
+    DeletedByFilter,
+    DescribeAclsAnswer,
+    DescribeAclsRequest,
+    Entry,
+    Outcome,
+    Pattern,
+)
+from strandline.errors import InvalidRequest, SecurityDisabled, StrandlineError
+from strandline.ports import Clock
+from strandline.security.access import Access
+from strandline.security.acls import (
+    AclBinding,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from strandline.security.principal import Principal
+from strandline.security.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER, Right
+from strandline.vocabulary.admin import DeletedAcls
+
+TIMEOUT_MS: Final = 30_000
+"""These requests have no timeout of their own."""
+
+Number = TypeVar("Number", ResourceType, PatternType, Operation, Permission)
 
 
-async def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsAnswer:
-    return DescribeAclsAnswer(
-        int(KafkaCode.SECURITY_DISABLED), "strandline has no rules of access: each client may do everything"
+class AclsApi:
+    """These APIs, for all connections of one broker."""
+
+    def __init__(self, controller: ControllerRequests, access: Access, clock: Clock) -> None:
+        self._controller = controller
+        self._access = access
+        self._clock = clock
+
+    async def describe(self, request: DescribeAclsRequest, call: Call) -> DescribeAclsAnswer:
+        try:
+            self._check(call, DESCRIBE_CLUSTER)
+            bindings = await self._controller.ask(DESCRIBE_ACLS, _filter(request.wanted), self._deadline())
+        except StrandlineError as error:
+            return DescribeAclsAnswer(_outcome(error))
+        by_pattern = groupby(bindings, lambda each: each.pattern)
+        return DescribeAclsAnswer(
+            Outcome(),
+            tuple(AclsOfPattern(_pattern(of), tuple(map(_entry, each))) for of, each in by_pattern),
+        )
+
+    async def create(self, request: CreateAclsRequest, call: Call) -> CreateAclsAnswer:
+        """Each ACL has an outcome of its own, also one that cannot be."""
+        errors: dict[int, StrandlineError | None] = {}
+        wanted: dict[int, AclBinding] = {}
+        try:
+            self._check(call, ALTER_CLUSTER)
+            check_count(request.acls, "ACLs")
+            for at, acl in enumerate(request.acls):
+                try:
+                    wanted[at] = _binding(acl)
+                except InvalidRequest as error:
+                    errors[at] = error
+            if wanted:
+                results = await self._controller.ask(CREATE_ACLS, list(wanted.values()), self._deadline())
+                errors |= {at: result.error for at, result in zip(wanted, results, strict=True)}
+        except StrandlineError as error:
+            errors = {at: errors.get(at, error) for at in range(len(request.acls))}
+        return CreateAclsAnswer(tuple(_outcome(errors[at]) for at in range(len(request.acls))))
+
+    async def delete(self, request: DeleteAclsRequest, call: Call) -> DeleteAclsAnswer:
+        found: dict[int, DeletedByFilter] = {}
+        wanted: dict[int, AclFilter] = {}
+        try:
+            self._check(call, ALTER_CLUSTER)
+            check_count(request.filters, "filters")
+            for at, acl in enumerate(request.filters):
+                try:
+                    wanted[at] = _filter(acl)
+                except InvalidRequest as error:
+                    found[at] = DeletedByFilter(_outcome(error))
+            if wanted:
+                results = await self._controller.ask(DELETE_ACLS, list(wanted.values()), self._deadline())
+                found |= {at: _deleted(result) for at, result in zip(wanted, results, strict=True)}
+        except StrandlineError as error:
+            refused = DeletedByFilter(_outcome(error))
+            found = dict.fromkeys(range(len(request.filters)), refused) | found
+        return DeleteAclsAnswer(tuple(found[at] for at in range(len(request.filters))))
+
+    def _check(self, call: Call, right: Right) -> None:
+        if not self._access.enforced:
+            raise SecurityDisabled("the broker has no authorizer: set authorizer = acl to use ACLs")
+        self._access.check(call.caller, right)
+
+    def _deadline(self) -> Deadline:
+        return Deadline(self._clock, TIMEOUT_MS)
+
+
+def _outcome(error: StrandlineError | None) -> Outcome:
+    return Outcome(code_of(error), message_of(error))
+
+
+def _known(kind: type[Number], number: int) -> Number:
+    try:
+        return kind(number)
+    except ValueError:
+        raise InvalidRequest(f"{kind.__name__} {number} is not known") from None
+
+
+def _binding(acl: Acl) -> AclBinding:
+    """Raises InvalidRequest."""
+    return AclBinding(
+        ResourcePattern(
+            _known(ResourceType, acl.pattern.resource_type),
+            acl.pattern.name or "",
+            _known(PatternType, acl.pattern.pattern_type),
+        ),
+        Principal.parse(acl.entry.principal or ""),
+        acl.entry.host or "",
+        _known(Operation, acl.entry.operation),
+        _known(Permission, acl.entry.permission),
+    )
+
+
+def _filter(acl: Acl) -> AclFilter:
+    """Raises InvalidRequest."""
+    return AclFilter(
+        _known(ResourceType, acl.pattern.resource_type),
+        acl.pattern.name,
+        _known(PatternType, acl.pattern.pattern_type),
+        None if acl.entry.principal is None else Principal.parse(acl.entry.principal),
+        acl.entry.host,
+        _known(Operation, acl.entry.operation),
+        _known(Permission, acl.entry.permission),
+    )
+
+
+def _pattern(pattern: ResourcePattern) -> Pattern:
+    return Pattern(pattern.resource_type, pattern.name, pattern.pattern_type)
+
+
+def _entry(binding: AclBinding) -> Entry:
+    return Entry(str(binding.principal), binding.host, binding.operation, binding.permission)
+
+
+def _deleted(found: DeletedAcls) -> DeletedByFilter:
+    return DeletedByFilter(
+        Outcome(),
+        tuple(
+            DeletedAcl(_outcome(each.error), Acl(_pattern(each.binding.pattern), _entry(each.binding)))
+            for each in found.matched
+        ),
     )

@@ -97,7 +97,9 @@ CREATE_PARTITIONS: Final = ApiWire(
     topic_changes.read_create_partitions,
     topic_changes.write_create_partitions,
 )
-DESCRIBE_ACLS: Final = ApiWire(29, "DescribeAcls", 1, 3, 2, acls.read_request, acls.write_answer)
+DESCRIBE_ACLS: Final = ApiWire(29, "DescribeAcls", 1, 3, 2, acls.read_describe, acls.write_describe)
+CREATE_ACLS: Final = ApiWire(30, "CreateAcls", 1, 3, 2, acls.read_create, acls.write_create)
+DELETE_ACLS: Final = ApiWire(31, "DeleteAcls", 1, 3, 2, acls.read_delete, acls.write_delete)
 DESCRIBE_CONFIGS: Final = ApiWire(
     32, "DescribeConfigs", 1, 4, 4, configs.read_describe, configs.write_describe
 )
