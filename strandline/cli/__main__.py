@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from strandline.cli.acl.command import acl
 from strandline.cli.chaos import chaos
 from strandline.cli.cluster.broker import broker
 from strandline.cli.cluster.log import log
@@ -38,7 +39,7 @@ def cli() -> None:
 
 
 for _command in (
-    up, down, status, state_changes, broker, topic, group, produce, consume, verify, log, perf, pipeline,
+    up, down, status, state_changes, broker, topic, group, acl, produce, consume, verify, log, perf, pipeline,
     demo, chaos, simulate, security,
 ):  # fmt: skip
     cli.add_command(_command)

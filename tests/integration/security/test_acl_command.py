@@ -1,0 +1,66 @@
+"""`strandline acl` against a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.local.cluster import LocalCluster
+from tests.conftest import ClusterFactory
+from tests.strandline.cli.support.shell import Shell
+
+SECURE = {"authorizer": "acl", "super_users": "User:ANONYMOUS"}
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    return await make_module_cluster(brokers=1, broker_settings=SECURE, controller_settings=SECURE)
+
+
+@pytest.fixture(scope="module")
+def shell(cluster: LocalCluster) -> Shell:
+    return Shell(cluster)
+
+
+async def test_acls_are_added_listed_tested_and_removed(shell: Shell) -> None:
+    prefixed = ("--resource-pattern-type", "prefixed")
+    allowed = ("--allow-principal", "User:alice", "--operation", "describe-configs", "--topic", "tides")
+    whom = ("--deny-principal", "User:eve", "--deny-host", "192.0.2.1")
+    denied = (*whom, "--operation", "Read", "--topic", "ti")
+    assert len(await shell.objects("acl", "add", *allowed)) == 1
+    (added,) = await shell.objects("acl", "add", *denied, *prefixed)
+    assert added == {
+        "resource_type": "TOPIC", "name": "ti", "pattern_type": "PREFIXED", "principal": "User:eve",
+        "host": "192.0.2.1", "operation": "READ", "permission": "DENY",
+    }  # fmt: skip
+    assert len(await shell.objects("acl", "list")) == 2
+    assert await shell.objects("acl", "list", "--topic", "ti") == [added]
+    found = await shell.objects("acl", "list", "--topic", "tides", "--resource-pattern-type", "match")
+    assert len(found) == 2
+
+    asked = ("--operation", "READ", "--topic", "tides", "--principal", "User:eve")
+    refused = await shell("acl", "test", *asked, "--host", "192.0.2.1")
+    assert refused.status == 1
+    assert b"denied: DENY User:eve from 192.0.2.1 READ on TOPIC PREFIXED ti" in refused.out
+    elsewhere = await shell("acl", "test", *asked, "--host", "192.0.2.2", "-o", "json")
+    assert (elsewhere.status, elsewhere.objects[0]["by"]) == (1, None)
+    (one,) = await shell.objects(
+        "acl", "test", "--operation", "DescribeConfigs", "--topic", "tides", "--principal", "User:alice"
+    )
+    assert one["allowed"] is True
+
+    assert await shell.objects("acl", "remove", *denied, *prefixed) == [added]
+    assert len(await shell.objects("acl", "remove", "--topic", "tides")) == 1
+    assert await shell.objects("acl", "list") == []
+
+
+async def test_wrong_usage_is_refused_before_the_cluster_is_asked(shell: Shell) -> None:
+    for arguments in (
+        ("add", "--topic", "tides"),
+        ("add", "--allow-principal", "alice", "--topic", "tides"),
+        ("add", "--allow-principal", "User:alice", "--operation", "fly", "--topic", "tides"),
+        ("add", "--allow-principal", "User:alice"),
+        ("remove",),
+        ("remove", "--topic", "tides", "--operation", "READ"),
+        ("test", "--operation", "READ"),
+    ):
+        assert (await shell("acl", *arguments)).status == 2, arguments
