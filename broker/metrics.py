@@ -16,6 +16,7 @@ from strandline.adapters.rpc.refused_requests import MALFORMED, RefusedRequests
 from strandline.adapters.rpc.request_times import TOTAL_TIME_MS, RequestTimes
 from strandline.adapters.telemetry.kafka_traffic import KAFKA_METRICS, KafkaTraffic
 from strandline.adapters.telemetry.metrics import Sample, counter, gauge, histogram
+from strandline.adapters.tls.metrics import TLS_METRICS, read_certificates
 from strandline.adapters.zookeeper.metrics import SESSION_METRICS, Sessions
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.groups import Groups
@@ -147,7 +148,7 @@ METRICS: Final = (
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
     *BY_TOPIC, REASSIGNMENT_HOLDS,
     TOTAL_TIME_MS, MALFORMED, *KAFKA_METRICS,
-    *SESSION_METRICS, LEASE_S,
+    *SESSION_METRICS, LEASE_S, *TLS_METRICS,
     *EVENT_METRICS,
     GROUPS, *GROUPS_IN.values(),
 )  # fmt: skip
@@ -211,6 +212,7 @@ class BrokerMetrics:
             *self._refused.read(),
             *self._kafka.read(),
             *self._sessions.read(),
+            *read_certificates(self._manager.host.certificates),
             LEASE_S.is_now(self._lease_s()),
             REASSIGNMENT_HOLDS.is_now(self._throttle.holds),
             *(sample for writer in self._writers for sample in read_writer(writer)),

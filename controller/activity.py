@@ -62,7 +62,7 @@ class Activity:
         self.authorizer = Authorizer(settings.authorization_rules())
         """Has the ACLs while this controller is the active one."""
         self._settings = settings
-        self._host = host
+        self.host = host
         self._clock = host.clock
         self._on_change = on_change
 
@@ -91,7 +91,7 @@ class Activity:
     async def run(self) -> None:
         """Contends until cancelled. Then the session ends at once, so that another controller takes over."""
         while True:
-            session = await self._host.connect_coordination(self._settings, _say_waiting)
+            session = await self.host.connect_coordination(self._settings, _say_waiting)
             self._session = session
             self.sessions.begin(session)
             try:
@@ -110,7 +110,7 @@ class Activity:
         logger.warning("this controller starts over", reason=str(reason))
 
     async def _contend(self, session: Coordination) -> None:
-        await lay_ground(session, self._host.new_id)
+        await lay_ground(session, self.host.new_id)
         await self.key.read(session)
         epoch = await self._win(session)
         await self._be_active(FencedSession(session, epoch))
@@ -154,7 +154,7 @@ class Activity:
 
     async def _be_active(self, session: FencedSession) -> None:
         active = ActiveController(
-            session, self.endpoint, self._settings, self._host, self.key, self.authorizer
+            session, self.endpoint, self._settings, self.host, self.key, self.authorizer
         )
         try:
             await active.load()

@@ -12,6 +12,7 @@ from typing import Final
 from strandline.adapters.rpc.refused_requests import MALFORMED, RefusedRequests
 from strandline.adapters.rpc.request_times import TOTAL_TIME_MS, RequestTimes
 from strandline.adapters.telemetry.metrics import Sample, gauge
+from strandline.adapters.tls.metrics import TLS_METRICS, read_certificates
 from strandline.adapters.zookeeper.metrics import SESSION_METRICS
 from strandline.client.events.metrics import EVENT_METRICS, read_writer
 from strandline.controller.activity import Activity
@@ -67,7 +68,7 @@ METRICS: Final = (
     UNDER_REPLICATED, UNDER_MIN_INSYNC, REASSIGNING, DRAINED,
     ALIVE, QUEUE_REQUESTS, QUEUE_AGE_S, QUEUE_ZNODES, LOOK_AGE_S,
     TOTAL_TIME_MS, MALFORMED,
-    *SESSION_METRICS,
+    *SESSION_METRICS, *TLS_METRICS,
     *EVENT_METRICS,
 )  # fmt: skip
 
@@ -89,6 +90,7 @@ class ControllerMetrics:
         samples = [
             ACTIVE.is_now(active is not None),
             *self._times.read(),
+            *read_certificates(self._activity.host.certificates),
             *self._refused.read(),
             *self._activity.sessions.read(),
         ]

@@ -151,6 +151,17 @@ class ProbeResult(Enum):
     """Neither: the process or the network hangs, or this host cannot connect. The session decides."""
 
 
+class Certificates(Protocol):
+    """The certificates of a process, for those who look on."""
+
+    failures: int
+    """How often files were put in place that could not be used."""
+
+    def expires_in_s(self) -> float | None:
+        """Seconds until its own certificate expires, negative once it has; None: it has none."""
+        ...
+
+
 class FailFast(Protocol):
     """Ends the process at its first defect."""
 
@@ -183,3 +194,5 @@ class ServiceHost(Host):
     """Ends the process at once, as kill -9 does. Crash points use it."""
     listen_bytes: ListenBytes | None = field(default=None, kw_only=True)
     """None: this host has no streams of bytes; a setting that needs one is refused."""
+    certificates: Certificates | None = field(default=None, kw_only=True)
+    """None: no port has SSL."""

@@ -79,6 +79,7 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         fail_fast=FailFast,
         die=kill_this_process,
         listen_bytes=listen_to_bytes,
+        certificates=pem,
     )
 
 

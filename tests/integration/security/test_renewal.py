@@ -17,6 +17,7 @@ from strandline.adapters.tls.authority import Authority
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS
+from tests.scraping import scraped
 from tests.waiting import eventually
 
 RELOAD_MS = 50
@@ -84,6 +85,15 @@ async def test_files_that_cannot_be_used_leave_a_broker_serving(make_cluster: Cl
         return "new certificates cannot be used" in cluster.log_path(1).read_text()
 
     await eventually(refused, deadline_s=30)
+    port = cluster.metrics_port(1)
+    assert port is not None
+    await scraped(
+        port,
+        lambda s: (
+            s("strandline_tls_reload_failures_total") >= 1
+            and s("strandline_tls_certificate_expiry_seconds") > 0
+        ),
+    )
     async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
         await admin.create_topic("tides")
 
