@@ -29,6 +29,7 @@ from strandline.local.ports import LOOPBACK, check_ports, cluster_ports, free_po
 from strandline.local.process import Process, Spawn
 from strandline.local.service import Service, as_environment
 from strandline.local.waits import all_of, serving
+from strandline.local.zookeeper_identity import ZooKeeperIdentity
 from strandline.local.zookeeper_process import RunningZooKeeper, ZooKeeperProcess
 
 START_S_MAX: Final = 30.0
@@ -126,6 +127,8 @@ class LocalCluster:
         self._file = file
         self._detached = detached
         self._certificates = ClusterCertificates(layout) if file.secure else None
+        own_zookeeper = file.zookeeper.address is None
+        self._identity = ZooKeeperIdentity(layout) if file.secure and own_zookeeper else None
         self._zookeeper = _zookeeper(layout, file.zookeeper, detached=detached)
         self._controllers = {member.id: self._service("controller", member) for member in file.controllers}
         self._brokers = {member.id: self._service("broker", member) for member in file.brokers}
@@ -133,7 +136,7 @@ class LocalCluster:
     def _service(self, kind: str, member: MemberFile) -> Service:
         log_path = self._layout.log(f"{kind}-{member.id}")
         spawn = self._spawn_process
-        fixed: dict[str, Any] = {"zookeeper": self.zookeeper, "host": LOOPBACK}
+        fixed: dict[str, Any] = {"host": LOOPBACK, **self.zookeeper_settings}
         if kind == "broker":
             fixed |= {"data_dir": self._layout.broker(member.id), "rack": member.rack}
         if self._certificates is not None:
@@ -178,6 +181,11 @@ class LocalCluster:
     def zookeeper(self) -> str:
         """`host:port` of ZooKeeper, with the chroot that the cluster was given."""
         return self._zookeeper.address
+
+    @property
+    def zookeeper_settings(self) -> dict[str, Any]:
+        """The settings with which a tool looks at its znodes. A secure cluster has them for itself."""
+        return {"zookeeper": self.zookeeper} | ({} if self._identity is None else self._identity.settings)
 
     @property
     def broker_ids(self) -> list[int]:
@@ -445,6 +453,8 @@ class LocalCluster:
         return _member(self._controllers, controller_id, "controller")
 
     def _spawn(self, service: Service) -> None:
+        if self._identity is not None:
+            self._identity.make()
         if self._certificates is not None:
             self._certificates.make([each.name for each in self._services()])
         service.start()
@@ -455,9 +465,9 @@ class LocalCluster:
 
     def _save(self) -> None:
         """Record the running processes, so that another process finds them."""
-        _note(self._file.zookeeper, self._zookeeper.process)
+        self._file.zookeeper.note(self._zookeeper.process)
         for service in self._services():
-            _note(service.member, service.process)
+            service.member.note(service.process)
         self._layout.write(self._file)
         self._is_new = False
 
@@ -488,8 +498,3 @@ def _member(services: Mapping[int, Service], wanted: int, kind: str) -> Service:
         known = ", ".join(map(str, services)) or "none"
         raise SettingsError(f"there is no {kind} {wanted}; there are: {known}")
     return services[wanted]
-
-
-def _note(member: MemberFile, process: Process | None) -> None:
-    member.pid = None if process is None else process.id.pid
-    member.started = None if process is None else process.id.started

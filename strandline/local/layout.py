@@ -9,6 +9,7 @@ completely::
     brokers/[id]/         a broker's logs
     tls/                  certificates and keys, if the cluster is secure
     client.toml           the settings of its admin's clients, if the cluster is secure
+    zookeeper-auth        its identity for ZooKeeper, if the cluster is secure
     logs/[name].log       the output of each process
 """
 
@@ -24,7 +25,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from strandline.errors import SettingsError
-from strandline.local.process import ProcessId
+from strandline.local.process import Process, ProcessId
 
 _FILE: Final = "cluster.json"
 _LOCK: Final = "lock"
@@ -59,6 +60,11 @@ class MemberFile(BaseModel):
         if self.pid is None or self.started is None:
             return None
         return ProcessId(self.pid, self.started)
+
+    def note(self, process: Process | None) -> None:
+        """Record its process; None: it is stopped."""
+        self.pid = None if process is None else process.id.pid
+        self.started = None if process is None else process.id.started
 
 
 class ClusterFile(BaseModel):
@@ -108,6 +114,10 @@ class Layout:
     @property
     def client_file(self) -> Path:
         return self.directory / "client.toml"
+
+    @property
+    def zookeeper_auth(self) -> Path:
+        return self.directory / "zookeeper-auth"
 
     def broker(self, broker_id: int) -> Path:
         return self.directory / "brokers" / str(broker_id)

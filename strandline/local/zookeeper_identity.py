@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import os
 import secrets
-from pathlib import Path
 from typing import Any, Final
 
+from strandline.local.layout import Layout
+
 NAME: Final = "strandline"
-FILE: Final = "zookeeper-auth"
 PASSWORD_BYTES: Final = 24
 
 
 class ZooKeeperIdentity:
-    """The file `zookeeper-auth` in `folder`, which only its owner may read."""
+    """The file `zookeeper-auth` of a cluster's folder, which only its owner may read."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+    def __init__(self, layout: Layout) -> None:
+        self.path = layout.zookeeper_auth
 
     def make(self) -> None:
         """Write the file, unless it is there: the znodes of the cluster are for what it says."""
         if self.path.exists():
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f"{FILE}.{os.getpid()}.new")
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(f"{NAME}:{secrets.token_urlsafe(PASSWORD_BYTES)}\n")

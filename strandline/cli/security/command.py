@@ -6,6 +6,7 @@ import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -83,7 +84,8 @@ def migrate_zookeeper(
     from strandline.config.load import load
     from strandline.config.services import ZooKeeperSettings
 
-    settings = load(ZooKeeperSettings, zookeeper=zookeeper or _local(invocation))
+    given = _local(invocation) if zookeeper is None else {"zookeeper": zookeeper}
+    settings = load(ZooKeeperSettings, **given)
     done = run(lambda: migrate(settings, protect=protect, force=force))
     if invocation.out.json:
         invocation.out.emit({"znodes": done.znodes, "changed": done.changed, "left": list(done.left)})
@@ -94,11 +96,11 @@ def migrate_zookeeper(
         invocation.out.line(f"/ stays as it is, with what is not of the cluster: {others}")
 
 
-def _local(invocation: Invocation) -> str | None:
-    """The ZooKeeper of the local cluster, if there is one and the settings name none."""
+def _local(invocation: Invocation) -> dict[str, Any]:
+    """The settings of the local cluster, if there is one and the environment names no ZooKeeper."""
     named = {"STRANDLINE_ZOOKEEPER", "STRANDLINE_CONFIG"} & {name.upper() for name in os.environ}
     if named or not invocation.directory.exists():
-        return None
+        return {}
     from strandline.local.cluster import LocalCluster
 
-    return LocalCluster.open(invocation.directory).zookeeper
+    return LocalCluster.open(invocation.directory).zookeeper_settings

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
+from strandline import Admin
+from strandline.adapters.zookeeper.connect import connect
+from strandline.config.services import ZooKeeperSettings
+from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster
+from strandline.local.layout import Layout
 from strandline.local.zookeeper_identity import ZooKeeperIdentity
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
@@ -21,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def identity(tmp_path: Path) -> ZooKeeperIdentity:
-    made = ZooKeeperIdentity(tmp_path / "identity")
+    made = ZooKeeperIdentity(Layout(tmp_path / "identity"))
     made.make()
     return made
 
@@ -87,22 +92,21 @@ async def test_a_running_cluster_is_protected_and_opened_again(
 
 
 @pytest.mark.timeout(120)
-async def test_a_cluster_that_begins_protected_has_no_open_znode(
-    make_cluster: ClusterFactory, identity: ZooKeeperIdentity
-) -> None:
-    """With a ZooKeeper of its own, whose root is protected too."""
-    settings = identity.settings
-    cluster = await make_cluster(
-        brokers=3,
-        zookeeper=None,
-        broker_settings={**FAULT_SETTINGS, **settings},
-        controller_settings=settings,
+async def test_a_secure_cluster_has_no_open_znode(make_cluster: ClusterFactory) -> None:
+    """Its ZooKeeper's root is protected too. A tool without the cluster's identity cannot begin."""
+    cluster = await make_cluster(brokers=3, zookeeper=None, secure=True, broker_settings=FAULT_SETTINGS)
+    async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
+        await admin.create_topic("tides", partitions=3, replication_factor=3)
+    session = await connect(ZooKeeperSettings(**cluster.zookeeper_settings))
+    try:
+        paths = await every_znode(session)
+    finally:
+        await session.close()
+    assert "/brokers/topics/tides/2/isr" in paths
+    assert open_to_strangers(cluster.zookeeper, paths) == []
+    with pytest.raises(SettingsError, match="is not for the identity of this process"):
+        await connect(ZooKeeperSettings(zookeeper=cluster.zookeeper))
+    ended = await strandline(
+        "security", "migrate-zookeeper", "--enable", "--dir", str(cluster.directory), "-o", "json"
     )
-    async with judged(cluster, **settings) as harness:
-        topic = await harness.create_topic([(1, 2, 3), (2, 3, 1)])
-        async with workload(topic) as load:
-            await load.progress()
-            await load.judge()
-        paths = await every_znode(harness.session)
-        assert len(paths) > 20
-        assert open_to_strangers(cluster.zookeeper, paths) == []
+    assert (ended.status, ended.objects[0]["changed"]) == (0, 0), ended.err

@@ -13,6 +13,7 @@ from strandline.adapters.zookeeper.access.identity import identity
 from strandline.config.load import load
 from strandline.config.services import ZooKeeperSettings
 from strandline.local.java import find_java
+from strandline.local.layout import Layout
 from strandline.local.ports import LOOPBACK, free_ports
 from strandline.local.process import ProcessFailed
 from strandline.local.zookeeper_identity import ZooKeeperIdentity
@@ -101,13 +102,13 @@ async def test_the_first_clean_stop_leaves_an_archive_of_classes(cache: Path, tm
 
 def test_a_cluster_has_one_secret_identity(tmp_path: Path) -> None:
     """Made once, for its znodes are for it; others may not read it (CORRECTNESS Z2)."""
-    made = ZooKeeperIdentity(tmp_path / "cluster")
+    made = ZooKeeperIdentity(Layout(tmp_path / "cluster"))
     made.make()
     content = made.path.read_text()
     assert made.path.stat().st_mode & 0o777 == 0o600
-    ZooKeeperIdentity(tmp_path / "cluster").make()
+    ZooKeeperIdentity(Layout(tmp_path / "cluster")).make()
     assert made.path.read_text() == content
-    other = ZooKeeperIdentity(tmp_path / "other")
+    other = ZooKeeperIdentity(Layout(tmp_path / "other"))
     other.make()
     assert other.path.read_text() != content
     assert identity(load(ZooKeeperSettings, **made.settings)).set_acl
