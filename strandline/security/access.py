@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from strandline.errors import (
-    BrokerNotAvailable,
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
+    LeaderNotAvailable,
+    NotCoordinator,
+    NotLeaderOrFollower,
     StrandlineError,
     TopicAuthorizationFailed,
 )
@@ -43,8 +45,9 @@ def _no_key(shown: bytes | None) -> bool:
     return False
 
 
-def _not_ready() -> StrandlineError:
-    return BrokerNotAvailable("the ACLs are not known here yet; ask again soon")
+_NOT_READY: Final = {ResourceType.TOPIC: NotLeaderOrFollower, ResourceType.GROUP: NotCoordinator}
+"""What a broker is not before it knows the ACLs; for other types LeaderNotAvailable. After these, every Kafka
+client asks again: BrokerNotAvailable is final for some of them."""
 
 
 class Access:
@@ -54,10 +57,11 @@ class Access:
         self,
         authorizer: Authorizer,
         is_member_key: Callable[[bytes | None], bool] = _no_key,
-        not_ready: Callable[[], StrandlineError] = _not_ready,
+        not_ready: Callable[[], StrandlineError] | None = None,
     ) -> None:
         """`is_member_key`: whether this is the key that the members of the cluster show each other.
-        `not_ready` makes the refusal of a caller that needs ACLs while the authorizer has none yet."""
+        `not_ready` makes the refusal of a caller that needs ACLs while the authorizer has none yet; None: as
+        a broker refuses it."""
         self.authorizer = authorizer
         self._is_member_key = is_member_key
         self._not_ready = not_ready
@@ -77,20 +81,20 @@ class Access:
 
     def refusal(self, caller: Asker, right: Right, name: str = CLUSTER_NAME) -> StrandlineError | None:
         """Why the caller may not use the right; None if it may."""
-        return None if self.allowed(caller, right, name) else self._refused(caller, right, name)
+        return None if self.allowed(caller, right, name) else self.refused(caller, right, name)
 
     def check(self, caller: Asker, right: Right, name: str = CLUSTER_NAME) -> None:
         """Raises TopicAuthorizationFailed, GroupAuthorizationFailed or ClusterAuthorizationFailed, and a
         retriable error before the ACLs are known."""
         if not self.allowed(caller, right, name):
-            raise self._refused(caller, right, name)
+            raise self.refused(caller, right, name)
 
     def refusals(self, caller: Asker, right: Right, names: Iterable[str]) -> dict[str, StrandlineError]:
         """The refusals by name, for those of these names to which the caller does not have the right."""
         if not self.enforced:
             return {}
         return {
-            name: self._refused(caller, right, name)
+            name: self.refused(caller, right, name)
             for name in set(names)
             if not self.allowed(caller, right, name)
         }
@@ -101,10 +105,16 @@ class Access:
         if self.allowed(caller, IDEMPOTENT_WRITE):
             return
         if not self.authorizer.allowed_any(caller, *WRITE_TOPIC):
-            raise self._refused(caller, IDEMPOTENT_WRITE, CLUSTER_NAME)
+            raise self.refused(caller, IDEMPOTENT_WRITE, CLUSTER_NAME)
 
-    def _refused(self, caller: Asker, right: Right, name: str) -> StrandlineError:
-        return refused(caller, right, name) if self.authorizer.loaded else self._not_ready()
+    def refused(self, caller: Asker, right: Right, name: str) -> StrandlineError:
+        """The refusal itself, or a retriable error before the ACLs are known."""
+        if self.authorizer.loaded:
+            return _refusal(caller, right, name)
+        if self._not_ready is not None:
+            return self._not_ready()
+        error = _NOT_READY.get(right.of, LeaderNotAvailable)
+        return error("the ACLs are not known here yet; ask again soon")
 
     # --- names -------------------------------------------------------------------------------
 
@@ -132,8 +142,7 @@ class Access:
             )
 
 
-def refused(caller: Asker, right: Right, name: str) -> StrandlineError:
-    """The error that says so."""
+def _refusal(caller: Asker, right: Right, name: str) -> StrandlineError:
     what = "the cluster" if right.of is ResourceType.CLUSTER else f"{right.of.name.lower()} {name!r}"
     error = _ERRORS.get(right.of, ClusterAuthorizationFailed)
     return error(f"{caller.principal} from {caller.host} has no right to {right.operation.name} on {what}")

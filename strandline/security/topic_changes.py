@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strandline.errors import StrandlineError
 from strandline.ids import INTERNAL_PREFIX
-from strandline.security.access import Access, Asker, refused
+from strandline.security.access import Access, Asker
 from strandline.security.rights import (
     ALTER_CLUSTER,
     ALTER_TOPIC,
@@ -24,7 +24,7 @@ def write_refusal(access: Access, caller: Asker, topic: str) -> StrandlineError 
     """Why the caller may not write to the topic; None if it may. Internal ones are written by members."""
     if not topic.startswith(INTERNAL_PREFIX):
         return access.refusal(caller, WRITE_TOPIC, topic)
-    return None if access.allowed(caller, CLUSTER_ACTION) else refused(caller, WRITE_TOPIC, topic)
+    return None if access.allowed(caller, CLUSTER_ACTION) else access.refused(caller, WRITE_TOPIC, topic)
 
 
 def creation_refusal(access: Access, caller: Asker, topic: str) -> StrandlineError | None:
@@ -44,5 +44,5 @@ def alteration_refusal(
     if refusal is None and (partitions or not configs):
         refusal = access.refusal(caller, ALTER_TOPIC, topic)
     if refusal is None and topic.startswith(INTERNAL_PREFIX) and not access.allowed(caller, ALTER_CLUSTER):
-        return refused(caller, ALTER_TOPIC, topic)
+        return access.refused(caller, ALTER_TOPIC, topic)
     return refusal

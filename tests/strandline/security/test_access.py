@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from strandline.errors import (
-    BrokerNotAvailable,
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
+    LeaderNotAvailable,
+    NotCoordinator,
+    NotLeaderOrFollower,
     StrandlineError,
     TopicAuthorizationFailed,
 )
@@ -74,9 +76,9 @@ def test_a_refusal_names_the_caller_the_operation_and_the_resource(
 def test_before_the_acls_are_known_a_refusal_says_to_ask_again() -> None:
     """Who has every right anyway is not refused (A3)."""
     early = Access(Authorizer(Rules(super_users=frozenset({Principal("root")}))), lambda shown: shown == KEY)
-    with pytest.raises(BrokerNotAvailable):
+    with pytest.raises(NotLeaderOrFollower):
         early.check(ALICE, READ_TOPIC, "tides")
-    assert isinstance(early.refusals(ALICE, READ_TOPIC, ["tides"])["tides"], BrokerNotAvailable)
+    assert isinstance(early.refusals(ALICE, READ_TOPIC, ["tides"])["tides"], NotLeaderOrFollower)
     early.check(replace(ALICE, principal=Principal("root")), READ_TOPIC, "tides")
     early.check(replace(ANYONE, member_key=KEY), CLUSTER_ACTION)
 
@@ -174,3 +176,22 @@ def test_each_kind_of_alteration_needs_its_own_right() -> None:
             assert (refusal is None) == (asked == configs)
         both = alteration_refusal(rights, ALICE, "tides", configs=True, partitions=True)
         assert isinstance(both, TopicAuthorizationFailed)
+
+
+@pytest.mark.parametrize(
+    ("right", "error"),
+    [
+        (WRITE_TOPIC, NotLeaderOrFollower),
+        (DESCRIBE_GROUP, NotCoordinator),
+        (ALTER_CLUSTER, LeaderNotAvailable),
+    ],
+)
+def test_before_the_acls_are_known_a_refusal_is_one_after_which_every_client_asks_again(
+    right: Right, error: type[StrandlineError]
+) -> None:
+    """A3: a client that reaches a broker while it starts has done nothing wrong; also for internal topics."""
+    early = Access(Authorizer(Rules()))
+    refusal = early.refusal(ALICE, right, "name")
+    assert type(refusal) is error and refusal.retriable
+    internal = write_refusal(early, ALICE, "__consumer_offsets")
+    assert internal is not None and internal.retriable
