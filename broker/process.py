@@ -9,6 +9,7 @@ from functools import partial
 
 import structlog
 
+from strandline.adapters.logins import Logins
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
@@ -44,6 +45,7 @@ from strandline.host import CoordinationSession, ServiceHost
 from strandline.ids import BrokerId
 from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
+from strandline.security.login.authenticator import Authenticator
 from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint
 
@@ -81,6 +83,9 @@ class Broker:
         self._key = MemberKey(host.new_id)
         self.access = Access(Authorizer(settings.authorization_rules()), self._key.is_shown)
         """Decides what callers may do."""
+        self._logins = Logins(
+            Authenticator(settings.mechanisms, self._key.secret), host.clock, host.threads, host.new_id
+        )
         self._times = RequestTimes(host.clock)
         self._refused = RefusedRequests(host.clock)
         self._listener = host.listen(
@@ -149,7 +154,9 @@ class Broker:
             )
             stack.push_async_callback(self._listener.stop)
             kafka_link = controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS)
-            router = kafka_router(log, groups.handlers, manager, view, kafka_link, self._settings, endpoint)
+            router = kafka_router(
+                log, groups.handlers, manager, view, kafka_link, self._settings, endpoint, self._logins
+            )
             await self._live(manager, view, endpoint, groups, recorder, router)
             await self._listener.stop()
             manager.close(clean=True)
@@ -230,6 +237,7 @@ class Broker:
                 recorder,
                 self._key,
                 self.access.authorizer,
+                self._logins.authenticator,
             )
             self._session, self._coordination = session, coordination
             self._sessions.begin(coordination)

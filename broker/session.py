@@ -28,6 +28,7 @@ from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.replication.follower_end import LeaderStream, ReplicaStream
 from strandline.broker.security.acl_watch import AclWatch
+from strandline.broker.security.user_watch import UserWatch
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.reconciler import Reconciler
@@ -37,6 +38,7 @@ from strandline.host import ProbeResult
 from strandline.ids import BrokerId, LeaderEpoch, PartitionKey
 from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.security.authorizer import Authorizer
+from strandline.security.login.authenticator import Authenticator
 from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint, Registration
 from strandline.vocabulary.replication import Hello
@@ -65,6 +67,7 @@ class BrokerSession:
         recorder: EventRecorder,
         key: MemberKey,
         authorizer: Authorizer,
+        authenticator: Authenticator,
     ) -> None:
         self.coordination = coordination
         self.recorder = recorder
@@ -92,6 +95,7 @@ class BrokerSession:
         self._balancing = Balancing(context, self._handover, self._suspicion)
         self._notices = NoticeReceiver(context, self.vacant, self._balancing.asked)
         self._acls = AclWatch(coordination, authorizer, self._clock)
+        self._users = UserWatch(coordination, authenticator, self._clock)
 
     async def run(self, *, on_serving: Callable[[], None]) -> None:
         """Serves until the session ends (returns) or this broker may not continue (raises SettingsError)."""
@@ -117,6 +121,7 @@ class BrokerSession:
             )
             await self._key.read(self.coordination)
             await self._acls.open()
+            await self._users.open()
             self._manager.load()
             await raise_epoch(self.coordination, known_epoch(self._manager.all()))
             await self.registration.register()
@@ -133,7 +138,7 @@ class BrokerSession:
             tasks.create_task(self._receiver.run())
             await self._receiver.drain()
             await self._compare()
-            for task in (self._notices.run(), self._elector.run(), self._acls.run()):
+            for task in (self._notices.run(), self._elector.run(), self._acls.run(), self._users.run()):
                 tasks.create_task(task)
             tasks.create_task(self._reconcile())
             tasks.create_task(self._suspicion.run())
@@ -267,9 +272,11 @@ class BrokerSession:
                 self._receiver.look_again()
                 self._notices.look_again()
                 self._acls.look_again()
+                self._users.look_again()
                 if rounds % FULL_RECONCILE_EVERY == 0:
                     await self._compare()
                     await self._acls.compare()
+                    await self._users.compare()
             except ConnectionLost:
                 logger.debug("not reconciled: no connection to ZooKeeper")
 

@@ -431,6 +431,24 @@ class AuthenticationFailed(StrandlineError):
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
+class UnsupportedSaslMechanism(StrandlineError):
+    """The server does not log callers in by this mechanism; the message names those that it has."""
+
+    code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+class IllegalSaslState(StrandlineError):
+    """The caller has not logged in, or logs in out of order."""
+
+    code = ErrorCode.ILLEGAL_SASL_STATE
+
+
+class ResourceNotFound(StrandlineError):
+    """There is no such user, or it has no such credential."""
+
+    code = ErrorCode.RESOURCE_NOT_FOUND
+
+
 class SecurityDisabled(StrandlineError):
     """The cluster has no authorizer, so it has no ACLs."""
 
@@ -455,6 +473,7 @@ _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
         EligibleLeadersNotAvailable, ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded,
         UnexpectedOffset, TopicAuthorizationFailed, GroupAuthorizationFailed, ClusterAuthorizationFailed,
         TransactionalIdAuthorizationFailed, AuthenticationFailed, SecurityDisabled,
+        UnsupportedSaslMechanism, IllegalSaslState, ResourceNotFound,
     )
 }  # fmt: skip
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from strandline.adapters.logins import Logins
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.answers import Answers
 from strandline.broker.kafka.call import Api, answered
@@ -12,6 +15,7 @@ from strandline.broker.kafka.handlers.configs import ConfigsApi
 from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.fetch import FetchApi
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
+from strandline.broker.kafka.handlers.logins.sasl import SaslApi
 from strandline.broker.kafka.handlers.new_topics import Leaders, TopicDefaults
 from strandline.broker.kafka.handlers.offsets import OffsetsApi
 from strandline.broker.kafka.handlers.on_demand import TopicsOnDemand
@@ -26,6 +30,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.client.controller_link import ControllerLink
 from strandline.config.services import BrokerSettings
+from strandline.ports import Clock
 from strandline.vocabulary.metadata import Endpoint
 
 
@@ -37,8 +42,9 @@ def kafka_router(
     controller: ControllerLink,
     settings: BrokerSettings,
     own: Endpoint,
+    logins: Logins,
 ) -> Router:
-    """Every API. ApiVersions is not in the table: the router answers it."""
+    """Every API, those of logins if there is a mechanism. The router itself answers ApiVersions."""
     handlers, access = log.handlers, log.access
     hints = LeaderHints(handlers.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
     produces = ProduceApi(log, hints, manager.clock)
@@ -91,5 +97,15 @@ def kafka_router(
             Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
             *group_apis(groups, settings, access, clock),
+            *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),
         )
+    )
+
+
+def sasl_apis(logins: Logins, settings: BrokerSettings, clock: Clock) -> tuple[Api[Any, Any], ...]:
+    """The APIs of logins."""
+    sasl = SaslApi(logins, clock, lifetime_ms=settings.connections_max_reauth_ms)
+    return (
+        Api(apis.SASL_HANDSHAKE, answered(sasl.handshake)),
+        Api(apis.SASL_AUTHENTICATE, answered(sasl.authenticate)),
     )

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from strandline.broker.kafka.connection_login import ConnectionLogin
 from strandline.broker.kafka.wire.apis import ApiWire
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.ports import Caller, Reply
@@ -20,6 +21,8 @@ class Call:
 
     header: RequestHeader
     caller: Caller
+    login: ConnectionLogin | None = None
+    """The login of the connection; None on a port without logins."""
 
     @property
     def version(self) -> int:

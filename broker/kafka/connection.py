@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -17,6 +18,7 @@ from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.adapters.tls.subject import Names
 from strandline.broker.kafka.answer_order import AnswerOrder, Slot
 from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.connection_login import FRAME_BYTES_MAX, ConnectionLogin
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.frames import Frames
 from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
@@ -47,6 +49,10 @@ class Shared(Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
 
+    def has_logins(self, listener: Listener) -> bool:
+        """Whether the clients of this port have to log in."""
+        ...
+
     def opened(self, connection: KafkaConnection) -> bool:
         """False: there are too many, and this one is closed."""
         ...
@@ -68,7 +74,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def __init__(self, shared: Shared, listener: Listener) -> None:
         self._shared = shared
         self._listener = listener
-        self._frames = Frames(shared.request_bytes_max)
+        self._login = ConnectionLogin(shared.now()) if shared.has_logins(listener) else None
+        self._frames = Frames(shared.request_bytes_max if self._login is None else FRAME_BYTES_MAX)
         self._pool = shared.memory.small
         self._memory = 0
         """Bytes of the pool for the frame that is arriving, or the request that may not begin yet."""
@@ -106,7 +113,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._caller = Caller(f"kafka:{host}:{port}", str(host), self._listener)
         subject = (transport.get_extra_info("peercert") or {}).get("subject")
         try:
-            if subject is not None:
+            if subject is not None and self._login is None:
                 self._caller = self._shared.with_certificate(self._caller, subject)
         except AuthenticationFailed as error:
             logger.warning("a certificate gives no principal", peer=self._client, reason=error.message)
@@ -197,8 +204,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # --- requests ----------------------------------------------------------------------------
 
     def _take(self, frame: bytearray) -> None:
-        self._waiting = self._shared.router.read(frame)
+        router, bare = self._shared.router, self._login is not None and self._login.bare
+        self._waiting = router.read_bare(frame) if bare else router.read(frame, self._permits)
         self._advance()
+
+    def _permits(self, api: int) -> bool:
+        return self._login is None or self._login.permits(api, self._shared.now())
 
     def _advance(self) -> None:
         """Begins the waiting request if it may begin, and reads on if there is none."""
@@ -219,7 +230,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         asked, api = arrived.asked, arrived.asked.api
         self._client_id = asked.header.client_id
         self._shared.traffic.requests[api.wire.name, asked.header.version] += 1
-        call = Call(asked.header, self._caller)
+        call = Call(asked.header, self._caller, self._login)
         began = self._shared.now()
         if api.begin is not None:
             slot = self._order.begin(parallel=True)
@@ -265,7 +276,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         async def reply(value: Any) -> None:
             parts = await arrived.asked.answer_in_slices(value, self._shared.slices())
             self._finish(slot, arrived.asked, began, parts)
+            self._logged_in()
             self._flush()
+            self._end_if_refused()
             await self._writable.wait()
 
         try:
@@ -280,6 +293,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if slot.parts is None:  # it gets no answer
             self._finish(slot, arrived.asked, began, ())
             self._flush()
+
+    def _logged_in(self) -> None:
+        """Takes the name that a login has just proved."""
+        login = self._login
+        if login is not None and login.principal is not None and not self._caller.mechanism:
+            self._caller = replace(self._caller, principal=login.principal, mechanism=login.mechanism)
+            self._frames.bytes_max = self._shared.request_bytes_max
+
+    def _end_if_refused(self) -> None:
+        if self._login is not None and self._login.failed:
+            self.close()
 
     # --- answers -----------------------------------------------------------------------------
 
@@ -345,6 +369,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 self._read_at = now
             self._unread_bytes = left
             return now - self._read_at > write_s or now - self.unread_since > idle_s
+        if self._login is not None and self._login.overdue(now):
+            return True
         ended = self._transport is not None and self._transport.is_closing()
         return (ended or not self.busy) and now - self.active_at > idle_s
 

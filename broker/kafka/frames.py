@@ -17,11 +17,11 @@ FIRST_BYTES: Final = 64 * 1024
 class Frames:
     """The frames of one connection."""
 
-    __slots__ = ("_body", "_bytes_max", "_have", "_head", "_in_body", "_size")
+    __slots__ = ("_body", "_have", "_head", "_in_body", "_size", "bytes_max")
 
     def __init__(self, bytes_max: int) -> None:
         """`bytes_max`: the largest frame."""
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._head = bytearray(LENGTH_BYTES)
         self._body = bytearray()
         self._in_body = False
@@ -71,8 +71,8 @@ class Frames:
             self._expect(LENGTH_BYTES, in_body=False)
             return frame
         size = int.from_bytes(self._head, "big", signed=True)
-        if not 0 < size <= self._bytes_max:
-            raise MalformedRequest(f"a frame of {size} bytes; 1 to {self._bytes_max} are allowed")
+        if not 0 < size <= self.bytes_max:
+            raise MalformedRequest(f"a frame of {size} bytes; 1 to {self.bytes_max} are allowed")
         self._expect(size, in_body=True)
         return None
 

@@ -20,7 +20,7 @@ from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
-from strandline.config.security import SSL
+from strandline.config.security import SASL_PLAINTEXT, SSL
 from strandline.config.services import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import BytesServer, ServiceHost
@@ -33,6 +33,8 @@ logger = structlog.get_logger(__name__)
 SWEEPS_PER_TIMEOUT: Final = 4
 """How often connections are looked at within the shortest of their timeouts."""
 MALFORMED_KIND: Final = "Kafka"
+_SETTINGS: Final = {Listener.INTERNAL: "kafka_port", Listener.EXTERNAL: "kafka_external_port"}
+"""The settings that name the ports."""
 DRAIN_S_MAX: Final = 1.0
 """The time for the last answers when the broker stops."""
 
@@ -80,6 +82,8 @@ class KafkaListener:
     def _listen(self, listener: Listener, setting: str, port: int) -> int:
         if self._host.listen_bytes is None:
             raise SettingsError(f"setting {setting} = {port}: this host has no byte streams; leave it out")
+        if self._settings.protocol_of(setting) == SASL_PLAINTEXT:
+            logger.warning("logins without encryption hide passwords and protect nothing else", port=setting)
         server = self._host.listen_bytes(setting, self._settings.host, port)
         self._servers[listener] = server
         self._connections_max = min(self._connections_max, server.connections_max)
@@ -160,6 +164,9 @@ class KafkaListener:
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
         return task
+
+    def has_logins(self, listener: Listener) -> bool:
+        return self._settings.has_logins(_SETTINGS[listener])
 
     def opened(self, connection: KafkaConnection) -> bool:
         if self._tasks is None or len(self._connections) >= self._connections_max:

@@ -5,7 +5,7 @@ ApiVersions stands for itself: it answers clients of any version, so that they l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,8 +18,10 @@ from strandline.broker.kafka.wire.api_versions import (
     read_request,
     write_answer,
 )
+from strandline.broker.kafka.wire.apis import SASL_AUTHENTICATE
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part, Reader, Steps, Writer
 from strandline.broker.kafka.wire.header import API_VERSIONS, RequestHeader, frame, read_header
+from strandline.broker.kafka.wire.sasl import bare_frame, read_bare
 from strandline.security.kafka_apis import KAFKA_APIS
 from strandline.tasks import Slices
 
@@ -33,13 +35,15 @@ class Asked:
 
     api: Api[Any, Any]
     header: RequestHeader
+    bare: bool = False
+    """True for a message of a login without a header: so is its answer."""
 
     def answer(self, value: Any) -> list[Part]:
         """The answer as a whole frame."""
         body, steps = self._begun(value)
         for _ in steps:
             pass
-        return frame(self.header, body)
+        return self._frame(body, value)
 
     async def answer_in_slices(self, value: Any, slices: Slices) -> list[Part]:
         """The same, with pauses for other work if it is large."""
@@ -47,7 +51,10 @@ class Asked:
         for _ in steps:
             if slices.used_up:
                 await slices.next()
-        return frame(self.header, body)
+        return self._frame(body, value)
+
+    def _frame(self, body: Writer, value: Any) -> list[Part]:
+        return bare_frame(value) if self.bare else frame(self.header, body)
 
     def _begun(self, value: Any) -> tuple[Writer, Steps]:
         version = self.header.version
@@ -87,10 +94,13 @@ class Router:
         served = [ServedVersions(wire.key, wire.first, wire.last) for wire in wires]
         self.served = tuple(sorted([*served, own]))
 
-    def read(self, data: Part) -> Arrived | Introduction:
-        """Decodes a frame. Raises MalformedRequest, also for an API or a version that is not served."""
+    def read(self, data: Part, permits: Callable[[int], bool] = lambda _: True) -> Arrived | Introduction:
+        """Decodes a frame. Raises MalformedRequest, also for an API or a version that is not served, or for
+        an API that may not be asked now: nothing of its body is looked at."""
         reader = Reader(data)
         header = read_header(reader)
+        if not permits(header.api):
+            raise MalformedRequest(f"API {header.api} before a login, or after its end")
         if header.api == API_VERSIONS:
             return self._introduction(reader, header)
         api = self._apis.get(header.api)
@@ -109,6 +119,11 @@ class Router:
             return Arrived(Asked(api, header), value)
         except MalformedRequest as error:
             raise MalformedRequest(f"{wire.name} version {version}: {error.message}") from None
+
+    def read_bare(self, data: Part) -> Arrived:
+        """A message of a login that began with version 0 of SaslHandshake. Raises MalformedRequest."""
+        header = RequestHeader(SASL_AUTHENTICATE.key, 0, 0, "")
+        return Arrived(Asked(self._apis[header.api], header, bare=True), read_bare(data))
 
     def _introduction(self, reader: Reader, header: RequestHeader) -> Introduction:
         """An unknown version, or a body that cannot be read, is answered in version 0 with the whole table:

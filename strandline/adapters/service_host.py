@@ -18,7 +18,7 @@ from strandline.adapters.system_host import system_host
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.server_context import NewestContext
 from strandline.adapters.zookeeper.connect import connect
-from strandline.config.security import SSL
+from strandline.config.security import SASL_SSL, SSL
 from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.host import ProbeResult, ServiceHost
@@ -43,6 +43,10 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
     if settings is not None and SSL in settings.protocols():
         demands = settings.ssl_client_auth == "required"
         pem = ReloadedPem(settings, machine.clock, demands_certificates=demands)
+    login_pem = None
+    if settings is not None and SASL_SSL in settings.protocols():  # a password takes a certificate's place
+        login_pem = ReloadedPem(settings, machine.clock, demands_certificates=False)
+    pem_of = {SSL: pem, SASL_SSL: login_pem}
     members_pem = pem if settings is not None and settings.security_protocol == SSL else None
 
     def listen(
@@ -59,9 +63,10 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         return await probe(endpoint, timeout_s, machine.clock, context)
 
     def listen_to_bytes(setting: str, host: str, port: int) -> ByteServer:
-        if settings is None or pem is None or settings.protocol_of(setting) != SSL:
+        chosen = None if settings is None else pem_of.get(settings.protocol_of(setting))
+        if settings is None or chosen is None:
             return listen_bytes(setting, host, port)
-        encryption = Encryption(NewestContext(pem), settings.handshake_timeout_ms / 1000)
+        encryption = Encryption(NewestContext(chosen), settings.handshake_timeout_ms / 1000)
         return listen_bytes(setting, host, port, encryption)
 
     return ServiceHost(

@@ -15,6 +15,9 @@ from strandline.errors import SettingsError
 PREFIX: Final = "STRANDLINE_"
 """The environment variable of a setting is this prefix and the setting's name, in letters of any case."""
 
+SECRETS: Final = ("password", "token")
+"""Parts of the names of settings whose values no error shows."""
+
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 
@@ -40,7 +43,10 @@ def build(cls: type[SettingsT], given: Mapping[str, Any], environment: Mapping[s
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        value = "" if first["type"] == "missing" else f" = {first['input']!r}"
+        if not name:  # several settings do not fit together, and the message names them
+            raise SettingsError(f"settings: {first['msg']}") from None
+        shown = first["type"] != "missing" and not any(word in name for word in SECRETS)
+        value = f" = {first['input']!r}" if shown else ""
         variable = f"{PREFIX}{name.upper()}" if is_service else name
         raise SettingsError(f"setting {name}{value}: {first['msg']} (set {variable})") from None
 

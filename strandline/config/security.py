@@ -12,7 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 PLAINTEXT: Final = "PLAINTEXT"
 SSL: Final = "SSL"
+SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
+SASL_SSL: Final = "SASL_SSL"
+WITH_LOGINS: Final = frozenset({SASL_PLAINTEXT, SASL_SSL})
+"""The protocols whose clients log in by name and password."""
 PROTOCOL_PATTERN: Final = "^(PLAINTEXT|SSL)$"
+ANY_PROTOCOL_PATTERN: Final = "^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$"
 
 
 class SecuritySettings(BaseModel):

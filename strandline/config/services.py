@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from strandline.config.authorization import AuthorizationSettings
 from strandline.config.limits import (
@@ -24,7 +24,14 @@ from strandline.config.limits import (
     STATE_QUEUE_ENTRIES_MAX,
     TASK_CHANGES_SENT_MAX,
 )
-from strandline.config.security import PROTOCOL_PATTERN, SSL, SecuritySettings
+from strandline.config.sasl import SaslSettings, check_mechanisms
+from strandline.config.security import (
+    ANY_PROTOCOL_PATTERN,
+    PROTOCOL_PATTERN,
+    SSL,
+    WITH_LOGINS,
+    SecuritySettings,
+)
 
 
 class ServiceSettings(BaseModel):
@@ -158,9 +165,9 @@ class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSetting
         """The settings of ports that other machines may use without showing who they are."""
         if self.allow_insecure or _is_loopback(self.host):
             return []
-        demands = self.ssl_client_auth == "required"
+        names_callers = WITH_LOGINS | ({SSL} if self.ssl_client_auth == "required" else set())
         ports = [port for port in self.PORTS if getattr(self, port) is not None]
-        return [port for port in ports if not (demands and self.protocol_of(port) == SSL)]
+        return [port for port in ports if self.protocol_of(port) not in names_callers]
 
     def protocol_of(self, port: str) -> str:
         """The protocol of a port, which is named by its setting."""
@@ -168,7 +175,7 @@ class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSetting
         return own or self.security_protocol
 
 
-class BrokerSettings(ListenerSettings):
+class BrokerSettings(ListenerSettings, SaslSettings):
     """One broker."""
 
     PORTS: ClassVar[tuple[str, ...]] = (*ListenerSettings.PORTS, "kafka_port", "kafka_external_port")
@@ -295,9 +302,10 @@ class BrokerSettings(ListenerSettings):
     """A second port for Kafka clients, in another network; None: no such port. It needs `kafka_port`."""
     kafka_external_host: str = "localhost"
     """The host name under which Kafka clients of the external port reach this broker."""
-    kafka_security_protocol: str | None = Field(default=None, pattern=PROTOCOL_PATTERN)
-    """The protocol of `kafka_port`; None: `security_protocol`."""
-    kafka_external_security_protocol: str | None = Field(default=None, pattern=PROTOCOL_PATTERN)
+    kafka_security_protocol: str | None = Field(default=None, pattern=ANY_PROTOCOL_PATTERN)
+    """The protocol of `kafka_port`; None: `security_protocol`. With SASL_PLAINTEXT and SASL_SSL, clients have
+    to log in."""
+    kafka_external_security_protocol: str | None = Field(default=None, pattern=ANY_PROTOCOL_PATTERN)
     """The protocol of `kafka_external_port`; None: that of `kafka_port`."""
     kafka_auto_create_topics: bool = True
     """Whether a Kafka client that asks for the metadata of an unknown topic has it created, as with Kafka."""
@@ -350,6 +358,12 @@ class BrokerSettings(ListenerSettings):
             raise ValueError("needs kafka_port too: the port for clients in the brokers' own network")
         return port
 
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        ports = [port for port in self.PORTS if getattr(self, port) is not None]
+        check_mechanisms(self, {port: self.protocol_of(port) for port in ports})
+        return self
+
     def protocol_of(self, port: str) -> str:
         match port:
             case "kafka_port":
@@ -358,6 +372,10 @@ class BrokerSettings(ListenerSettings):
                 return self.kafka_external_security_protocol or self.protocol_of("kafka_port")
             case _:
                 return super().protocol_of(port)
+
+    def has_logins(self, port: str) -> bool:
+        """Whether the clients of a port have to log in."""
+        return self.protocol_of(port) in WITH_LOGINS
 
 
 class ControllerSettings(ListenerSettings):

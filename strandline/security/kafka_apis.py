@@ -43,6 +43,8 @@ _ALTER_CONFIGS: Final = by_handler(
 
 KAFKA_APIS: Final[Mapping[str, Row]] = {
     "ApiVersions": NOTHING,
+    "SaslHandshake": NOTHING,
+    "SaslAuthenticate": NOTHING,
     "Produce": by_handler(
         WRITE_TOPIC,
         CLUSTER_ACTION,

@@ -4,6 +4,7 @@ A version is served only if every one between the first and the last is. Some en
 
 * Produce begins at 0 although versions below 3 are refused: librdkafka before 2.11.1 does not compress for a
   broker whose Produce begins later. FindCoordinator begins at 0 for its consumers.
+* SaslHandshake begins at 1: after version 0 the messages of a login would come without headers.
 * Fetch ends at 12, since 13 names topics by their ids.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from strandline.broker.kafka.wire import coordinator, fetch, metadata, offsets, produce, producer_id
+from strandline.broker.kafka.wire import coordinator, fetch, metadata, offsets, produce, producer_id, sasl
 from strandline.broker.kafka.wire.admin import acls, cluster, configs, placement, replicas, topic_changes
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 from strandline.broker.kafka.wire.groups import administration, membership
@@ -57,6 +58,13 @@ INIT_PRODUCER_ID: Final = ApiWire(
 )
 OFFSET_FOR_LEADER_EPOCH: Final = ApiWire(
     23, "OffsetForLeaderEpoch", 2, 4, 4, offsets.read_epoch_ends, offsets.write_epoch_ends
+)
+
+# --- logins -----------------------------------------------------------------------------------
+
+SASL_HANDSHAKE: Final = ApiWire(17, "SaslHandshake", 0, 1, NEVER, sasl.read_handshake, sasl.write_handshake)
+SASL_AUTHENTICATE: Final = ApiWire(
+    36, "SaslAuthenticate", 0, 2, 2, sasl.read_authenticate, sasl.write_authenticate
 )
 
 # --- groups -----------------------------------------------------------------------------------

@@ -53,6 +53,10 @@ class MemberKey:
         """The key that a call of this process shows; None before its first ZooKeeper session."""
         return self._key or None
 
+    def secret(self) -> bytes:
+        """The key, for what all members of a cluster must derive alike; empty before the first session."""
+        return self._key
+
     def is_shown(self, shown: bytes | None) -> bool:
         """Whether a caller that shows this key, or none, is a member of the cluster."""
         return shown is not None and bool(self._key) and hmac.compare_digest(shown, self._key)

@@ -1,1 +1,1 @@
-"""`strandline security`: what protects a cluster."""
+"""Commands about what protects a cluster: certificates, and users."""

@@ -14,7 +14,7 @@ from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.config.limits import MIB
-from strandline.ports import Caller, Listener
+from strandline.ports import Caller, Clock, Listener
 from strandline.tasks import Slices
 
 
@@ -81,16 +81,21 @@ class MemoryShared:
         self.connections: set[KafkaConnection] = set()
         self.refused: list[str] = []
         self.names: list[str] = []
+        self.with_logins = False
+        self.clock: Clock = SystemClock()
         self._tasks = tasks
 
     def now(self) -> float:
-        return asyncio.get_running_loop().time()
+        return self.clock.monotonic()
 
     def slices(self) -> Slices:
         return Slices(SystemClock())
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._tasks.create_task(work)
+
+    def has_logins(self, listener: Listener) -> bool:
+        return self.with_logins
 
     def opened(self, connection: KafkaConnection) -> bool:
         self.connections.add(connection)

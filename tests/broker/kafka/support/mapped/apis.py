@@ -11,6 +11,7 @@ from tests.broker.kafka.support.mapped import (
     offsets,
     produce,
     producer_id,
+    sasl,
 )
 from tests.broker.kafka.support.mapped.admin import (
     acls,
@@ -30,6 +31,7 @@ MAPPED: Final = (
     *metadata.MAPPED,
     *coordinator.MAPPED,
     *producer_id.MAPPED,
+    *sasl.MAPPED,
     *topic_changes.MAPPED,
     *configs.MAPPED,
     *acls.MAPPED,

@@ -1,0 +1,1 @@
+"""Answers requests of logins."""

@@ -1,0 +1,79 @@
+"""Carries out the steps of logins for all ports of a process, within bounds.
+
+A step of SCRAM is quick at the server. One of PLAIN is milliseconds in a thread; the threads also write logs
+to the disk, so few logins use them at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from strandline.errors import AuthenticationFailed, StrandlineError, ThrottlingQuotaExceeded
+from strandline.host import Threads
+from strandline.ports import Clock
+from strandline.security.login.attempts import Attempts
+from strandline.security.login.authenticator import Authenticator
+from strandline.security.login.steps import Login, Step
+
+logger = structlog.get_logger(__name__)
+
+LOGINS_MAX: Final = 64
+"""Logins that use a thread, or wait for one."""
+THREADS_MAX: Final = 2
+
+
+class Logins:
+    """The logins of one process."""
+
+    def __init__(
+        self, authenticator: Authenticator, clock: Clock, threads: Threads, new_id: Callable[[], str]
+    ) -> None:
+        """`new_id` as in `strandline.host.Host`."""
+        self.authenticator = authenticator
+        self._clock = clock
+        self._threads = threads
+        self._new_id = new_id
+        self._attempts = Attempts()
+        self._places = asyncio.Semaphore(THREADS_MAX)
+        self._slow = 0
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        return self.authenticator.mechanisms
+
+    def begin(self, mechanism: str) -> Login:
+        """Raises UnsupportedSaslMechanism."""
+        return self.authenticator.begin(mechanism, self._new_id())
+
+    async def step(self, login: Login, token: bytes, address: str) -> Step:
+        """Raises AuthenticationFailed if the login has failed, ThrottlingQuotaExceeded if there are too many
+        others."""
+        delay_s = self._attempts.begin(address, self._clock.monotonic())
+        try:
+            if delay_s:
+                await self._clock.sleep(delay_s)
+            return await self._in_thread(login, token) if login.slow else login.step(token)
+        except AuthenticationFailed as error:
+            self.note_failure(address, login.mechanism, error)
+            raise
+        finally:
+            self._attempts.end(address)
+
+    def note_failure(self, address: str, mechanism: str, error: StrandlineError) -> None:
+        """Count a failed login."""
+        self._attempts.failed(address, self._clock.monotonic())
+        logger.warning("login refused", address=address, mechanism=mechanism, reason=error.message)
+
+    async def _in_thread(self, login: Login, token: bytes) -> Step:
+        if self._slow >= LOGINS_MAX:
+            raise ThrottlingQuotaExceeded(f"{LOGINS_MAX} logins are in progress", limit=LOGINS_MAX)
+        self._slow += 1
+        try:
+            async with self._places:
+                return await self._threads.run(login.step, token)
+        finally:
+            self._slow -= 1

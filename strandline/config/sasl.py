@@ -1,0 +1,51 @@
+"""The settings of logins by name and password (SASL), of brokers and controllers.
+
+Names are Kafka's, with `_` for `.`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, Field, field_validator
+
+from strandline.config.security import SASL_PLAINTEXT, WITH_LOGINS
+from strandline.errors import InvalidRequest
+from strandline.security.login.mechanisms import PLAIN, parse_mechanisms
+
+
+class SaslSettings(BaseModel):
+    """How callers log in."""
+
+    sasl_enabled_mechanisms: str = ""
+    """The mechanisms of ports with SASL, with commas between them: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN."""
+    connections_max_reauth_ms: int = Field(default=3_600_000, ge=0)
+    """A login counts for this time; clients renew it before. 0: as long as its connection."""
+
+    @field_validator("sasl_enabled_mechanisms")
+    @classmethod
+    def _known(cls, text: str) -> str:
+        try:
+            parse_mechanisms(text)
+        except InvalidRequest as error:
+            raise ValueError(error.message) from None
+        return text
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        return parse_mechanisms(self.sasl_enabled_mechanisms)
+
+
+def check_mechanisms(settings: SaslSettings, protocols: Mapping[str, str]) -> None:
+    """Raises ValueError if a port with SASL cannot log anyone in, or would let passwords be read. `protocols`
+    has the protocol of each port, by its setting."""
+    for port, protocol in protocols.items():
+        if protocol not in WITH_LOGINS:
+            continue
+        if not settings.mechanisms:
+            raise ValueError(f"{port} has {protocol}, which needs sasl_enabled_mechanisms")
+        if protocol == SASL_PLAINTEXT and PLAIN in settings.mechanisms:
+            raise ValueError(
+                f"sasl_enabled_mechanisms has PLAIN, and {port} is not encrypted: everyone on the network"
+                " could read the passwords. Use SCRAM-SHA-512, or SASL_SSL"
+            )

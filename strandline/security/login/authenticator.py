@@ -1,0 +1,55 @@
+"""Begins logins: which mechanisms there are, and which users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from strandline.errors import InvalidRequest, UnsupportedSaslMechanism
+from strandline.security.login.credentials import Credential, Credentials, prepared, stand_in
+from strandline.security.login.mechanisms import HASHES, PLAIN, check_user_name
+from strandline.security.login.plain import PlainLogin
+from strandline.security.login.scram import ScramLogin
+from strandline.security.login.steps import Login, refused
+from strandline.security.principal import Principal
+
+
+class Authenticator:
+    """The users of one process, as it knows them now."""
+
+    def __init__(self, mechanisms: Sequence[str], secret: Callable[[], bytes]) -> None:
+        """`secret`: the same at all members of the cluster, so that a user who does not exist looks the same
+        everywhere."""
+        self.mechanisms = tuple(mechanisms)
+        self._secret = secret
+        self._users: Mapping[str, Credentials] = {}
+
+    @property
+    def users(self) -> Mapping[str, Credentials]:
+        return self._users
+
+    def take(self, users: Mapping[str, Credentials]) -> None:
+        """Know these users from now on."""
+        self._users = users
+
+    def begin(self, mechanism: str, nonce: str) -> Login:
+        """`nonce`: random, printable, without commas. Raises UnsupportedSaslMechanism."""
+        if mechanism not in self.mechanisms:
+            enabled = ", ".join(self.mechanisms) or "none"
+            raise UnsupportedSaslMechanism(f"mechanism {mechanism[:50]!r} is not enabled here; {enabled} are")
+        if mechanism == PLAIN:
+            return PlainLogin(self._find_all)
+        return ScramLogin(mechanism, lambda name: self._find(mechanism, name), nonce)
+
+    def _find(self, mechanism: str, name: str) -> tuple[Principal | None, Credential]:
+        """Does the same work for a user who does not exist."""
+        try:
+            name = prepared(name, "name")
+            check_user_name(name)
+        except InvalidRequest:
+            raise refused(mechanism) from None
+        other = stand_in(self._secret(), mechanism, name)
+        credential = self._users.get(name, {}).get(mechanism)
+        return (None, other) if credential is None else (Principal(name), credential)
+
+    def _find_all(self, name: str) -> list[tuple[Principal | None, Credential]]:
+        return [self._find(mechanism, name) for mechanism in HASHES]

@@ -1,0 +1,43 @@
+"""The mechanisms of SASL that a login may use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.errors import InvalidRequest
+
+SCRAM_SHA_256: Final = "SCRAM-SHA-256"
+SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+PLAIN: Final = "PLAIN"
+
+HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
+"""The hash of each SCRAM mechanism, as hashlib names it."""
+KAFKA_NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
+"""The SCRAM mechanisms in Kafka's requests about users (KIP-554)."""
+MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)
+"""All of them, the strongest first."""
+
+NAME_CHARS_MAX: Final = 249
+"""The longest name of a user: it is a znode's name, and part of a principal."""
+
+
+def parse_mechanisms(text: str) -> tuple[str, ...]:
+    """Read a list of mechanisms with commas between them. Raises InvalidRequest."""
+    found = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+    for name in found:
+        if name not in MECHANISMS:
+            raise InvalidRequest(f"mechanism {name!r} is none of {', '.join(MECHANISMS)}")
+    return found
+
+
+def check_user_name(name: str) -> None:
+    """Raises InvalidRequest for a name that no user may have."""
+    if not name:
+        raise InvalidRequest("the name of a user is empty")
+    if len(name) > NAME_CHARS_MAX:
+        raise InvalidRequest(
+            f"the user's name {name[:32]!r}… has {len(name)} characters, more than {NAME_CHARS_MAX}",
+            limit=NAME_CHARS_MAX,
+        )
+    if not name.isprintable():
+        raise InvalidRequest(f"the user's name {name!r} has characters that cannot be printed")

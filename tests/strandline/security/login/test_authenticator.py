@@ -1,0 +1,106 @@
+"""Logins of users who exist, and of those who do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.errors import AuthenticationFailed, InvalidRequest, UnsupportedSaslMechanism
+from strandline.security.login.authenticator import Authenticator
+from strandline.security.login.credentials import make_credential
+from strandline.security.login.mechanisms import (
+    HASHES,
+    PLAIN,
+    SCRAM_SHA_256,
+    SCRAM_SHA_512,
+    check_user_name,
+    parse_mechanisms,
+)
+from strandline.security.login.plain import plain_message
+from strandline.security.login.scram import ScramClient
+from strandline.security.principal import Principal
+
+SALT = b"0123456789abcdef"
+
+
+def authenticator(secret: bytes = b"secret", *mechanisms: str) -> Authenticator:
+    made = Authenticator(mechanisms or (*HASHES, PLAIN), lambda: secret)
+    made.take({"alice": {SCRAM_SHA_256: make_credential(SCRAM_SHA_256, "wonderland", SALT, 4_096)}})
+    return made
+
+
+def challenge(of: Authenticator, name: str, mechanism: str = SCRAM_SHA_256) -> bytes:
+    client = ScramClient(mechanism, name, "x", "clientnonce")
+    return of.begin(mechanism, "servernonce").step(client.first()).token
+
+
+def refusal(of: Authenticator, mechanism: str, name: str, password: str) -> str:
+    login = of.begin(mechanism, "servernonce")
+    with pytest.raises(AuthenticationFailed) as error:
+        if mechanism == PLAIN:
+            login.step(plain_message(name, password))
+        else:
+            client = ScramClient(mechanism, name, password, "clientnonce")
+            login.step(client.final(login.step(client.first()).token))
+    return error.value.message
+
+
+@pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, PLAIN])
+def test_a_wrong_name_is_refused_as_a_wrong_password_is(mechanism: str) -> None:
+    """A10: word for word."""
+    of = authenticator()
+    assert refusal(of, mechanism, "alice", "wrong") == refusal(of, mechanism, "bob", "wonderland")
+
+
+def test_a_user_who_does_not_exist_always_has_the_same_salt() -> None:
+    """A10: at each member of the cluster, and another one than other users."""
+    of, member = authenticator(), authenticator()
+    assert challenge(of, "bob") == challenge(of, "bob") == challenge(member, "bob")
+    assert challenge(of, "bob") != challenge(of, "carol")
+    assert challenge(of, "bob") != challenge(authenticator(b"another cluster"), "bob")
+
+
+def test_the_keys_of_a_stand_in_are_no_way_in() -> None:
+    """A10: a mechanism without a credential is a user who does not exist."""
+    of = authenticator()
+    assert "wrong" in refusal(of, SCRAM_SHA_512, "alice", "wonderland")
+    assert challenge(of, "alice", SCRAM_SHA_512).endswith(b",i=8192")
+
+
+def test_a_password_itself_is_compared_with_any_credential() -> None:
+    """A10: PLAIN, for users of either SCRAM mechanism."""
+    of = authenticator()
+    assert of.begin(PLAIN, "").step(plain_message("alice", "wonderland")).principal == Principal("alice")
+    of.take({"bob": {SCRAM_SHA_512: make_credential(SCRAM_SHA_512, "builder", SALT, 4_096)}})
+    assert of.begin(PLAIN, "").step(plain_message("bob", "builder")).principal == Principal("bob")
+    assert "wrong" in refusal(of, PLAIN, "alice", "wonderland")
+
+
+@pytest.mark.parametrize(
+    "token", [b"", b"alice", b"\0alice", b"bob\0alice\0wonderland", b"\0\xff\0x", b"\0\0\0\0"]
+)
+def test_plain_takes_one_form(token: bytes) -> None:
+    """A10: a password is good for one name alone."""
+    with pytest.raises(AuthenticationFailed, match="wrong"):
+        authenticator().begin(PLAIN, "").step(token)
+
+
+def test_only_enabled_mechanisms_are_there() -> None:
+    """A11"""
+    of = authenticator(b"s", SCRAM_SHA_512)
+    with pytest.raises(UnsupportedSaslMechanism, match="SCRAM-SHA-512 are"):
+        of.begin(PLAIN, "")
+
+
+def test_mechanisms_are_a_list() -> None:
+    """A11: a wrong one is not passed over."""
+    assert parse_mechanisms("PLAIN, SCRAM-SHA-512,PLAIN") == (PLAIN, SCRAM_SHA_512)
+    assert parse_mechanisms("") == ()
+    with pytest.raises(InvalidRequest, match="GSSAPI"):
+        parse_mechanisms("PLAIN,GSSAPI")
+
+
+@pytest.mark.parametrize("name", ["", "a" * 250, "a\nb", "\ud800"])
+def test_some_names_no_user_has(name: str) -> None:
+    """A10"""
+    with pytest.raises(InvalidRequest):
+        check_user_name(name)
