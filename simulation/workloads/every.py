@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from strandline.simulation.workloads.cleaning import Cleaning
-from strandline.simulation.workloads.groups import Groups
+from strandline.simulation.workloads.groups import RELEASED, Groups
 from strandline.simulation.workloads.kafka import Kafka
 from strandline.simulation.workloads.operations import Operations
 from strandline.simulation.workloads.streams import Counting
@@ -29,15 +29,24 @@ KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
 WORKLOADS_MAX: Final = 2
 KAFKA_RATE: Final = 1 / 4
 """The part of all seeds whose last workload is one of Kafka clients."""
+RELEASED_RATE: Final = 1 / 3
+"""The part of all groups with the assignor of KIP-429 as it was released."""
 
 
 def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
     """The workloads of a seed."""
     random = Random(f"{seed} workloads")
     kinds = random.sample(list(KINDS), random.randint(1, min(WORKLOADS_MAX, len(KINDS))))
-    drawn = tuple(KINDS[kind](random, kind) for kind in kinds)
+    drawn = tuple(_with_assignor(seed, KINDS[kind](random, kind)) for kind in kinds)
     # Lots of its own: the other seeds have the workloads that they had before this kind came.
     random = Random(f"{seed} kafka")
     if random.random() >= KAFKA_RATE:
         return drawn
     return (*drawn[: WORKLOADS_MAX - 1], Kafka.drawn(random, "kafka"))
+
+
+def _with_assignor(seed: int, workload: AnyWorkload) -> AnyWorkload:
+    """Lots of its own, too."""
+    if isinstance(workload, Groups) and Random(f"{seed} assignor").random() < RELEASED_RATE:
+        return workload.model_copy(update={"assignor": RELEASED})
+    return workload

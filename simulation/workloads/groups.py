@@ -29,7 +29,10 @@ from strandline.simulation.workloads.member import MemberLife, MemberPlan
 from strandline.simulation.workloads.topic import ClosedTopic
 from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
-Assignor = Literal["range", "roundrobin", "sticky"]
+Assignor = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
+ASSIGNORS: Final[tuple[Assignor, ...]] = ("range", "roundrobin", "sticky")
+RELEASED: Final = "cooperative-sticky"
+"""The assignor of KIP-429 as it was released, which Kafka's clients have too."""
 Protocol = Literal["eager", "cooperative", "mixed"]
 
 LOOK_S: Final = 0.5
@@ -61,7 +64,7 @@ class Groups(WorkloadPlan, frozen=True):
             writers=random.randint(1, 2),
             pause_s=random.choice((0.1, 0.3)),
             synced=random.random() < 1 / 2,
-            assignor=random.choice(get_args(Assignor)),
+            assignor=random.choice(ASSIGNORS),
             members=tuple(MemberPlan.drawn(random, protocol, static) for _ in range(random.randint(1, 4))),
             change_s=random.choice((0.5, 2.0, 8.0)),
         )
