@@ -85,9 +85,10 @@ class KafkaClient:
         """An open connection to a broker. Raises Disconnected."""
         if broker not in self._addresses:
             raise Disconnected(f"broker {broker} has no known address")
-        return await self._connection(self._addresses[broker])
+        return await self.connection_to(self._addresses[broker])
 
-    async def _connection(self, address: str) -> KafkaConnection:
+    async def connection_to(self, address: str) -> KafkaConnection:
+        """An open connection to this address. Raises Disconnected."""
         async with self._opening.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
             if connection is None or not connection.open:
@@ -95,10 +96,17 @@ class KafkaClient:
                 self._connections[address] = connection
             return connection
 
-    async def ask(self, connection: KafkaConnection, api: Api[Request, Answer], request: Request) -> Answer:
+    async def ask(
+        self,
+        connection: KafkaConnection,
+        api: Api[Request, Answer],
+        request: Request,
+        *,
+        wait_s: float = ANSWER_S_MAX,
+    ) -> Answer:
         """Raises Disconnected, also for an answer that takes too long."""
         try:
-            async with asyncio.timeout(ANSWER_S_MAX):
+            async with asyncio.timeout(wait_s):
                 return await connection.ask(api, request)
         except TimeoutError:
             connection.close()
@@ -106,7 +114,7 @@ class KafkaClient:
 
     async def ask_any(self, api: Api[Request, Answer], request: Request) -> Answer:
         """Asks a drawn broker of the bootstrap. Raises Disconnected."""
-        connection = await self._connection(self.random.choice(self._bootstrap))
+        connection = await self.connection_to(self.random.choice(self._bootstrap))
         return await self.ask(connection, api, request)
 
     def close(self) -> None:

@@ -31,6 +31,9 @@ KAFKA_RATE: Final = 1 / 4
 """The part of all seeds whose last workload is one of Kafka clients."""
 RELEASED_RATE: Final = 1 / 3
 """The part of all groups with the assignor of KIP-429 as it was released."""
+SHARED: Final = frozenset({"range", RELEASED})
+SHARED_RATE: Final = 1 / 2
+"""The part of all groups with such an assignor that Kafka clients are members of, too."""
 
 
 def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
@@ -47,6 +50,10 @@ def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
 
 def _with_assignor(seed: int, workload: AnyWorkload) -> AnyWorkload:
     """Lots of its own, too."""
-    if isinstance(workload, Groups) and Random(f"{seed} assignor").random() < RELEASED_RATE:
-        return workload.model_copy(update={"assignor": RELEASED})
-    return workload
+    if not isinstance(workload, Groups):
+        return workload
+    random = Random(f"{seed} assignor")
+    if random.random() < RELEASED_RATE:
+        workload = workload.model_copy(update={"assignor": RELEASED})
+    shared = workload.assignor in SHARED and random.random() < SHARED_RATE
+    return workload.with_kafka_clients(random) if shared else workload

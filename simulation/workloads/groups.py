@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from contextlib import suppress
 from random import Random
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -20,12 +20,13 @@ from strandline.client.admin.admin import Admin
 from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TopicPartition
+from strandline.simulation.cluster import KAFKA_PORT
 from strandline.simulation.internal_topics import group_events
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import SYNCED, Stage
 from strandline.simulation.workloads import removals
 from strandline.simulation.workloads.lives import Lives
-from strandline.simulation.workloads.member import MemberLife, MemberPlan
+from strandline.simulation.workloads.member import MemberLife, MemberPlan, Membership, consumer_of
 from strandline.simulation.workloads.topic import ClosedTopic
 from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
@@ -73,6 +74,22 @@ class Groups(WorkloadPlan, frozen=True):
     def survives_power_loss(self) -> bool:
         return self.synced
 
+    @property
+    def broker_settings(self) -> dict[str, Any]:
+        return {"kafka_port": KAFKA_PORT} if any(each.kafka for each in self.members) else {}
+
+    def with_kafka_clients(self, random: Random) -> Groups:
+        """The same with Kafka clients among the members. Under `range` these are eager, so all are."""
+        members = []
+        for each in self.members:
+            given: dict[str, Any] = (
+                {"protocol": "eager", "becomes": "eager"} if self.assignor != RELEASED else {}
+            )
+            if random.random() < 1 / 2:
+                given |= {"kafka": True, "by_hand": True}
+            members.append(each.model_copy(update=given))
+        return self.model_copy(update={"members": tuple(members)})
+
     def workload(self, stage: Stage) -> Workload:
         return _Group(self, stage)
 
@@ -93,6 +110,7 @@ class _Group(Workload):
             stage, f"{plan.name} members", len(plan.members), plan.change_s, self._start, doubles=True
         )
         self._committed: list[Committed] = []
+        self._wrong: list[str] = []
         self._events: list[GroupEvent] = []
 
     async def prepare(self) -> None:
@@ -131,10 +149,9 @@ class _Group(Workload):
         process = self._stage.client(f"{name} life {life}")
         begun = MemberLife(member, name, process, self._topic.recorder(process.name), self._stage)
         protocol = member.protocol if life == 1 else member.becomes
+        among = Membership(self._group, plan.name, plan.partitions, plan.assignor, self._stage, self._wrong)
         process.start(
-            lambda host: begun.run(
-                host, topic=plan.name, group=self._group, assignor=plan.assignor, protocol=protocol
-            )
+            lambda host: begun.run(consumer_of(member, name, process, protocol, among), host, plan.name)
         )
         return begun
 
@@ -201,6 +218,7 @@ class _Group(Workload):
             *handling.findings(self._topic.histories),
         ]
         lines = self._topic.problems() + [each.sentence for each in found] + self._lives.defects
+        lines += dict.fromkeys(self._wrong)
         for place, offsets in log.items():
             if missing := sorted(set(offsets) - handled[place]):
                 lines.append(

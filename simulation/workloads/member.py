@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from random import Random
 from typing import Final, Literal
 
@@ -18,6 +19,8 @@ from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.kafka.client import KafkaClient
+from strandline.simulation.kafka.consumer import KafkaConsumer
 from strandline.simulation.stage import Stage
 
 SESSION_TIMEOUT_MS: Final = 4_000
@@ -46,6 +49,8 @@ class MemberPlan(BaseModel, frozen=True, extra="forbid"):
     """It returns under the name that it had (KIP-345)."""
     work_s: float
     """Its work on one record, on average."""
+    kafka: bool = False
+    """It is a Kafka client: it speaks to the brokers' Kafka ports, and commits its offsets itself."""
 
     @staticmethod
     def drawn(
@@ -60,6 +65,55 @@ class MemberPlan(BaseModel, frozen=True, extra="forbid"):
             static=random.random() < static,
             work_s=random.choice(WORK_S),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What the members of a group have in common."""
+
+    group: str
+    topic: str
+    partitions: int
+    assignor: str
+    stage: Stage
+    wrong: list[str]
+    """Gets a sentence for each thing that no broker may do."""
+
+
+def consumer_of(
+    plan: MemberPlan, name: str, process: SimulatedProcess, protocol: str, among: Membership
+) -> Consumer | KafkaConsumer:
+    """The consumer of one life of a member. A Kafka client's protocol follows from its assignor."""
+    cluster, instance = among.stage.cluster, name if plan.static else None
+    if not plan.kafka:
+        return Consumer(
+            cluster.bootstrap,
+            host=process.host,
+            group_id=among.group,
+            group_instance_id=instance,
+            client_id=name,
+            assignors=(among.assignor,),
+            rebalance_protocol=protocol,
+            offset_reset="earliest",
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=SESSION_TIMEOUT_MS // 4,
+            max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
+            enable_auto_commit=not plan.by_hand,
+            auto_commit_interval_ms=AUTO_COMMIT_INTERVAL_MS,
+        )
+    random = among.stage.random(f"{process.name} client")
+    return KafkaConsumer(
+        KafkaClient(
+            process, cluster.kafka_bootstrap, among.topic, random, among.wrong,
+            flexible=random.random() < 1 / 2,
+        ),
+        among.group,
+        among.partitions,
+        instance=instance,
+        assignor=among.assignor,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        rebalance_timeout_ms=MAX_POLL_INTERVAL_MS,
+    )  # fmt: skip
 
 
 class MemberLife(RebalanceListener):
@@ -83,23 +137,9 @@ class MemberLife(RebalanceListener):
         self._next: dict[TopicPartition, int] = {}
         """Of its partitions: the offset after the last record that it has finished with."""
 
-    async def run(self, host: Host, *, topic: str, group: str, assignor: str, protocol: str) -> None:
+    async def run(self, consumer: Consumer | KafkaConsumer, host: Host, topic: str) -> None:
         """Raises StrandlineError if it cannot go on."""
-        self._consumer = consumer = Consumer(
-            self._stage.cluster.bootstrap,
-            host=host,
-            group_id=group,
-            group_instance_id=self.name if self._plan.static else None,
-            client_id=self.name,
-            assignors=(assignor,),
-            rebalance_protocol=protocol,
-            offset_reset="earliest",
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            heartbeat_interval_ms=SESSION_TIMEOUT_MS // 4,
-            max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
-            enable_auto_commit=not self._plan.by_hand,
-            auto_commit_interval_ms=AUTO_COMMIT_INTERVAL_MS,
-        )
+        self._consumer = consumer
         async with consumer:
             consumer.subscribe([topic], listener=self)
             calls = 0
@@ -115,7 +155,7 @@ class MemberLife(RebalanceListener):
         """In one of the two ways in which applications read."""
         consumer = self._consumer
         try:
-            if self._plan.by_hand:
+            if self._plan.by_hand and isinstance(consumer, Consumer):
                 async with asyncio.timeout(GET_MS_MAX / 1000):
                     return [await consumer.getone()]
             found = await consumer.getmany(timeout_ms=GET_MS_MAX, max_records=RECORDS_MAX)

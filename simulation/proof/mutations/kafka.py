@@ -7,7 +7,9 @@ from typing import Final
 from strandline.simulation.proof.mutation import Mutation
 
 _PRODUCE: Final = "broker/kafka/handlers/produce.py"
+_GROUP_OFFSETS: Final = "broker/kafka/handlers/groups/offsets.py"
 _KAFKA: Final = ("kafka",)
+_GROUPS: Final = ("groups",)
 
 KAFKA: Final = (
     Mutation(
@@ -50,6 +52,15 @@ KAFKA: Final = (
         "            code = produce_code(outcome, self._call.version)\n",
         "            code = 0\n",
         workloads=_KAFKA,
+        seed=3,
+    ),
+    Mutation(
+        "a Kafka member gets the offset after the one that is committed",
+        "G12",
+        _GROUP_OFFSETS,
+        "PartitionOffset(name.partition, committed.offset, committed",
+        "PartitionOffset(name.partition, committed.offset + 1, committed",
+        workloads=_GROUPS,
         seed=3,
     ),
 )
