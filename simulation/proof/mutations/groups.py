@@ -20,10 +20,11 @@ GROUPS: Final = (
         "a commit of a member that was removed is accepted",
         "G1",
         _KEEPER,
-        "        member = group.current(request.member, request.instance, request.generation)\n",
+        "        member = group.current(request.member, request.instance, request.generation, "
+        "self._turn.by)\n",
         """        if request.member not in group.members:
             return
-        member = group.current(request.member, request.instance, request.generation)
+        member = group.current(request.member, request.instance, request.generation, self._turn.by)
 """,
         workloads=_GROUPS,
     ),

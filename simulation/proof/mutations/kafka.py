@@ -49,7 +49,7 @@ KAFKA: Final = (
         "a batch that was refused is answered with success",
         "K2",
         _PRODUCE,
-        "            code = produce_code(outcome, self._call.version)\n",
+        "            code = produce_code(outcome, self.call.version)\n",
         "            code = 0\n",
         workloads=_KAFKA,
         seed=3,
