@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError
 from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaException, Producer
 from kafka import KafkaProducer
@@ -18,6 +19,7 @@ from strandline.local.cluster import LocalCluster
 from strandline.security.login.mechanisms import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from tests.certificates import Authority
 from tests.conftest import ClusterFactory
+from tests.waiting import eventually
 
 MECHANISMS = [SCRAM_SHA_256, SCRAM_SHA_512]
 SETTINGS = {
@@ -30,14 +32,28 @@ SECONDS = 20.0
 EACH = pytest.mark.parametrize("mechanism", MECHANISMS)
 
 
-async def with_alice(cluster: LocalCluster, directory: Path) -> LocalCluster:
-    """The cluster, once alice has a password for both mechanisms."""
+async def with_alice(cluster: LocalCluster, directory: Path, **of_port: Any) -> LocalCluster:
+    """The cluster, once alice has a password for both mechanisms, and each broker knows it."""
     file = directory / "password"
     file.write_text(f"{PASSWORD}\n")
     options = [part for mechanism in MECHANISMS for part in ("--mechanism", mechanism)]
     line = ["user", "bootstrap", "alice", "--zookeeper", cluster.zookeeper, "--password-file", str(file)]
     result = await asyncio.to_thread(CliRunner().invoke, cli, [*line, *options])
     assert result.exit_code == 0, result.output
+
+    async def known() -> bool:
+        for address in cluster.kafka_bootstrap.split(","):
+            settings = {**of_python(cluster, SCRAM_SHA_512), **of_port, "bootstrap_servers": address}
+            client = AIOKafkaProducer(**settings)
+            try:
+                await client.start()
+            except KafkaError:
+                return False
+            finally:
+                await client.stop()
+        return True
+
+    await eventually(known, what="alice can log in")
     return cluster
 
 
@@ -170,12 +186,13 @@ async def test_logins_on_an_encrypted_port(
         "ssl_certfile": str(pair.certfile),
         "ssl_keyfile": str(pair.keyfile),
     }
-    cluster = await with_alice(await make_cluster(brokers=1, broker_settings=settings, kafka=True), tmp_path)
-    of_client = {
-        **of_python(cluster, mechanism),
+    of_port = {
         "security_protocol": "SASL_SSL",
         "ssl_context": ssl.create_default_context(cafile=str(authority.cafile)),
     }
+    made = await make_cluster(brokers=1, broker_settings=settings, kafka=True)
+    cluster = await with_alice(made, tmp_path, **of_port)
+    of_client = {**of_python(cluster, mechanism), **of_port}
     async with AIOKafkaProducer(**of_client) as producer:
         assert (await producer.send_and_wait("encrypted", b"written")).offset == 0
 
