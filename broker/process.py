@@ -83,9 +83,8 @@ class Broker:
         self._key = MemberKey(host.new_id)
         self.access = Access(Authorizer(settings.authorization_rules()), self._key.is_shown)
         """Decides what callers may do."""
-        self._logins = Logins(
-            Authenticator(settings.mechanisms, self._key.secret), host.clock, host.threads, host.new_id
-        )
+        authenticator = Authenticator(settings.mechanisms, self._key.secret, self.access.authorizer.is_member)
+        self._logins = Logins(authenticator, host.clock, host.threads, host.new_id)
         self._times = RequestTimes(host.clock)
         self._refused = RefusedRequests(host.clock)
         self._listener = host.listen(
@@ -110,6 +109,7 @@ class Broker:
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease, producer_ids)
             log = GuardedLog(handlers, self.access, self._clock)
             followers = Followers(manager, view, self._settings, self._clock)
+            await self._logins.prepare()
             endpoint = self._bind()
             stack.callback(self._kafka.stop)
             transport = self._host.transport(self._key.shown)

@@ -17,6 +17,8 @@ from strandline.host import Threads
 from strandline.ports import Clock
 from strandline.security.login.attempts import Attempts
 from strandline.security.login.authenticator import Authenticator
+from strandline.security.login.mechanisms import HASHES
+from strandline.security.login.scram import prepare
 from strandline.security.login.steps import Login, Step
 
 logger = structlog.get_logger(__name__)
@@ -44,6 +46,11 @@ class Logins:
     @property
     def mechanisms(self) -> tuple[str, ...]:
         return self.authenticator.mechanisms
+
+    async def prepare(self) -> None:
+        """Have what logins need, so that the first one does not hold up the event loop."""
+        if any(mechanism in HASHES for mechanism in self.mechanisms):
+            await self._threads.run(prepare)
 
     def begin(self, mechanism: str) -> Login:
         """Raises UnsupportedSaslMechanism."""

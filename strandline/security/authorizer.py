@@ -39,9 +39,11 @@ class Rules:
         """Why this principal may do everything; None: the ACLs decide."""
         if principal in self.super_users:
             return Ground.SUPER_USER
-        if self.brokers.id_of(principal) is not None or self.controllers.id_of(principal) is not None:
-            return Ground.MEMBER
-        return None
+        return Ground.MEMBER if self.is_member(principal) else None
+
+    def is_member(self, principal: Principal) -> bool:
+        """Whether it is the principal of a broker or a controller."""
+        return self.brokers.id_of(principal) is not None or self.controllers.id_of(principal) is not None
 
 
 class Authorizer:
@@ -52,6 +54,10 @@ class Authorizer:
         self._acls: Acls | None = None
         self._version = -1
         self._callers: dict[tuple[Principal, str], dict[tuple[Operation, ResourceType, str], bool]] = {}
+
+    def is_member(self, principal: Principal) -> bool:
+        """Whether it is the principal of a broker or a controller, by the rules."""
+        return self.rules is not None and self.rules.is_member(principal)
 
     @property
     def acls(self) -> Acls | None:

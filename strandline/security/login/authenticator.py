@@ -16,11 +16,15 @@ from strandline.security.principal import Principal
 class Authenticator:
     """The users of one process, as it knows them now."""
 
-    def __init__(self, mechanisms: Sequence[str], secret: Callable[[], bytes]) -> None:
+    def __init__(
+        self, mechanisms: Sequence[str], secret: Callable[[], bytes], is_member: Callable[[Principal], bool]
+    ) -> None:
         """`secret`: the same at all members of the cluster, so that a user who does not exist looks the same
-        everywhere."""
+        everywhere. `is_member`: whether a broker or a controller has this principal. No user logs in as one,
+        since it would need no ACL: members have certificates."""
         self.mechanisms = tuple(mechanisms)
         self._secret = secret
+        self._is_member = is_member
         self._users: Mapping[str, Credentials] = {}
 
     @property
@@ -49,7 +53,8 @@ class Authenticator:
             raise refused(mechanism) from None
         other = stand_in(self._secret(), mechanism, name)
         credential = self._users.get(name, {}).get(mechanism)
-        return (None, other) if credential is None else (Principal(name), credential)
+        principal = Principal(name)
+        return (None, other) if credential is None or self._is_member(principal) else (principal, credential)
 
     def _find_all(self, name: str) -> list[tuple[Principal | None, Credential]]:
         return [self._find(mechanism, name) for mechanism in HASHES]

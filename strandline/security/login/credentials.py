@@ -72,14 +72,6 @@ def changed(credentials: Credentials, changes: Iterable[UserChange]) -> Credenti
     return after
 
 
-@dataclass(frozen=True, slots=True)
-class UserDescription:
-    """A user, and the iterations of each mechanism that it has a credential for."""
-
-    user: str
-    iterations: Mapping[str, int]
-
-
 def check_mechanism(mechanism: str) -> None:
     if mechanism not in HASHES:
         raise InvalidRequest(f"a credential is for {' or '.join(HASHES)}, not for {mechanism!r}")

@@ -87,12 +87,6 @@ class UserReader:
             self._log.report(error)
             return StoredUser({}, node.version)
 
-    def put(self, name: str, credentials: Credentials) -> Mapping[str, Credentials]:
-        """The users, with what this session has written."""
-        others = {other: has for other, has in self.users.items() if other != name}
-        self.users = others | ({name: credentials} if credentials else {})
-        return self.users
-
     async def _read_again(self, names: Iterable[str]) -> Mapping[str, Credentials]:
         wanted = sorted(names)
         found = await _pipelined(self.read, wanted)

@@ -110,7 +110,7 @@ class Client:
 async def port(clock: VirtualClock, *, with_logins: bool = True) -> AsyncIterator[Any]:
     """A port with one user; gives a function that connects."""
     numbers = count()
-    authenticator = Authenticator((SCRAM_SHA_256, PLAIN), lambda: b"secret")
+    authenticator = Authenticator((SCRAM_SHA_256, PLAIN), lambda: b"secret", lambda _: False)
     known = {
         name: {SCRAM_SHA_256: make_credential(SCRAM_SHA_256, "wonderland", b"0123456789abcdef", 4_096)}
         for name in ("alice", "bob")

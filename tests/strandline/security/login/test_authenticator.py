@@ -20,11 +20,15 @@ from strandline.security.login.scram import ScramClient
 from strandline.security.principal import Principal
 
 SALT = b"0123456789abcdef"
+MEMBER = Principal("broker-1")
 
 
 def authenticator(secret: bytes = b"secret", *mechanisms: str) -> Authenticator:
-    made = Authenticator(mechanisms or (*HASHES, PLAIN), lambda: secret)
-    made.take({"alice": {SCRAM_SHA_256: make_credential(SCRAM_SHA_256, "wonderland", SALT, 4_096)}})
+    made = Authenticator(
+        mechanisms or (*HASHES, PLAIN), lambda: secret, lambda principal: principal == MEMBER
+    )
+    credential = make_credential(SCRAM_SHA_256, "wonderland", SALT, 4_096)
+    made.take({name: {SCRAM_SHA_256: credential} for name in ("alice", MEMBER.name)})
     return made
 
 
@@ -49,6 +53,13 @@ def test_a_wrong_name_is_refused_as_a_wrong_password_is(mechanism: str) -> None:
     """A10: word for word."""
     of = authenticator()
     assert refusal(of, mechanism, "alice", "wrong") == refusal(of, mechanism, "bob", "wonderland")
+
+
+@pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, PLAIN])
+def test_no_password_makes_a_caller_a_member_of_the_cluster(mechanism: str) -> None:
+    """A3: a user with a broker's name is no broker, and no password changes that."""
+    of = authenticator()
+    assert refusal(of, mechanism, MEMBER.name, "wonderland") == refusal(of, mechanism, "bob", "wonderland")
 
 
 def test_a_user_who_does_not_exist_always_has_the_same_salt() -> None:
