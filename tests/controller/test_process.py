@@ -38,7 +38,7 @@ def test_a_wrong_setting_ends_the_process_with_status_2_and_one_line_that_names_
     """DESIGN §9: settings are checked at start with messages that say what to change."""
     ended = subprocess.run(
         [sys.executable, "-m", "strandline.controller"],
-        env={**os.environ, variable: value},
+        env={**os.environ, "STRANDLINE_ALLOW_INSECURE": "true", variable: value},
         capture_output=True,
         text=True,
         timeout=30,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 import grpc
@@ -23,6 +24,8 @@ ChannelT = TypeVar("ChannelT")
 FIRST_LOOK_S_MAX: Final = 0.25
 """How long the first error of an address waits for its reason. Later ones take the reason that was found
 meanwhile: a broker that hangs must not delay its clients."""
+KEPT_S_MAX: Final = 2.0
+"""How long a reason is kept for a later error."""
 
 
 class Link(Generic[ChannelT]):
@@ -95,11 +98,20 @@ class Channels:
         look = self._looks.get(address)
         if look is None:
             look = self._looks[address] = _in_thread(why_refused, address, self._pem)
+            look.add_done_callback(partial(self._keep, address))
         await asyncio.wait([look], timeout=FIRST_LOOK_S_MAX if wait else 0)
         if not look.done():
             return None
-        del self._looks[address]
+        self._forget(address, look)
         return look.result()
+
+    def _keep(self, address: str, look: asyncio.Future[str | None]) -> None:
+        asyncio.get_running_loop().call_later(KEPT_S_MAX, self._forget, address, look)
+
+    def _forget(self, address: str, look: asyncio.Future[str | None]) -> None:
+        """Several calls may have waited for one look."""
+        if self._looks.get(address) is look:
+            del self._looks[address]
 
     async def close(self) -> None:
         for channel in self._links.leave():
