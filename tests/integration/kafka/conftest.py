@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from strandline import Admin
-from strandline.broker.kafka.wire.apis import FIND_COORDINATOR, LIST_GROUPS
+from strandline.broker.kafka.wire.apis import DESCRIBE_GROUPS, FIND_COORDINATOR
 from strandline.local.cluster import LocalCluster
 from tests.broker.kafka.support.kafka_wire import KafkaWire, kafka_wire
 from tests.conftest import ClusterFactory
 from tests.integration.kafka.support.group_wire import GROUPS
 from tests.waiting import eventually
+
+NAMES = 500
+"""Enough names of groups for each partition of the coordinator's topic to have one."""
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +30,9 @@ async def lone_broker(make_module_cluster: ClusterFactory) -> LocalCluster:
 
         async def coordinated() -> bool:
             found = await wire.ask(FIND_COORDINATOR.key, 0, key="g")
-            listed = await wire.ask(LIST_GROUPS.key, 0)
-            return bool(found["error_code"] == listed["error_code"] == 0)
+            asked = [f"group-{number}" for number in range(NAMES)]
+            described = (await wire.ask(DESCRIBE_GROUPS.key, 5, groups=asked))["groups"]
+            return not any(each["error_code"] for each in [found, *described])
 
         await eventually(coordinated)
     return cluster
