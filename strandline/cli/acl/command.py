@@ -113,7 +113,7 @@ def add(invocation: Invocation, /, pattern_type: str, **given: Any) -> None:
         raise click.UsageError("name whom: --allow-principal or --deny-principal")
 
     async def main() -> None:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             await admin.create_acls(wanted)
 
     run(main)
@@ -159,7 +159,7 @@ def remove(invocation: Invocation, /, pattern_type: str, **given: Any) -> None:
         wanted = filters(resources, kind, ())
 
     async def main() -> Sequence[AclBinding]:
-        async with Admin(invocation.bootstrap_servers()) as admin:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             return await admin.delete_acls(wanted)
 
     _show(invocation, run(main))
@@ -205,7 +205,7 @@ async def _described(invocation: Invocation, wanted: Sequence[AclFilter]) -> lis
     from strandline import Admin
 
     found: set[AclBinding] = set()
-    async with Admin(invocation.bootstrap_servers()) as admin:
+    async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
         for each in wanted:
             found.update(await admin.describe_acls(each))
     return sorted(found)

@@ -1,4 +1,4 @@
-"""`strandline acl` against a cluster."""
+"""`strandline acl` against a secure cluster, as its admin."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.strandline.cli.support.shell import Shell
 
-SECURE = {"authorizer": "acl", "super_users": "User:ANONYMOUS"}
-
 
 @pytest.fixture(scope="module")
 async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
-    return await make_module_cluster(brokers=1, broker_settings=SECURE, controller_settings=SECURE)
+    return await make_module_cluster(brokers=1, secure=True)
 
 
 @pytest.fixture(scope="module")
 def shell(cluster: LocalCluster) -> Shell:
-    return Shell(cluster)
+    made = Shell(cluster)
+    made.environment["STRANDLINE_CLIENT_CONFIG"] = f"{cluster.directory}/client.toml"
+    return made
 
 
 async def test_acls_are_added_listed_tested_and_removed(shell: Shell) -> None:
