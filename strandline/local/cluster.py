@@ -129,9 +129,19 @@ class LocalCluster:
         self._certificates = ClusterCertificates(layout) if file.secure else None
         own_zookeeper = file.zookeeper.address is None
         self._identity = ZooKeeperIdentity(layout) if file.secure and own_zookeeper else None
-        self._zookeeper = _zookeeper(layout, file.zookeeper, detached=detached)
+        self._zookeeper = self._new_zookeeper()
         self._controllers = {member.id: self._service("controller", member) for member in file.controllers}
         self._brokers = {member.id: self._service("broker", member) for member in file.brokers}
+
+    def _new_zookeeper(self) -> ZooKeeperProcess | RunningZooKeeper:
+        member, layout = self._file.zookeeper, self._layout
+        if member.address is not None:
+            return RunningZooKeeper(member.address)
+        log_path = layout.log("zookeeper")
+        server = ZooKeeperProcess(layout.zookeeper, member.port, log_path=log_path, detached=self._detached)
+        if member.process_id is not None:
+            server.find(member.process_id)
+        return server
 
     def _service(self, kind: str, member: MemberFile) -> Service:
         log_path = self._layout.log(f"{kind}-{member.id}")
@@ -476,16 +486,6 @@ class LocalCluster:
         for process in (self._zookeeper.process, *(service.process for service in self._services())):
             if process is not None:
                 process.release()
-
-
-def _zookeeper(layout: Layout, member: MemberFile, *, detached: bool) -> ZooKeeperProcess | RunningZooKeeper:
-    if member.address is not None:
-        return RunningZooKeeper(member.address)
-    log_path = layout.log("zookeeper")
-    server = ZooKeeperProcess(layout.zookeeper, member.port, log_path=log_path, detached=detached)
-    if member.process_id is not None:
-        server.find(member.process_id)
-    return server
 
 
 def _refuse_cluster(layout: Layout) -> None:

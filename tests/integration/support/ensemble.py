@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from strandline.local.cluster import LocalCluster
-from strandline.local.layout import ClusterFile, Layout
 from strandline.local.ports import LOOPBACK, free_ports
 from strandline.local.process import Process
 from strandline.local.zookeeper_process import ZooKeeperProcess, four_letter_word
@@ -111,7 +110,6 @@ class EnsembleCluster(LocalCluster):
 
     ensemble: Ensemble
 
-    def _take_up(self, layout: Layout, file: ClusterFile, *, detached: bool) -> None:
-        super()._take_up(layout, file, detached=detached)
-        self.ensemble = Ensemble(layout.zookeeper, log_path=layout.log("zookeeper"))
-        self._zookeeper = self.ensemble
+    def _new_zookeeper(self) -> ZooKeeperProcess:
+        self.ensemble = Ensemble(self._layout.zookeeper, log_path=self._layout.log("zookeeper"))
+        return self.ensemble
