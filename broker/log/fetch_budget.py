@@ -93,11 +93,11 @@ class FetchBudget:
         self._total += amount
 
     def give_back(self, owner: str, amount: int) -> None:
-        left = self._taken[owner] - amount
+        left = self._taken.get(owner, 0) - amount  # a request for nothing takes nothing
         if left:
             self._taken[owner] = left
         else:
-            del self._taken[owner]
+            self._taken.pop(owner, None)
         self._total -= amount
         if self._waiting:
             self._serve()

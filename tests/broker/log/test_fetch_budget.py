@@ -82,3 +82,12 @@ async def test_a_wait_that_is_given_up_as_it_ends_gives_back() -> None:
         budget.give_back("a", 10)
         waiting.cancel()
     assert (waiting.cancelled(), budget.total) == (True, 0)
+
+
+async def test_requests_for_nothing_take_and_give_back_nothing() -> None:
+    """X6: a fetch may name no partition, and several may be in flight."""
+    budget = FetchBudget(of_one=2, of_all=4)
+    taken = [await budget.take("a", 0), await budget.take("a", 0)]
+    for amount in taken:
+        budget.give_back("a", amount)
+    assert budget.total == 0
