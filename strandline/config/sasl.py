@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from strandline.config.security import SASL_PLAINTEXT, WITH_LOGINS
 from strandline.errors import InvalidRequest
@@ -16,6 +16,8 @@ from strandline.security.login.mechanisms import PLAIN, parse_mechanisms
 
 class SaslSettings(BaseModel):
     """How callers log in."""
+
+    model_config = ConfigDict(defer_build=True)
 
     sasl_enabled_mechanisms: str = ""
     """The mechanisms of ports with SASL, with commas between them: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN."""
