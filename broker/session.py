@@ -27,8 +27,8 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.replication.follower_end import LeaderStream, ReplicaStream
-from strandline.broker.security.acl_watch import AclWatch
-from strandline.broker.security.user_watch import UserWatch
+from strandline.broker.security.pictures import needed_pictures
+from strandline.broker.security.security_watch import SecurityWatch
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.reconciler import Reconciler
@@ -94,8 +94,8 @@ class BrokerSession:
         self._reconciler = Reconciler(context, self._receiver.executor)
         self._balancing = Balancing(context, self._handover, self._suspicion)
         self._notices = NoticeReceiver(context, self.vacant, self._balancing.asked)
-        self._acls = AclWatch(coordination, authorizer, self._clock)
-        self._users = UserWatch(coordination, authenticator, self._clock)
+        pictures = needed_pictures(coordination, authorizer, authenticator)
+        self._security = SecurityWatch(coordination, pictures, self._clock)
 
     async def run(self, *, on_serving: Callable[[], None]) -> None:
         """Serves until the session ends (returns) or this broker may not continue (raises SettingsError)."""
@@ -120,8 +120,7 @@ class BrokerSession:
                 self.coordination, self._manager.folder, self._manager.host.new_id
             )
             await self._key.read(self.coordination)
-            await self._acls.open()
-            await self._users.open()
+            await self._security.open()
             self._manager.load()
             await raise_epoch(self.coordination, known_epoch(self._manager.all()))
             await self.registration.register()
@@ -138,7 +137,7 @@ class BrokerSession:
             tasks.create_task(self._receiver.run())
             await self._receiver.drain()
             await self._compare()
-            for task in (self._notices.run(), self._elector.run(), self._acls.run(), self._users.run()):
+            for task in (self._notices.run(), self._elector.run(), self._security.run()):
                 tasks.create_task(task)
             tasks.create_task(self._reconcile())
             tasks.create_task(self._suspicion.run())
@@ -271,12 +270,10 @@ class BrokerSession:
                 self._elector.look_over()
                 self._receiver.look_again()
                 self._notices.look_again()
-                self._acls.look_again()
-                self._users.look_again()
+                self._security.look_again()
                 if rounds % FULL_RECONCILE_EVERY == 0:
                     await self._compare()
-                    await self._acls.compare()
-                    await self._users.compare()
+                    await self._security.compare()
             except ConnectionLost:
                 logger.debug("not reconciled: no connection to ZooKeeper")
 

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 import structlog
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper.looks import Looks
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.ids import NO_BROKER
-from strandline.ports import ConnectionLost, NoNode
+from strandline.ports import NoNode
 
 logger = structlog.get_logger(__name__)
-
-READ_AGAIN_S: Final = 0.1
 
 
 class NoticeReceiver:
@@ -37,31 +35,23 @@ class NoticeReceiver:
     ) -> None:
         self._manager = context.manager
         self._session = context.coordination
-        self._clock = context.clock
         self._vacant = vacant
         self._give = give
         self._notices = znodes.elections(context.me)
-        self._changed = asyncio.Event()
+        self._looks = Looks(self._take_all, context.clock)
 
     async def open(self) -> None:
         """Ensure the folder and set the watch."""
         await self._session.ensure_path(self._notices)
-        self._session.watch_children(self._notices, lambda _: self._changed.set())
+        self._session.watch_children(self._notices, lambda _: self._looks.again())
 
     def look_again(self) -> None:
         """Have `run` read the queue, whether the watch fired or not."""
-        self._changed.set()
+        self._looks.again()
 
     async def run(self) -> None:
         """Act on the notices for this broker. Runs until cancelled."""
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                await self._take_all()
-            except ConnectionLost:
-                await self._clock.sleep(READ_AGAIN_S)
-                self._changed.set()
+        await self._looks.run()
 
     async def _take_all(self) -> None:
         paths = [f"{self._notices}/{entry}" for entry in sorted(await self._session.children(self._notices))]

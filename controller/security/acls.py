@@ -13,8 +13,8 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters.zookeeper.acl_reader import AclReader
-from strandline.adapters.zookeeper.security_znodes import (
+from strandline.adapters.zookeeper.security.acl_reader import AclReader
+from strandline.adapters.zookeeper.security.acl_znodes import (
     ACL_FOLDERS,
     CHANGE_PREFIX,
     CHANGES,
@@ -194,7 +194,7 @@ class AclRequests:
         return (await self._reader.read(pattern)).bindings == bindings
 
     async def _remove_old_notices(self) -> None:
-        names = await self._reader.notices()
+        names = await self._reader.notices.names()
         if len(names) <= NOTICES_MAX:
             return
         for name in names[:-NOTICES_KEPT]:

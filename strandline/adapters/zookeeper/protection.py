@@ -9,8 +9,9 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters.zookeeper import security_znodes, znodes
+from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.access.identity import OPEN, Acl
+from strandline.adapters.zookeeper.security import acl_znodes
 from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.errors import SettingsError
 from strandline.ports import NotPermitted
@@ -24,8 +25,8 @@ TOP: Final = frozenset(
         znodes.CLUSTER_ID,
         znodes.MEMBER_KEY,
         znodes.CONTROLLER,
-        security_znodes.ACL,
-        security_znodes.CHANGES,
+        acl_znodes.ACL,
+        acl_znodes.CHANGES,
     )
 )
 """The znodes directly below the root, or the chroot, of a cluster."""

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.security_znodes import CHANGES, load_change, pattern_path, refusing
+from strandline.adapters.zookeeper.security.acl_znodes import CHANGES, load_change, pattern_path, refusing
 from strandline.controller.security import acls as requests
 from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, SecurityDisabled, StrandlineError
 from strandline.ports import Coordination

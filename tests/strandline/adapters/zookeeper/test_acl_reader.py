@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.adapters.zookeeper.acl_reader import AclReader
-from strandline.adapters.zookeeper.security_znodes import (
+from strandline.adapters.zookeeper.security.acl_reader import AclReader
+from strandline.adapters.zookeeper.security.acl_znodes import (
     CHANGE_PREFIX,
     CHANGES,
     SKELETON,

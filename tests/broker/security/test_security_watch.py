@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.adapters.zookeeper.security_znodes import (
+from strandline.adapters.zookeeper.security.acl_znodes import (
     CHANGE_PREFIX,
     dump_bindings,
     dump_change,
     pattern_path,
 )
-from strandline.broker.security.acl_watch import AclWatch
+from strandline.broker.security.pictures import Picture, needed_pictures
+from strandline.broker.security.security_watch import SecurityWatch
 from strandline.ports import Create
 from strandline.security import acls
 from strandline.security.acls import AclBinding, PatternType, Permission, ResourcePattern, ResourceType
 from strandline.security.authorizer import Authorizer, Rules
+from strandline.security.login.authenticator import Authenticator
 from strandline.security.principal import Principal
 from tests.waiting import eventually
 from tests.znode_tree import MemorySession, ZnodeTree
@@ -26,6 +28,11 @@ READ = acls.Operation.READ
 def binding(name: str) -> AclBinding:
     pattern = ResourcePattern(ResourceType.TOPIC, name, PatternType.LITERAL)
     return AclBinding(pattern, Principal("alice"), "*", READ, Permission.ALLOW)
+
+
+def watched(session: MemorySession, authorizer: Authorizer) -> SecurityWatch:
+    no_logins = Authenticator((), bytes, lambda _: False)
+    return SecurityWatch(session, needed_pictures(session, authorizer, no_logins), SystemClock())
 
 
 async def write(session: MemorySession, of: AclBinding) -> None:
@@ -47,7 +54,7 @@ async def test_a_change_is_taken_and_the_last_picture_outlives_its_session() -> 
     tree = ZnodeTree()
     session, controller = tree.open_session(), tree.open_session()
     authorizer = Authorizer(Rules())
-    watch = AclWatch(session, authorizer, SystemClock())
+    watch = watched(session, authorizer)
     await watch.open()
     assert known(authorizer) == []
     async with asyncio.TaskGroup() as tasks:
@@ -59,7 +66,7 @@ async def test_a_change_is_taken_and_the_last_picture_outlives_its_session() -> 
     await write(controller, binding("b"))
     assert known(authorizer) == [binding("a")]
     before = authorizer.version
-    await AclWatch(tree.open_session(), authorizer, SystemClock()).open()
+    await watched(tree.open_session(), authorizer).open()
     assert known(authorizer) == [binding("a"), binding("b")]
     assert authorizer.version > before
 
@@ -67,7 +74,7 @@ async def test_a_change_is_taken_and_the_last_picture_outlives_its_session() -> 
 async def test_what_was_changed_by_hand_is_found_by_comparing() -> None:
     tree = ZnodeTree()
     session, authorizer = tree.open_session(), Authorizer(Rules())
-    watch = AclWatch(session, authorizer, SystemClock())
+    watch = watched(session, authorizer)
     await watch.open()
     await session.create(pattern_path(binding("a").pattern), b"[" * 100_000)
     await watch.compare()
@@ -77,8 +84,45 @@ async def test_what_was_changed_by_hand_is_found_by_comparing() -> None:
 async def test_without_an_authorizer_nothing_is_read_or_watched() -> None:
     tree = ZnodeTree()
     session = tree.open_session()
-    watch = AclWatch(session, Authorizer(None), SystemClock())
+    watch = watched(session, Authorizer(None))
     await watch.open()
     await watch.compare()
     assert list(tree.nodes) == ["/"]
     assert not session.reads
+
+
+async def test_a_look_and_a_comparison_take_turns() -> None:
+    """What one of them has read does not replace what the other has read after it: a revocation would be
+    lost."""
+    under_way: list[str] = []
+    asked = 0
+
+    class Slow:
+        async def load(self) -> int:
+            return 0
+
+        async def look(self) -> None:
+            nonlocal asked
+            asked += 1
+            under_way.append("look")
+            assert under_way == ["look"]
+            await asyncio.sleep(0)
+            under_way.pop()
+
+        async def compare(self) -> None:
+            under_way.append("compare")
+            for _ in range(5):
+                assert under_way == ["compare"]
+                await asyncio.sleep(0)
+            under_way.pop()
+
+    pictures = [Picture((), Slow(), lambda _: None)]
+    watch = SecurityWatch(ZnodeTree().open_session(), pictures, SystemClock())
+    await watch.open()
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(watch.run())
+        comparing = tasks.create_task(watch.compare())
+        watch.look_again()
+        await comparing
+        await eventually(lambda: asked == 1 and not under_way)
+        running.cancel()

@@ -6,23 +6,20 @@ denied until it is mended: one of them may have been a DENY.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
-
-import structlog
+from typing import NamedTuple
 
 from strandline.adapters.zookeeper.facts import Reader
-from strandline.adapters.zookeeper.security_znodes import (
+from strandline.adapters.zookeeper.security.acl_znodes import (
     ACL_FOLDERS,
-    CHANGES,
     load_bindings,
     load_change,
     load_pattern,
     pattern_path,
     refusing,
 )
+from strandline.adapters.zookeeper.security.notices import Notices, children_of
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.adapters.zookeeper.znodes import UnreadableZnode
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
@@ -31,10 +28,7 @@ from strandline.security.acls import AclBinding, PatternType, ResourcePattern, R
 from strandline.security.decide import Acls
 from strandline.tasks import pipelined
 
-logger = structlog.get_logger(__name__)
-
 _pipelined = partial(pipelined, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
-_NOTICE: Final = re.compile("change-[0-9]{10}")
 
 
 class StoredAcls(NamedTuple):
@@ -53,14 +47,13 @@ class AclReader:
     def __init__(self, session: Reader, version: int = 0) -> None:
         self._session = session
         self.acls = Acls(version)
-        self._last = ""
-        """The newest notice whose patterns were read."""
         self._unreadable: set[ResourcePattern] = set()
         self._log = UnreadableLog()
+        self.notices = Notices(session, load_change, self._log)
 
     async def load(self) -> Acls:
         """Read all ACLs."""
-        self._last = max(await self.notices(), default="")
+        await self.notices.begin()
         self._unreadable.clear()
         patterns = await self._listed()
         found = await _pipelined(self.read, patterns)
@@ -69,19 +62,10 @@ class AclReader:
 
     async def look(self) -> Acls | None:
         """Read what the notices since the last look name. None if there are none."""
-        notices = await self.notices()
-        if self._last not in notices:
-            # The notice that was read last is gone, and others may be with it; or there was none at all.
-            return await self.load() if notices or self._last else None
-        fresh = [notice for notice in notices if notice > self._last]
-        if not fresh:
-            return None
-        named = await _pipelined(self._named, fresh)
-        if None in named:
+        changed = await self.notices.fresh()
+        if changed is None:
             return await self.load()
-        changed = {pattern for patterns in named for pattern in patterns or ()}
-        self._last = max(fresh)
-        return await self._reread(changed)
+        return await self._reread(changed) if changed else None
 
     async def compare(self) -> Acls | None:
         """Find what no notice named: compare the names of the znodes, and read the unreadable ones again."""
@@ -113,21 +97,6 @@ class AclReader:
         found = await _pipelined(self.read, wanted)
         return self.put({pattern: stored.bindings for pattern, stored in zip(wanted, found, strict=True)})
 
-    async def notices(self) -> list[str]:
-        """The notices that are there, oldest first."""
-        return sorted(filter(_NOTICE.fullmatch, await self._names(CHANGES)))
-
-    async def _named(self, notice: str) -> tuple[ResourcePattern, ...] | None:
-        """The patterns that a notice names; None if it cannot be known."""
-        path = f"{CHANGES}/{notice}"
-        try:
-            return load_change(path, (await self._session.get(path)).data)
-        except NoNode:
-            return None
-        except UnreadableZnode as error:
-            self._log.report(error)
-            return None
-
     async def _listed(self) -> list[ResourcePattern]:
         """The patterns that have a znode."""
         folders = await _pipelined(self._children, ACL_FOLDERS.items())
@@ -136,16 +105,9 @@ class AclReader:
     async def _children(self, folder: tuple[tuple[ResourceType, PatternType], str]) -> list[ResourcePattern]:
         kind, path = folder
         patterns = []
-        for child in await self._names(path):
+        for child in await children_of(self._session, path):
             try:
                 patterns.append(load_pattern(*kind, child))
             except UnreadableZnode as error:
                 self._log.report(error)
         return patterns
-
-    async def _names(self, path: str) -> list[str]:
-        """The children of a znode; none if it was removed by hand."""
-        try:
-            return await self._session.children(path)
-        except NoNode:
-            return []

@@ -54,9 +54,9 @@ def _valid() -> Iterator[None]:
         raise ValueError(error.message) from None
 
 
-def encoded(name: str) -> str:
-    """A resource's name as a znode's."""
-    return {".": "%2E", "..": "%2E%2E"}.get(name) or quote(name, safe=EVERY)
+def encoded(name: str, safe: str = EVERY) -> str:
+    """The name of a resource, or of a user, as a znode's: it may have a slash."""
+    return {".": "%2E", "..": "%2E%2E"}.get(name) or quote(name, safe=safe)
 
 
 def pattern_path(pattern: ResourcePattern) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.adapters.zookeeper.security_znodes import (
+from strandline.adapters.zookeeper.security.acl_znodes import (
     ACL_FOLDERS,
     dump_bindings,
     dump_change,

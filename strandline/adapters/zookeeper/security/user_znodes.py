@@ -9,8 +9,9 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
+from strandline.adapters.zookeeper.security.acl_znodes import encoded
 from strandline.adapters.zookeeper.znodes import UnreadableZnode, dump, reading
 from strandline.errors import InvalidRequest
 from strandline.security.login.credentials import Credential, Credentials
@@ -21,8 +22,7 @@ USERS: Final = "/config/users"
 
 
 def user_path(name: str) -> str:
-    """The name is percent-encoded: it may have a slash."""
-    return f"{USERS}/{ {'.': '%2E', '..': '%2E%2E'}.get(name) or quote(name, safe='') }"
+    return f"{USERS}/{encoded(name, safe='')}"
 
 
 def load_user_name(child: str) -> str:

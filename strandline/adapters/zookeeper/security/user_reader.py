@@ -5,15 +5,14 @@ A znode that is unreadable never ends its reader: its user cannot log in until i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from strandline.adapters.zookeeper.facts import Reader
-from strandline.adapters.zookeeper.security_znodes import CHANGE_PREFIX, CHANGES
-from strandline.adapters.zookeeper.unreadable import UnreadableLog
-from strandline.adapters.zookeeper.users.znodes import (
+from strandline.adapters.zookeeper.security.acl_znodes import CHANGE_PREFIX, CHANGES
+from strandline.adapters.zookeeper.security.notices import Notices, children_of
+from strandline.adapters.zookeeper.security.user_znodes import (
     USERS,
     dump_credentials,
     dump_user_change,
@@ -22,6 +21,7 @@ from strandline.adapters.zookeeper.users.znodes import (
     load_user_name,
     user_path,
 )
+from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.adapters.zookeeper.znodes import UnreadableZnode
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ports import Coordination, Create, Delete, NoNode, Operation, SetData
@@ -29,7 +29,6 @@ from strandline.security.login.credentials import Credentials, UserChange, chang
 from strandline.tasks import pipelined
 
 _pipelined = partial(pipelined, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
-_NOTICE: Final = re.compile("change-[0-9]{10}")
 
 
 class StoredUser(NamedTuple):
@@ -46,28 +45,20 @@ class UserReader:
     def __init__(self, session: Reader) -> None:
         self._session = session
         self.users: Mapping[str, Credentials] = {}
-        self._last = ""
-        """The newest notice whose users were read."""
         self._log = UnreadableLog()
+        self._notices = Notices(session, load_user_change, self._log)
 
     async def load(self) -> Mapping[str, Credentials]:
         """Read all users."""
-        self._last = max(await self._notices(), default="")
+        await self._notices.begin()
         self.users = {}
         return await self._read_again(await self._listed())
 
     async def look(self) -> Mapping[str, Credentials] | None:
         """Read the users that the notices since the last look name. None if there are none."""
-        notices = await self._notices()
-        if self._last not in notices:
-            # The notice that was read last is gone, and others may be with it; or there was none at all.
-            return await self.load() if notices or self._last else None
-        fresh = [notice for notice in notices if notice > self._last]
-        named = await _pipelined(self._named, fresh)
-        if None in named:
+        changed = await self._notices.fresh()
+        if changed is None:
             return await self.load()
-        self._last = max(fresh, default=self._last)
-        changed = {name for names in named for name in names or ()}
         return await self._read_again(changed) if changed else None
 
     async def compare(self) -> Mapping[str, Credentials] | None:
@@ -94,36 +85,15 @@ class UserReader:
         self.users = {name: has for name, has in {**self.users, **read}.items() if has}
         return self.users
 
-    async def _notices(self) -> list[str]:
-        return sorted(filter(_NOTICE.fullmatch, await self._names(CHANGES)))
-
-    async def _named(self, notice: str) -> tuple[str, ...] | None:
-        """The users that a notice names; None if it cannot be known."""
-        path = f"{CHANGES}/{notice}"
-        try:
-            return load_user_change(path, (await self._session.get(path)).data)
-        except NoNode:
-            return None
-        except UnreadableZnode as error:
-            self._log.report(error)
-            return None
-
     async def _listed(self) -> list[str]:
         """The users that have a znode."""
         names = []
-        for child in await self._names(USERS):
+        for child in await children_of(self._session, USERS):
             try:
                 names.append(load_user_name(child))
             except UnreadableZnode as error:
                 self._log.report(error)
         return names
-
-    async def _names(self, path: str) -> list[str]:
-        """The children of a znode; none if it was removed by hand."""
-        try:
-            return await self._session.children(path)
-        except NoNode:
-            return []
 
 
 def user_writes(name: str, stored: StoredUser, credentials: Credentials) -> list[Operation]:

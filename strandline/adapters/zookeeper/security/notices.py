@@ -1,0 +1,77 @@
+"""The notices of changes to ACLs and users: one folder, and so one watch, for all (docs/design.md,
+"ZooKeeper")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+from strandline.adapters.zookeeper.facts import Reader
+from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
+from strandline.adapters.zookeeper.unreadable import UnreadableLog
+from strandline.adapters.zookeeper.znodes import UnreadableZnode
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.ports import NoNode
+from strandline.tasks import pipelined
+
+T = TypeVar("T")
+
+_NOTICE: Final = re.compile("change-[0-9]{10}")
+
+
+class Notices(Generic[T]):
+    """The notices, as one reader has followed them. All methods raise what the session raises."""
+
+    def __init__(
+        self, session: Reader, load: Callable[[str, bytes], Sequence[T]], unreadable: UnreadableLog
+    ) -> None:
+        """`load` gives what a notice at a path names for this reader. It raises UnreadableZnode."""
+        self._session = session
+        self._load = load
+        self._unreadable = unreadable
+        self._last = ""
+        """The newest notice that was read."""
+
+    async def begin(self) -> None:
+        """Count all notices that are there as read: the caller reads everything next."""
+        self._last = max(await self.names(), default="")
+
+    async def fresh(self) -> set[T] | None:
+        """What the notices since the last look name. None if it cannot be known: everything may have
+        changed."""
+        names = await self.names()
+        if self._last not in names and (names or self._last):
+            # The notice that was read last is gone, and others may be with it; or there was none at all.
+            return None
+        fresh = [name for name in names if name > self._last]
+        named = await pipelined(self._named, fresh, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        found: set[T] = set()
+        for each in named:
+            if each is None:
+                return None
+            found.update(each)
+        self._last = max(fresh, default=self._last)
+        return found
+
+    async def names(self) -> list[str]:
+        """The notices that are there, oldest first."""
+        return sorted(filter(_NOTICE.fullmatch, await children_of(self._session, CHANGES)))
+
+    async def _named(self, notice: str) -> Sequence[T] | None:
+        path = f"{CHANGES}/{notice}"
+        try:
+            return self._load(path, (await self._session.get(path)).data)
+        except NoNode:
+            return None
+        except UnreadableZnode as error:
+            self._unreadable.report(error)
+            return None
+
+
+async def children_of(session: Reader, path: str) -> list[str]:
+    """The children of a znode; none if it was removed by hand."""
+    try:
+        return await session.children(path)
+    except NoNode:
+        return []

@@ -1,1 +1,0 @@
-"""The users of a cluster in ZooKeeper."""
