@@ -11,7 +11,7 @@ import structlog
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.access.identity import OPEN, Acl
-from strandline.adapters.zookeeper.security import acl_znodes
+from strandline.adapters.zookeeper.security import acl_znodes, user_znodes
 from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.errors import SettingsError
 from strandline.ports import NotPermitted
@@ -27,6 +27,7 @@ TOP: Final = frozenset(
         znodes.CONTROLLER,
         acl_znodes.ACL,
         acl_znodes.CHANGES,
+        user_znodes.USERS,
     )
 )
 """The znodes directly below the root, or the chroot, of a cluster."""

@@ -12,6 +12,8 @@ import pytest
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.access.identity import OPEN, Grant, digest_id
 from strandline.adapters.zookeeper.migration import Migrated, MigrationRefused, migrate
+from strandline.adapters.zookeeper.security import acl_znodes
+from strandline.adapters.zookeeper.security.user_znodes import user_path
 from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.config.services import ZooKeeperSettings
 from strandline.errors import SettingsError
@@ -40,7 +42,8 @@ def identified(tmp_path: Path) -> Identified:
 
 async def found(session: ZooKeeperSession) -> None:
     """The znodes of a small cluster, without a broker."""
-    for path in (*znodes.SKELETON, znodes.CLUSTER_ID, znodes.MEMBER_KEY, "/brokers/topics/t/0/isr"):
+    everywhere = (*znodes.SKELETON, *acl_znodes.SKELETON, znodes.CLUSTER_ID, znodes.MEMBER_KEY)
+    for path in (*everywhere, "/brokers/topics/t/0/isr", user_path("alice")):
         await session.ensure_path(path)
 
 
