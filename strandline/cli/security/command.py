@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
+from strandline.cli.security.local_zookeeper import local_zookeeper
 from strandline.cli.shell.command import Command, Group, Invocation, pass_invocation, run
 
 
@@ -84,7 +83,7 @@ def migrate_zookeeper(
     from strandline.config.load import load
     from strandline.config.services import ZooKeeperSettings
 
-    given = _local(invocation) if zookeeper is None else {"zookeeper": zookeeper}
+    given = local_zookeeper(invocation) if zookeeper is None else {"zookeeper": zookeeper}
     settings = load(ZooKeeperSettings, **given)
     done = run(lambda: migrate(settings, protect=protect, force=force))
     if invocation.out.json:
@@ -94,13 +93,3 @@ def migrate_zookeeper(
     if done.left:
         others = ", ".join(done.left)
         invocation.out.line(f"/ stays as it is, with what is not of the cluster: {others}")
-
-
-def _local(invocation: Invocation) -> dict[str, Any]:
-    """The settings of the local cluster, if there is one and the environment names no ZooKeeper."""
-    named = {"STRANDLINE_ZOOKEEPER", "STRANDLINE_CONFIG"} & {name.upper() for name in os.environ}
-    if named or not invocation.directory.exists():
-        return {}
-    from strandline.local.cluster import LocalCluster
-
-    return LocalCluster.open(invocation.directory).zookeeper_settings

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from strandline.cli.security.local_zookeeper import local_zookeeper
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
 from strandline.errors import SettingsError
 from strandline.security.login.credentials import (
@@ -61,7 +62,9 @@ def user() -> None:
 
 @user.command()
 @click.argument("name")
-@click.option("--zookeeper", metavar="HOST:PORT", help="Default: that of the local cluster.")
+@click.option(
+    "--zookeeper", metavar="HOST:PORT", help="Default: STRANDLINE_ZOOKEEPER, or that of the local cluster."
+)
 @_MECHANISM
 @_PASSWORD_FILE
 @_ITERATIONS
@@ -84,7 +87,8 @@ def bootstrap(
     from strandline.config.services import ZooKeeperSettings
 
     changes = _changes(name, mechanisms, _password(password_file), iterations)
-    settings = load(ZooKeeperSettings, zookeeper=zookeeper or _local_zookeeper(invocation))
+    given = local_zookeeper(invocation) if zookeeper is None else {"zookeeper": zookeeper}
+    settings = load(ZooKeeperSettings, **given)
 
     async def main() -> None:
         session = await service_host().connect_coordination(settings, _waiting)
@@ -100,13 +104,6 @@ def bootstrap(
 def _waiting(seconds: float) -> None:
     if seconds > WAIT_S_MAX:
         raise SettingsError(f"ZooKeeper does not answer after {seconds:.0f} s")
-
-
-def _local_zookeeper(invocation: Invocation) -> str | None:
-    """None: what the environment says."""
-    from strandline.local.cluster import LocalCluster
-
-    return LocalCluster.open(invocation.directory).zookeeper if invocation.directory.exists() else None
 
 
 def _password(file: Path | None) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from strandline import Admin
 from strandline.adapters.zookeeper.connect import connect
+from strandline.adapters.zookeeper.security.user_znodes import user_path
 from strandline.config.services import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster
@@ -92,15 +93,20 @@ async def test_a_running_cluster_is_protected_and_opened_again(
 
 
 @pytest.mark.timeout(120)
-async def test_a_secure_cluster_has_no_open_znode(make_cluster: ClusterFactory) -> None:
+async def test_a_secure_cluster_has_no_open_znode(make_cluster: ClusterFactory, tmp_path: Path) -> None:
     """Its ZooKeeper's root is protected too. A tool without the cluster's identity cannot begin."""
     cluster = await make_cluster(brokers=3, zookeeper=None, secure=True, broker_settings=FAULT_SETTINGS)
     async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
         await admin.create_topic("tides", partitions=3, replication_factor=3)
+    password = tmp_path / "password"
+    password.write_text("wonderland-1\n")
+    at = ("--dir", str(cluster.directory))
+    ended = await strandline("user", "bootstrap", "alice", "--password-file", str(password), *at)
+    assert ended.status == 0, ended.err
     session = await connect(ZooKeeperSettings(**cluster.zookeeper_settings))
     try:
         paths = await every_znode(session)
-        assert "/brokers/topics/tides/2/isr" in paths
+        assert {"/brokers/topics/tides/2/isr", user_path("alice")} <= set(paths)
         found = open_to_strangers(cluster.zookeeper, paths)
         # A request that a broker has answered meanwhile is gone, and refuses nothing.
         assert not set(found) & set(await every_znode(session))
@@ -108,7 +114,5 @@ async def test_a_secure_cluster_has_no_open_znode(make_cluster: ClusterFactory) 
         await session.close()
     with pytest.raises(SettingsError, match="is not for the identity of this process"):
         await connect(ZooKeeperSettings(zookeeper=cluster.zookeeper))
-    ended = await strandline(
-        "security", "migrate-zookeeper", "--enable", "--dir", str(cluster.directory), "-o", "json"
-    )
+    ended = await strandline("security", "migrate-zookeeper", "--enable", *at, "-o", "json")
     assert (ended.status, ended.objects[0]["changed"]) == (0, 0), ended.err
