@@ -8,6 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from strandline.config.client import ClientSettings
 
@@ -24,6 +30,11 @@ class Files:
     cafile: Path
     certfile: Path
     keyfile: Path
+
+    @property
+    def keystore(self) -> Path:
+        """Key and certificate in one file, as ZooKeeper's servers want them."""
+        return self.keyfile.with_suffix(".keystore.pem")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -74,9 +85,14 @@ class TestAuthority:
             self.folder / f"{file or name}.pem",
             self.folder / f"{file or name}.key",
         )
-        found.keyfile.unlink(missing_ok=True)
-        found.keyfile.touch(mode=0o600)
-        issued.private_key_pem.write_to_path(str(found.keyfile))
         chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
+        # PKCS#8: ZooKeeper takes no other.
+        key = load_pem_private_key(issued.private_key_pem.bytes(), None).private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        )
+        for path, content in ((found.keyfile, key), (found.keystore, key + chain)):
+            path.unlink(missing_ok=True)
+            path.touch(mode=0o600)
+            path.write_bytes(content)
         found.certfile.write_bytes(chain)
         return found

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
-from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaException, Producer
 from kafka import KafkaProducer
 
-from strandline.cli.__main__ import cli
 from strandline.local.cluster import LocalCluster
 from strandline.security.login.mechanisms import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
-from tests.certificates import Authority
 from tests.conftest import ClusterFactory
+from tests.strandline.cli.support.cli_process import strandline
+from tests.tls_files import TestAuthority
 from tests.waiting import eventually
 
 MECHANISMS = [SCRAM_SHA_256, SCRAM_SHA_512]
@@ -38,8 +37,8 @@ async def with_alice(cluster: LocalCluster, directory: Path, **of_port: Any) -> 
     file.write_text(f"{PASSWORD}\n")
     options = [part for mechanism in MECHANISMS for part in ("--mechanism", mechanism)]
     line = ["user", "bootstrap", "alice", "--zookeeper", cluster.zookeeper, "--password-file", str(file)]
-    result = await asyncio.to_thread(CliRunner().invoke, cli, [*line, *options])
-    assert result.exit_code == 0, result.output
+    ended = await strandline(*line, *options)
+    assert ended.status == 0, ended.err
 
     async def known() -> bool:
         for address in cluster.kafka_bootstrap.split(","):
@@ -177,8 +176,8 @@ async def test_logins_on_an_encrypted_port(
     make_cluster: ClusterFactory, tmp_path: Path, mechanism: str
 ) -> None:
     """A11: a password takes the place of a client's certificate."""
-    authority = Authority(tmp_path)
-    pair = authority.issue("127.0.0.1", "localhost", name="broker")
+    authority = TestAuthority(tmp_path)
+    pair = authority.issue("broker", "127.0.0.1", "localhost")
     settings = {
         "kafka_security_protocol": "SASL_SSL",
         "sasl_enabled_mechanisms": ",".join([*MECHANISMS, PLAIN]),

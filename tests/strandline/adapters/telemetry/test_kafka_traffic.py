@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import structlog
 
-from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.kafka_traffic import CLIENTS, SOFTWARE_MAX, KafkaTraffic
-
-
-class HandClock(SystemClock):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.seconds
+from tests.hand_clock import HandClock
 
 
 def clients(traffic: KafkaTraffic) -> dict[tuple[str, ...], object]:
@@ -45,6 +36,6 @@ def test_failures_of_one_kind_are_logged_once_a_minute() -> None:
     traffic = KafkaTraffic(clock)
     with structlog.testing.capture_logs() as logged:
         for second in range(120):
-            clock.seconds = float(second)
+            clock.now_s = float(second)
             traffic.failed("Produce", 9, "c", "refused")
     assert [each["so_far"] for each in logged] == [1, 61]

@@ -9,26 +9,10 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.tls.reloaded import ReloadedPem
-from strandline.ports import Clock
+from tests.hand_clock import HandClock
 from tests.tls_files import LONG_AGO, YESTERDAY, Files, TestAuthority
 
 RELOAD_MS = 1_000
-
-
-class HandClock(Clock):
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def wall_ms(self) -> int:
-        return int(self.now * 1000)
 
 
 @pytest.fixture
@@ -62,7 +46,7 @@ def test_new_files_are_used_once_they_were_looked_at(authority: TestAuthority, c
     first = pem.now()
     put(files, renewed)
     assert pem.now() is first, "files are looked at once in ssl_reload_ms"
-    clock.now += RELOAD_MS / 1000
+    clock.now_s += RELOAD_MS / 1000
     assert shown(pem) == renewed.certfile.read_bytes()
     assert pem.now() is not first
     assert pem.failures == 0
@@ -75,19 +59,19 @@ def test_files_that_cannot_be_used_change_nothing(authority: TestAuthority, cloc
     first = pem.now()
     expired = authority.issue("late", not_before=LONG_AGO, not_after=YESTERDAY)
     put(files, expired)
-    clock.now += 1
+    clock.now_s += 1
     assert pem.now() is first
     shutil.copy(authority.issue("two").certfile, files.certfile)
-    clock.now += 1
+    clock.now_s += 1
     assert pem.now() is first
     files.certfile.write_text("none")
-    clock.now += 1
+    clock.now_s += 1
     assert pem.now() is first
     files.keyfile.unlink()
-    clock.now += 1
+    clock.now_s += 1
     assert pem.now() is first
     assert pem.failures == 4
-    clock.now += 1
+    clock.now_s += 1
     assert pem.now() is first
     assert pem.failures == 4, "the same files are refused once"
     assert pem.complaint() is not None
@@ -101,10 +85,10 @@ def test_a_pair_that_is_replaced_one_file_after_the_other_is_used_in_the_end(
     pem = ReloadedPem(files.client, clock)
     first = pem.now()
     shutil.copy(renewed.certfile, files.certfile)
-    clock.now += 1
+    clock.now_s += 1
     assert pem.now() is first
     shutil.copy(renewed.keyfile, files.keyfile)
-    clock.now += 1
+    clock.now_s += 1
     assert shown(pem) == renewed.certfile.read_bytes()
 
 
@@ -112,5 +96,5 @@ def test_the_time_until_the_certificate_expires(authority: TestAuthority, clock:
     pem = ReloadedPem(authority.issue("late", not_before=LONG_AGO).client, clock)
     left = pem.expires_in_s()
     assert left is not None and left > 0
-    clock.now += 10
+    clock.now_s += 10
     assert pem.expires_in_s() == left - 10

@@ -13,7 +13,7 @@ from strandline.config.services import ZooKeeperSettings
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
 from strandline.local.zookeeper_tls import ServerTls
-from tests.certificates import Authority, Pair
+from tests.tls_files import Files, TestAuthority
 
 START_S_MAX = 60.0
 
@@ -23,8 +23,8 @@ class TlsServer:
     """The server shows a certificate for 127.0.0.1 and wants one of `authority`."""
 
     process: ZooKeeperProcess
-    authority: Authority
-    broker: Pair
+    authority: TestAuthority
+    broker: Files
 
     def settings(self, **others: Any) -> ZooKeeperSettings:
         """Those with which a process is let in; `others` replace some."""
@@ -41,8 +41,8 @@ class TlsServer:
 @pytest.fixture(scope="module")
 async def tls_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TlsServer]:
     directory = tmp_path_factory.mktemp("tls")
-    authority = Authority(directory / "certificates")
-    server, broker = authority.issue("127.0.0.1", name="zookeeper"), authority.issue("b1", name="broker-1")
+    authority = TestAuthority(directory / "certificates")
+    server, broker = authority.issue("zookeeper", "127.0.0.1"), authority.issue("broker-1", "b1")
     client = ClientTls(authority.cafile, broker.certfile, broker.keyfile, check_hostname=True)
     process = ZooKeeperProcess(
         directory / "zookeeper",

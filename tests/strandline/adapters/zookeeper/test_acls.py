@@ -153,7 +153,7 @@ async def test_a_certificate_is_an_identity(tls_server: TlsServer) -> None:
     (grant,) = await session.acl("/mine")
     assert grant.scheme == "x509"
     assert SUBJECT in grant.id.split(",")
-    other = tls_server.authority.issue("b2", name="broker-2")
+    other = tls_server.authority.issue("broker-2", "b2")
     files = {"zookeeper_ssl_certfile": other.certfile, "zookeeper_ssl_keyfile": other.keyfile}
     with pytest.raises(SettingsError, match="is not for the identity of this process"):
         await connect(owner.model_copy(update=files))
@@ -161,7 +161,7 @@ async def test_a_certificate_is_an_identity(tls_server: TlsServer) -> None:
 
 
 async def test_several_certificates_share_their_znodes(tls_server: TlsServer) -> None:
-    other = tls_server.authority.issue("b3", name="broker-3")
+    other = tls_server.authority.issue("broker-3", "b3")
     files = {"zookeeper_ssl_certfile": other.certfile, "zookeeper_ssl_keyfile": other.keyfile}
     ids = ";".join([await seen_as(tls_server), await seen_as(tls_server, **files)])
     chroot = {"zookeeper": f"{tls_server.process.address}/shared", "zookeeper_auth_scheme": "x509"}

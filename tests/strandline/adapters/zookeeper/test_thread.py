@@ -15,8 +15,8 @@ import pytest
 from strandline.adapters.zookeeper.connection.server_socket import CONNECT_S_MAX, SILENCE_MAX, ServerSocket
 from strandline.adapters.zookeeper.connection.thread import Completion, Handler, LoopQueue, WakeUpCounter
 from strandline.adapters.zookeeper.connection.tls import ClientTls, shake_hands
-from tests.certificates import Authority, Pair
-from tests.strandline.adapters.zookeeper.hand_clock import HandClock
+from tests.hand_clock import HandClock
+from tests.tls_files import Files, TestAuthority
 
 
 @pytest.fixture
@@ -242,8 +242,8 @@ def test_a_stopped_handler_does_not_sleep(clock: HandClock) -> None:
 def encrypted_ends(clock: HandClock, tmp_path: Path) -> Iterator[tuple[ServerSocket, EncryptedServer]]:
     """A client's socket with TLS, after the handshake, and the server's end of it."""
     ours, theirs = socket.socketpair()
-    authority = Authority(tmp_path)
-    pair = authority.issue("zk", name="zookeeper")
+    authority = TestAuthority(tmp_path)
+    pair = authority.issue("zookeeper", "zk")
     server = EncryptedServer(pair, theirs)
     wrapped = ClientTls(authority.cafile, None, None, check_hostname=True).wrap(ours, "zk")
     with closing(ServerSocket(wrapped, clock, print)) as client, theirs:
@@ -258,7 +258,7 @@ def encrypted_ends(clock: HandClock, tmp_path: Path) -> Iterator[tuple[ServerSoc
 class EncryptedServer:
     """Its bytes can be sent in any pieces."""
 
-    def __init__(self, pair: Pair, connected: socket.socket) -> None:
+    def __init__(self, pair: Files, connected: socket.socket) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pair.certfile, pair.keyfile)
         self.connected = connected

@@ -25,10 +25,10 @@ from strandline.errors import SettingsError
 from strandline.local.ports import LOOPBACK
 from strandline.local.zookeeper_process import ZooKeeperProcess
 from strandline.ports import LinkState
-from tests.certificates import Authority
+from tests.hand_clock import HandClock
 from tests.proxy import Proxy
 from tests.strandline.adapters.zookeeper.conftest import TlsServer
-from tests.strandline.adapters.zookeeper.hand_clock import HandClock
+from tests.tls_files import TestAuthority
 from tests.waiting import eventually
 
 
@@ -99,7 +99,7 @@ async def test_a_server_with_tls_serves_nobody_in_plaintext(tls_server: TlsServe
 
 
 async def test_a_certificate_of_another_authority_is_refused(tls_server: TlsServer, tmp_path: Path) -> None:
-    (reason,) = await refusals(tls_server.settings(zookeeper_ssl_cafile=Authority(tmp_path).cafile))
+    (reason,) = await refusals(tls_server.settings(zookeeper_ssl_cafile=TestAuthority(tmp_path).cafile))
     assert "shows a certificate that is refused: unable to get local issuer certificate" in reason
 
 
@@ -118,7 +118,7 @@ async def test_a_client_without_a_certificate_learns_that_it_needs_one(tls_serve
 
 
 async def test_a_client_of_another_authority_is_refused(tls_server: TlsServer, tmp_path: Path) -> None:
-    foreign = Authority(tmp_path).issue("b1", name="broker-1")
+    foreign = TestAuthority(tmp_path).issue("broker-1", "b1")
     files = {"zookeeper_ssl_certfile": foreign.certfile, "zookeeper_ssl_keyfile": foreign.keyfile}
     assert all("certificate of this process" in each for each in await refusals(tls_server.settings(**files)))
 
@@ -171,8 +171,8 @@ def test_a_reason_is_logged_once_a_minute_for_each_server() -> None:
 
 async def test_files_with_which_no_handshake_can_succeed_end_the_start(tmp_path: Path) -> None:
     """The error names the setting, the file and the fault; nothing is connected to."""
-    authority = Authority(tmp_path)
-    pair, other = authority.issue("b1", name="one"), authority.issue("b2", name="two")
+    authority = TestAuthority(tmp_path)
+    pair, other = authority.issue("one", "b1"), authority.issue("two", "b2")
     garbage = tmp_path / "garbage"
     garbage.write_bytes(b"-----BEGIN CERTIFICATE-----\nnothing\n")
     garbage.chmod(0o600)
