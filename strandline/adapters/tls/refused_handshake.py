@@ -37,10 +37,7 @@ def why_refused(address: str, pem: ReloadedPem | None) -> str | None:
 def _look(address: str, pem: ReloadedPem) -> str | None:
     host, port = _parts(address)
     try:
-        with (
-            socket.create_connection((host, port), LOOK_S_MAX) as plain,
-            pem.now().client.wrap_socket(plain, server_hostname=host) as connection,
-        ):
+        with _connected(pem.now().client, host, port) as connection:
             if connection.selected_alpn_protocol() != HTTP2:
                 return "this port speaks TLS, but not gRPC: it may be one for Kafka clients"
             return None if connection.recv(1) else _REFUSED_AFTERWARDS
@@ -56,6 +53,28 @@ def _look(address: str, pem: ReloadedPem) -> str | None:
         return None
 
 
+def _connected(context: ssl.SSLContext, host: str, port: int) -> ssl.SSLSocket:
+    """A connection, after its handshake. Raises OSError.
+
+    It is wrapped before it connects: Python leaves a connected socket open that its peer resets before it is
+    wrapped, as one of a broker that is killed.
+    """
+    failure = OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        connection = context.wrap_socket(socket.socket(family, kind, protocol), server_hostname=host)
+        try:
+            connection.settimeout(LOOK_S_MAX)
+            connection.connect(address)
+        except OSError as error:
+            connection.close()
+            if isinstance(error, ssl.SSLError):  # it answers
+                raise
+            failure = error
+        else:
+            return connection
+    raise failure
+
+
 def _own_fault(pem: ReloadedPem) -> str:
     """Servers of gRPC send no reason. Only the client's certificate is left as one."""
     if pem.now().identity is None:
@@ -69,10 +88,7 @@ def _speaks_tls(address: str) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        with (
-            socket.create_connection(_parts(address), LOOK_S_MAX) as plain,
-            context.wrap_socket(plain),
-        ):
+        with _connected(context, *_parts(address)):
             return True
     except ssl.SSLError as error:
         return _is_alert(error)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+import struct
+import sys
+import threading
+import warnings
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +24,7 @@ from strandline.adapters.system.byte_server import Encryption, listen_bytes
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system_host import client_host, system_host
 from strandline.adapters.tls.grpc_credentials import add_port
+from strandline.adapters.tls.refused_handshake import why_refused
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.server_context import NewestContext
 from strandline.config.client import ClientSettings
@@ -206,3 +213,38 @@ async def test_a_port_that_refuses_or_is_silent_gives_no_reason(ours: TestAuthor
 def test_settings_that_a_given_host_would_ignore_are_refused(ours: TestAuthority) -> None:
     with pytest.raises(SettingsError, match="setting security_protocol"):
         client_host(ours.issue().client, system_host())
+
+
+@pytest.fixture
+def busy_threads() -> Iterator[None]:
+    """Threads interrupt each other between any two steps."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("busy_threads")
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_a_port_that_resets_leaves_no_connection_open(ours: TestAuthority, encrypted: bool) -> None:
+    """X12: a broker that is killed resets connections before their handshake."""
+    pem = ReloadedPem(ours.issue().client, SystemClock()) if encrypted else None
+    with socket.create_server((LOOPBACK, 0)) as server:
+
+        def reset_each() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    connection.close()
+
+        thread = threading.Thread(target=reset_each)
+        thread.start()
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            for _ in range(300):
+                assert why_refused(f"{LOOPBACK}:{server.getsockname()[1]}", pem) is None
+            gc.collect()
+        server.shutdown(socket.SHUT_RDWR)
+        await asyncio.to_thread(thread.join)
+    assert [str(each.message) for each in found] == []
