@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final, TypeVar
 
@@ -43,6 +44,7 @@ from strandline.vocabulary.admin import DeletedAcls
 TIMEOUT_MS: Final = 30_000
 """These requests have no timeout of their own."""
 
+T = TypeVar("T")
 Number = TypeVar("Number", ResourceType, PatternType, Operation, Permission)
 
 
@@ -69,15 +71,11 @@ class AclsApi:
     async def create(self, request: CreateAclsRequest, call: Call) -> CreateAclsAnswer:
         """Each ACL has an outcome of its own, also one that cannot be."""
         errors: dict[int, StrandlineError | None] = {}
-        wanted: dict[int, AclBinding] = {}
         try:
             self._check(call, ALTER_CLUSTER)
             check_count(request.acls, "ACLs")
-            for at, acl in enumerate(request.acls):
-                try:
-                    wanted[at] = _binding(acl)
-                except InvalidRequest as error:
-                    errors[at] = error
+            wanted, wrong = _made(request.acls, _binding)
+            errors |= wrong
             if wanted:
                 results = await self._controller.ask(CREATE_ACLS, list(wanted.values()), self._deadline())
                 errors |= {at: result.error for at, result in zip(wanted, results, strict=True)}
@@ -87,15 +85,11 @@ class AclsApi:
 
     async def delete(self, request: DeleteAclsRequest, call: Call) -> DeleteAclsAnswer:
         found: dict[int, DeletedByFilter] = {}
-        wanted: dict[int, AclFilter] = {}
         try:
             self._check(call, ALTER_CLUSTER)
             check_count(request.filters, "filters")
-            for at, acl in enumerate(request.filters):
-                try:
-                    wanted[at] = _filter(acl)
-                except InvalidRequest as error:
-                    found[at] = DeletedByFilter(_outcome(error))
+            wanted, wrong = _made(request.filters, _filter)
+            found |= {at: DeletedByFilter(_outcome(error)) for at, error in wrong.items()}
             if wanted:
                 results = await self._controller.ask(DELETE_ACLS, list(wanted.values()), self._deadline())
                 found |= {at: _deleted(result) for at, result in zip(wanted, results, strict=True)}
@@ -122,6 +116,18 @@ def _known(kind: type[Number], number: int) -> Number:
         return kind(number)
     except ValueError:
         raise InvalidRequest(f"{kind.__name__} {number} is not known") from None
+
+
+def _made(asked: Sequence[Acl], make: Callable[[Acl], T]) -> tuple[dict[int, T], dict[int, InvalidRequest]]:
+    """What can be made of the entries of a request, and why others cannot be, by place."""
+    made: dict[int, T] = {}
+    wrong: dict[int, InvalidRequest] = {}
+    for at, acl in enumerate(asked):
+        try:
+            made[at] = make(acl)
+        except InvalidRequest as error:
+            wrong[at] = error
+    return made, wrong
 
 
 def _binding(acl: Acl) -> AclBinding:
