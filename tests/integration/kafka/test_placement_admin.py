@@ -289,5 +289,5 @@ async def test_an_unclean_election_gives_a_partition_a_leader_that_lost_all_in_s
         return await leaders(admin, "lost") == [3]
 
     await eventually(elected, deadline_s=WAIT_S)
-    await eventually(led, deadline_s=WAIT_S)  # each broker learns of an election by itself
+    await eventually(led, deadline_s=WAIT_S)  # brokers do not learn of an election at once
     await cluster.start_broker(2)

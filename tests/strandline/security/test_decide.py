@@ -148,7 +148,7 @@ def test_the_index_decides_as_a_loop_over_all_bindings(
 def test_any_resource_is_found_exactly_if_there_is_one(
     bindings: list[AclBinding], caller: tuple[Principal, str], operation: Operation
 ) -> None:
-    """A name that no pattern has by itself stands for the rest of what a prefix or the star covers."""
+    """A name that no pattern names stands for the rest of what a prefix or the star covers."""
     names = ["a", "ab", "abc", "b", "*", "a*", "abcd", "z?", "a?", "ab?", "abc?", "abcd?", "b?", "*?", "a*?"]
     acls = Acls(1, bindings)
     some = any(decide(acls, *caller, operation, TOPIC, name).allowed for name in names)

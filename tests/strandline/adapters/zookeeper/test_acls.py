@@ -188,7 +188,7 @@ async def test_an_acl_that_locks_its_own_process_out_is_not_set(tls_server: TlsS
         zookeeper=f"{tls_server.process.address}/mistaken",
         zookeeper_auth_scheme="x509",
         zookeeper_set_acl=True,
-        zookeeper_x509_ids="CN=somebody-else",
+        zookeeper_x509_ids="CN=another",
     )
     open_first = settings.model_copy(update={"zookeeper_set_acl": False})
     session = await connect(open_first)
