@@ -206,9 +206,13 @@ async def test_the_changes_of_a_topic_can_be_watched_from_its_creation_to_the_lo
             ends = [states & {"completed", "superseded"} for states in steps.values()]
             return len(ends) >= 3 and all(ends)
 
+        def elections() -> list[StateChangeEvent]:
+            return [event for event in follower.events if event.command.value == "elect-leader"]
+
         await eventually(lives_are_complete, deadline_s=20)
         assert all("requested" in states for states in steps.values())
-        (first,) = [event for event in follower.events if event.command.value == "elect-leader"]
+        await eventually(elections, deadline_s=20)
+        (first,) = elections()
         await own.cluster.kill_broker(first.broker)
 
         def elected() -> StateChangeEvent | None:
