@@ -14,6 +14,8 @@ import structlog
 
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.system.crash_points import defect_point
+from strandline.adapters.zookeeper.security.pictures import needed_pictures
+from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
 from strandline.adapters.zookeeper.znodes import UnreadableZnode
 from strandline.broker.election.balancing import Balancing
 from strandline.broker.election.elector import Elector
@@ -27,8 +29,6 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.replication.follower_end import LeaderStream, ReplicaStream
-from strandline.broker.security.pictures import needed_pictures
-from strandline.broker.security.security_watch import SecurityWatch
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.reconciler import Reconciler

@@ -1,4 +1,4 @@
-"""What a broker knows of the cluster's ACLs and users, and what decides by it."""
+"""What a member knows of the cluster's ACLs and users, and what decides by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps a broker's pictures of ACLs and users: each is read whole at the start of a session, then by notices.
+"""Keeps a member's pictures of ACLs and users: each is read whole at the start of a session, then by notices.
 
 One watch is enough, on the folder of notices. While ZooKeeper is away, the last pictures stand.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from strandline.adapters.zookeeper.looks import Looks
 from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
-from strandline.broker.security.pictures import Picture
+from strandline.adapters.zookeeper.security.pictures import Picture
 from strandline.ports import Clock, Coordination
 
 

@@ -11,8 +11,8 @@ from strandline.adapters.zookeeper.security.acl_znodes import (
     dump_change,
     pattern_path,
 )
-from strandline.broker.security.pictures import Picture, needed_pictures
-from strandline.broker.security.security_watch import SecurityWatch
+from strandline.adapters.zookeeper.security.pictures import Picture, needed_pictures
+from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
 from strandline.ports import Create
 from strandline.security import acls
 from strandline.security.acls import AclBinding, PatternType, Permission, ResourcePattern, ResourceType
