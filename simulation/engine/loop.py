@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
 from itertools import count
+from math import inf
 from random import Random
 from types import CoroutineType
 from typing import Any, Final, Self, TypeVar, TypeVarTuple
@@ -42,6 +43,10 @@ UNWINDING_WAITS_MAX: Final = 100
 
 class Deadlock(AssertionError):
     """Nothing is ready, and no timer will ever make anything ready."""
+
+
+class Overdue(AssertionError):
+    """The work has not ended in its time."""
 
 
 class TimeStandsStill(AssertionError):
@@ -333,19 +338,22 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     # --- run ---------------------------------------------------------------------------------
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine of the world to its end, and everything else meanwhile. Raises what it raises, and
-        Deadlock."""
-        return self.run_until_complete(work)
+    def run(self, work: Coroutine[Any, Any, T], limit_s: float = inf) -> T:
+        """Run a coroutine of the world to its end, and everything else meanwhile. Raises what it raises,
+        Deadlock, and Overdue if it has not ended after `limit_s`, the world's time."""
+        return self._run(work, self._now_ns + limit_s * NS_PER_S)
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
+        return self._run(future, inf)
+
+    def _run(self, work: Generator[Any, None, T] | Awaitable[T], end_ns: float) -> T:
         with self._current():
-            waited: asyncio.Future[T] = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type]  # noqa: TID251  # run_until_complete takes both
-            self._turn(waited)
+            waited: asyncio.Future[T] = asyncio.ensure_future(work, loop=self)  # type: ignore[arg-type]  # noqa: TID251  # run_until_complete takes both
+            self._turn(waited, end_ns)
         return waited.result()
 
-    def _turn(self, until: asyncio.Future[Any]) -> None:
-        """Run callbacks until the future is done."""
+    def _turn(self, until: asyncio.Future[Any], end_ns: float) -> None:
+        """Run callbacks until the future is done, or a timer is later than `end_ns`."""
         ready, timers, at_once = self._ready, self._timers, 0
         while not until.done():
             if ready:
@@ -354,6 +362,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 if at_once > self.callbacks_at_one_moment_max:
                     raise TimeStandsStill(f"at {self._now_ns} ns: {handle!r}")
             elif timers:
+                if timers[0][0] > end_ns:
+                    raise Overdue
                 self._now_ns, _, handle = heapq.heappop(timers)
                 at_once = 0
             else:

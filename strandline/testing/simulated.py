@@ -9,14 +9,17 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from strandline.simulation.engine.clocks import NS_PER_S
+from strandline.simulation.engine.loop import Overdue
 from strandline.simulation.engine.world import World
-from strandline.testing.errors import NotPossible
+from strandline.testing.errors import ConditionNotReached, NotPossible
 from strandline.testing.members import Shape
 from strandline.testing.played import PlayedCluster
 
 T = TypeVar("T")
 
 SEED_BITS: Final = 31
+RUN_S_MAX: Final = 7_200.0
+"""The limit of `run` unless the test gives one, in virtual seconds."""
 
 
 class SimulatedCluster(PlayedCluster):
@@ -58,11 +61,12 @@ class SimulatedCluster(PlayedCluster):
         self._last_trace = self.trace_hash
         self._close(check=error is None)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float = RUN_S_MAX) -> T:
         """Run a coroutine to its end, once all brokers and a controller serve. Returns what it returns.
 
-        May be called several times; between two calls no time passes. Raises what the coroutine raises, and
-        Deadlock if it waits for something that can never happen.
+        May be called several times; between two calls no time passes. Raises what the coroutine raises,
+        Deadlock if it waits for something that can never happen, and ConditionNotReached if it has not ended
+        after `timeout_s` of virtual time.
         """
         try:
             loop = self._now.world.loop
@@ -71,7 +75,13 @@ class SimulatedCluster(PlayedCluster):
         except NotPossible:
             work.close()
             raise
-        return loop.run_until_complete(self._now.test.run(self._within(work)))
+        try:
+            return loop.run(self._now.test.run(self._within(work)), timeout_s)
+        except Overdue:
+            raise ConditionNotReached(
+                f"the coroutine has not ended after {timeout_s} s of virtual time; if it needs longer, give"
+                f" `run` a greater timeout_s\n{self.describe()}"
+            ) from None
 
     async def _within(self, work: Coroutine[Any, Any, T]) -> T:
         try:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from strandline.simulation.engine.loop import Deadlock
-from strandline.testing import MemberFailed, NotPossible, SimulatedCluster
+from strandline.testing import ConditionNotReached, MemberFailed, NotPossible, SimulatedCluster
 
 
 async def write(cluster: SimulatedCluster) -> None:
@@ -63,6 +63,19 @@ def test_a_wait_that_nothing_can_end_is_reported() -> None:
 
         with pytest.raises(Deadlock):
             cluster.run(wait())
+
+
+def test_a_wait_without_end_beside_a_living_cluster_is_ended() -> None:
+    with SimulatedCluster(seed=1, brokers=1) as cluster:
+
+        async def wait() -> None:
+            await asyncio.Event().wait()
+
+        with pytest.raises(
+            ConditionNotReached, match=r"not ended after 60 s of virtual time[^\n]*\nbroker 1: runs"
+        ):
+            cluster.run(wait(), timeout_s=60)
+        assert cluster.now_s == pytest.approx(60, abs=1)
 
 
 async def test_it_is_refused_outside_of_a_run() -> None:
