@@ -338,8 +338,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     # --- run ---------------------------------------------------------------------------------
 
-    def run(self, work: Coroutine[Any, Any, T], limit_s: float = inf) -> T:
-        """Run a coroutine of the world to its end, and everything else meanwhile. Raises what it raises,
+    def run(self, work: Generator[Any, None, T] | Awaitable[T], limit_s: float = inf) -> T:
+        """Run work of the world to its end, and everything else meanwhile. Raises what it raises,
         Deadlock, and Overdue if it has not ended after `limit_s`, the world's time."""
         return self._run(work, self._now_ns + limit_s * NS_PER_S)
 
