@@ -34,6 +34,12 @@ RECORDS_MAX: Final = 3
 """Records of one batch."""
 TIMEOUT_MS: Final = 1_000
 
+BEHIND_A_FAILED_ONE: Final = frozenset(
+    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
+)
+"""What a batch gets if the one before it was refused. The second error is that of a producer without a batch
+in the log."""
+
 OnAcked = Callable[[int, int, int], None]
 """Gets a record's number, its partition, and its offset; -1: the broker no longer knows it."""
 
@@ -43,6 +49,12 @@ class _Batch:
     records: list[int]
     packed: PackedRecords
     sequence: int
+
+
+def is_passing(error: int, *, after_error: bool) -> bool:
+    """Whether a batch with this error may be written once it is sent again. `after_error`: a batch before
+    it, sent on the same connection, is not acknowledged."""
+    return error in LOOK_AGAIN or (after_error and error in BEHIND_A_FAILED_ONE)
 
 
 class _Partition:
@@ -168,8 +180,7 @@ class KafkaProducer:
                 offset = -1 if produced.base_offset < 0 else produced.base_offset + place
                 self._on_acked(record, number, offset)
             return not after_error
-        follows = after_error and produced.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if produced.error not in LOOK_AGAIN and not follows:
+        if not is_passing(produced.error, after_error=after_error):
             self._wrong(number, batch, f"was refused with error {produced.error}: {produced.message}")
         return False
 

@@ -33,8 +33,10 @@ from strandline.broker.kafka.wire.produce import (
 )
 from strandline.broker.kafka.wire.producer_id import InitProducerIdAnswer, InitProducerIdRequest
 from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.errors import ErrorCode
 from strandline.simulation.kafka import messages
 from strandline.simulation.kafka.messages import Api, answer_in, frame
+from strandline.simulation.kafka.producer import is_passing
 from strandline.simulation.plan import Plan
 from strandline.simulation.run import run_quietly
 from strandline.simulation.workloads.kafka import Kafka
@@ -119,3 +121,11 @@ def test_it_writes_and_reads_under_faults(seed: int) -> None:
     outcome = run_quietly(plan.model_copy(update={"workloads": (kafka,)}))
     assert outcome.problems == ()
     assert outcome.counts["records"] > 100
+
+
+@pytest.mark.parametrize("error", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_only_a_batch_behind_a_failed_one_may_have_a_gap_before_it(error: ErrorCode) -> None:
+    """CORRECTNESS K2: a leader whose ISR grew in between refuses the first batch of a producer with
+    NOT_ENOUGH_REPLICAS, and the next one because it knows nothing of the producer."""
+    assert is_passing(error, after_error=True)
+    assert not is_passing(error, after_error=False)
