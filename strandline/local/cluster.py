@@ -25,7 +25,8 @@ from strandline.host import Host
 from strandline.local.certificates import ClusterCertificates
 from strandline.local.layout import ClusterFile, Layout, Locked, MemberFile
 from strandline.local.member_status import MemberStatus, member_status
-from strandline.local.ports import LOOPBACK, check_ports, cluster_ports, free_ports
+from strandline.local.new_cluster import new_members
+from strandline.local.ports import LOOPBACK, check_ports, free_ports
 from strandline.local.process import Process, Spawn
 from strandline.local.service import Service, as_environment
 from strandline.local.waits import all_of, serving
@@ -36,7 +37,6 @@ START_S_MAX: Final = 30.0
 LOCK_S_MAX: Final = 2 * START_S_MAX
 """How long a stop waits for a process that starts the cluster; a start ends within its own limit."""
 LOCK_POLL_S: Final = 0.05
-BROKERS_MAX: Final = 100
 
 
 class LocalCluster:
@@ -71,35 +71,22 @@ class LocalCluster:
         detached: bool = False,
         spawn: Spawn = Process.spawn,
     ) -> None:
-        if not 0 <= brokers <= BROKERS_MAX or not 0 <= controllers <= BROKERS_MAX:
-            raise SettingsError(f"a local cluster has 0 to {BROKERS_MAX} brokers and controllers")
-        for_brokers = as_environment("broker", broker_settings or {})
-        for_controllers = as_environment("controller", controller_settings or {})
         directory = None if directory is None else Path(directory)
         if directory is not None:
             _refuse_cluster(Layout(directory))
-        kafka = kafka or kafka_port is not None
-        ports = cluster_ports(brokers, controllers, base_port, kafka=kafka, kafka_port=kafka_port)
-        file = ClusterFile(
-            zookeeper=MemberFile(id=1, port=0 if zookeeper else ports.zookeeper, address=zookeeper),
-            controllers=[
-                MemberFile(id=number, port=port, metrics_port=metrics_port, settings=for_controllers)
-                for number, (port, metrics_port) in enumerate(ports.controllers, 1)
-            ],
-            brokers=[
-                MemberFile(
-                    id=number,
-                    port=port,
-                    metrics_port=metrics_port,
-                    kafka_port=ports.kafka[number - 1] if kafka else None,
-                    rack=racks[(number - 1) % len(racks)] if racks else "",
-                    settings=for_brokers,
-                )
-                for number, (port, metrics_port) in enumerate(ports.brokers, 1)
-            ],
+        file = new_members(
+            brokers,
+            controllers,
+            base_port=base_port,
+            kafka=kafka or kafka_port is not None,
+            kafka_port=kafka_port,
+            racks=racks,
+            broker_settings=broker_settings or {},
+            controller_settings=controller_settings or {},
+            zookeeper=zookeeper,
             secure=secure,
         )
-        self._broker_settings = for_brokers
+        self._broker_settings = as_environment("broker", broker_settings or {})
         self._spawn_process = spawn
         self._temporary = directory is None and not keep
         self._is_new = True
