@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 
 import structlog
@@ -142,11 +142,7 @@ class Broker:
                 self._lease_s,
                 followers.throttle,
             )
-            await stack.enter_async_context(
-                serve_metrics(
-                    self._settings.host, self._settings.metrics_port, METRICS, metrics.read, self._clock
-                )
-            )
+            await stack.enter_async_context(self._serve_metrics(metrics))
             served = log_calls(log, self._settings, self._times, self._clock, self._key)
             await self._listener.start(
                 [*served, *group_calls(groups.handlers, self.access)],
@@ -161,6 +157,12 @@ class Broker:
             await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
+
+    def _serve_metrics(self, metrics: BrokerMetrics) -> AbstractAsyncContextManager[object]:
+        settings, tls = self._settings, self._host.metrics_tls
+        return serve_metrics(
+            settings, METRICS, metrics.read, lambda: self._listener.serving, self._clock, tls
+        )
 
     def _open_folder(self) -> DataFolder:
         settings = self._settings

@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
 from strandline.config import authorization, client, consumer, limits, producer, sasl, services, streams
+from strandline.config import metrics as metrics_settings
 from strandline.security import kafka_apis, rpcs
 from strandline.vocabulary import topic_config
 
@@ -32,7 +33,17 @@ BLOCK = re.compile(
 
 SETTINGS: dict[str, type[BaseModel]] = {
     name: cls
-    for module in (services, authorization, sasl, client, producer, consumer, streams, topic_config)
+    for module in (
+        services,
+        metrics_settings,
+        authorization,
+        sasl,
+        client,
+        producer,
+        consumer,
+        streams,
+        topic_config,
+    )
     for name, cls in inspect.getmembers(module, inspect.isclass)
     if issubclass(cls, BaseModel) and cls.__module__ == module.__name__
 }

@@ -64,7 +64,9 @@ async def _serve(
     await listener.start(admin_calls(AdminService(activity), streams, access, activity.key))
     logger.info("listening", controller=endpoint.id, address=endpoint.address)
     async with (
-        serve_metrics(settings.host, settings.metrics_port, METRICS, metrics.read, host.clock),
+        serve_metrics(
+            settings, METRICS, metrics.read, lambda: listener.serving, host.clock, host.metrics_tls
+        ),
         asyncio.TaskGroup() as tasks,
     ):
         running = [

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
+from ssl import SSLContext
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from strandline.config.services import ListenerSettings, ZooKeeperSettings
@@ -77,6 +78,9 @@ class CoordinationSession(Coordination, Protocol):
 
 class ServiceListener(Protocol):
     """Serves calls at the addresses of one broker or controller. Nothing is served before `start`."""
+
+    serving: bool
+    """The health that `set_health` published last; False before."""
 
     def bind(self, member: int, rack: str = "") -> Endpoint:
         """Listens. Returns the address at which others reach this member. Raises SettingsError."""
@@ -194,5 +198,7 @@ class ServiceHost(Host):
     """Ends the process at once, as kill -9 does. Crash points use it."""
     listen_bytes: ListenBytes | None = field(default=None, kw_only=True)
     """None: this host has no streams of bytes; a setting that needs one is refused."""
+    metrics_tls: SSLContext | None = field(default=None, kw_only=True)
+    """How the port for metrics is encrypted; None: it is not."""
     certificates: Certificates | None = field(default=None, kw_only=True)
     """None: no port has SSL."""

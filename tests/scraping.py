@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,9 +35,10 @@ class Scrape:
         return {dict(labels)[label] for each, labels in self.values if each == name}
 
 
-async def ask(port: int, request: bytes = SCRAPE) -> tuple[int, str]:
-    """The status and the body of the server's answer; status 0 if that is not HTTP, or nothing."""
-    reader, writer = await asyncio.open_connection(LOOPBACK, port)
+async def ask(port: int, request: bytes = SCRAPE, tls: ssl.SSLContext | None = None) -> tuple[int, str]:
+    """The status and the body of the server's answer; status 0 if that is not HTTP, or nothing. `tls` None:
+    in plaintext. Raises SSLError if one end refuses the other."""
+    reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=tls)
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
             writer.write(request)
@@ -49,8 +51,8 @@ async def ask(port: int, request: bytes = SCRAPE) -> tuple[int, str]:
     return (int(head.split()[1]) if head.startswith("HTTP/") else 0), body
 
 
-async def scrape(port: int) -> Scrape:
-    status, body = await ask(port)
+async def scrape(port: int, tls: ssl.SSLContext | None = None) -> Scrape:
+    status, body = await ask(port, tls=tls)
     assert status == 200, (status, body)
     values: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     kinds: dict[str, str] = {}

@@ -22,6 +22,7 @@ from strandline.config.security import SASL_SSL, SSL
 from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.host import ProbeResult, ServiceHost
+from strandline.ports import Clock
 from strandline.vocabulary.metadata import Endpoint
 
 
@@ -47,6 +48,7 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
     if settings is not None and SASL_SSL in settings.protocols():  # a password takes a certificate's place
         login_pem = ReloadedPem(settings, machine.clock, demands_certificates=False)
     pem_of = {SSL: pem, SASL_SSL: login_pem}
+    metrics_pem = None if settings is None else _metrics_pem(settings, machine.clock)
     members_pem = pem if settings is not None and settings.security_protocol == SSL else None
 
     def listen(
@@ -84,8 +86,16 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         fail_fast=FailFast,
         die=kill_this_process,
         listen_bytes=listen_to_bytes,
-        certificates=pem,
+        metrics_tls=None if metrics_pem is None else NewestContext(metrics_pem),
+        certificates=pem or login_pem or metrics_pem,
     )
+
+
+def _metrics_pem(settings: ListenerSettings, clock: Clock) -> ReloadedPem | None:
+    """Raises SettingsError."""
+    if settings.metrics_port is None or not settings.metrics_ssl:
+        return None
+    return ReloadedPem(settings, clock, demands_certificates=settings.metrics_demand_certificates)
 
 
 def stop_on_signals(host: ServiceHost) -> None:

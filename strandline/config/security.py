@@ -5,6 +5,7 @@ Names are Kafka's, with `_` for `.`.
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,9 @@ WITH_LOGINS: Final = frozenset({SASL_PLAINTEXT, SASL_SSL})
 """The protocols whose clients log in by name and password."""
 PROTOCOL_PATTERN: Final = "^(PLAINTEXT|SSL)$"
 ANY_PROTOCOL_PATTERN: Final = "^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$"
+
+
+LOOPBACK: Final = "127.0.0.1"
 
 
 class SecuritySettings(BaseModel):
@@ -57,3 +61,11 @@ class SecuritySettings(BaseModel):
         if (certificate is None) is not (key is None):
             raise ValueError("set both ssl_certfile and ssl_keyfile, or neither")
         return key
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address to listen on."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -24,13 +23,16 @@ from strandline.config.limits import (
     STATE_QUEUE_ENTRIES_MAX,
     TASK_CHANGES_SENT_MAX,
 )
+from strandline.config.metrics import MetricsSettings
 from strandline.config.sasl import SaslSettings, check_mechanisms
 from strandline.config.security import (
     ANY_PROTOCOL_PATTERN,
+    LOOPBACK,
     PROTOCOL_PATTERN,
     SSL,
     WITH_LOGINS,
     SecuritySettings,
+    is_loopback,
 )
 
 
@@ -118,7 +120,7 @@ class ZooKeeperSettings(ServiceSettings):
         return set_acl
 
 
-class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSettings):
+class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSettings, MetricsSettings):
     """The addresses on which a broker or a controller listens, and the limits for its connections."""
 
     PORTS: ClassVar[tuple[str, ...]] = ("port", "external_port")
@@ -163,11 +165,28 @@ class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSetting
 
     def open_ports(self) -> list[str]:
         """The settings of ports that other machines may use without showing who they are."""
-        if self.allow_insecure or _is_loopback(self.host):
+        if self.allow_insecure or is_loopback(self.host):
             return []
         names_callers = WITH_LOGINS | ({SSL} if self.ssl_client_auth == "required" else set())
         ports = [port for port in self.PORTS if getattr(self, port) is not None]
         return [port for port in ports if self.protocol_of(port) not in names_callers]
+
+    @property
+    def metrics_demand_certificates(self) -> bool:
+        """Whether a client of the metrics' port has to show a certificate."""
+        return self.metrics_ssl and self.metrics_token_file is None and self.ssl_client_auth == "required"
+
+    @property
+    def metrics_for_all(self) -> bool:
+        """Whether everyone who reaches the metrics' port may read them."""
+        return self.metrics_token_file is None and not self.metrics_demand_certificates
+
+    @property
+    def metrics_address(self) -> str:
+        """The host on which metrics are served."""
+        if self.metrics_host is not None:
+            return self.metrics_host
+        return LOOPBACK if self.metrics_for_all and not is_loopback(self.host) else self.host
 
     def protocol_of(self, port: str) -> str:
         """The protocol of a port, which is named by its setting."""
@@ -333,10 +352,6 @@ class BrokerSettings(ListenerSettings, SaslSettings):
     kafka_write_ms_max: int = Field(default=30_000, ge=100)
     """A client that reads nothing of its answers for this long is disconnected."""
 
-    # metrics
-    metrics_port: int | None = Field(default=None, ge=0, le=65535)
-    """Port of `host` for Prometheus metrics over HTTP at /metrics; 0: any free port; None: no metrics."""
-
     # storage
     retention_check_ms: int = Field(default=60_000, ge=50)
     compaction_check_ms: int = Field(default=15_000, ge=50)
@@ -401,13 +416,4 @@ class ControllerSettings(ListenerSettings):
     """Events that wait to be written to an internal topic; beyond it the oldest are dropped and counted."""
     state_change_streams_max: int = Field(default=32, ge=1)
     """Concurrent StateChanges calls."""
-    metrics_port: int | None = Field(default=None, ge=0, le=65535)
-    """As `metrics_port` of a broker."""
     crash_points: str = ""
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -45,9 +45,11 @@ def test_the_libraries_of_metrics_are_loaded_when_their_server_starts(
 import asyncio
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.metrics_server import serve_metrics
+from strandline.config.services import ListenerSettings
 
 async def main():
-    async with serve_metrics("127.0.0.1", {port}, [], list, SystemClock()):
+    settings = ListenerSettings.model_construct(metrics_port={port})
+    async with serve_metrics(settings, [], list, bool, SystemClock()):
         pass
 
 asyncio.run(main())

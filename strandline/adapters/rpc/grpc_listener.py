@@ -56,6 +56,7 @@ class GrpcListener:
         `strandline.host.Listen` for the two functions. `pem` is for the ports whose protocol is SSL.
 
         Raises SettingsError if `ssl_principal_mapping_rules` cannot be read."""
+        self.serving = False
         self._settings = settings
         self._pem = pem
         self._principals = CertificatePrincipals(settings.ssl_principal_mapping_rules)
@@ -104,6 +105,7 @@ class GrpcListener:
             await server.start()
 
     async def set_health(self, *, serving: bool) -> None:
+        self.serving = serving
         status = health_pb2.HealthCheckResponse
         for name in self._health_names:
             await self._health.set(name, status.SERVING if serving else status.NOT_SERVING)

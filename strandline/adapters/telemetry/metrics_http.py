@@ -1,12 +1,14 @@
-"""The HTTP server of metrics: answers each request on a thread of its own."""
+"""The HTTP server of metrics: answers each request on its own thread, which makes the TLS handshake too."""
 
 from __future__ import annotations
 
 import socket
+import ssl
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -17,7 +19,6 @@ from strandline.config.limits import METRICS_CONNECTIONS_MAX
 
 logger = structlog.get_logger(__name__)
 
-PATH: Final = "/metrics"
 ROOM_S_MAX: Final = 0.2
 """How long a new connection waits for the end of the oldest one, which it replaces."""
 
@@ -30,6 +31,15 @@ class _Handler(WSGIRequestHandler):
         super().setup()
         assert isinstance(self.server, MetricsListener), self.server
         self.connection.settimeout(self.server.request_s_max)
+        if isinstance(self.connection, ssl.SSLSocket):
+            self.connection.do_handshake()  # as a whole within that time
+
+    def finish(self) -> None:
+        super().finish()
+        if isinstance(self.connection, ssl.SSLSocket):
+            self.connection.settimeout(0)  # the end of TLS is sent, and the client's is not waited for
+            with suppress(OSError, ValueError):
+                self.connection.unwrap()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Logs nothing: scrapes are not worth a line each."""
@@ -45,16 +55,25 @@ class MetricsListener(ThreadingMixIn, WSGIServer):
     """A second process on this port must fail."""
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, text: Application, request_s_max: float) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        application: Application,
+        request_s_max: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Raises OSError if it cannot listen. `tls` None: in plaintext."""
         address = host.strip("[]")  # gRPC wants brackets around IPv6
         found = socket.getaddrinfo(address or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = found[0][0]
         self.request_s_max = request_s_max
+        self._tls = tls
         self._room = threading.BoundedSemaphore(METRICS_CONNECTIONS_MAX)
         self._open: deque[socket.socket] = deque()
         self._lock = threading.Lock()
         super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]  # a host and a port
-        self.set_app(_only_metrics(text))
+        self.set_app(application)
 
     def server_bind(self) -> None:
         """Binds as HTTPServer does, without a name lookup for this machine."""
@@ -62,6 +81,13 @@ class MetricsListener(ThreadingMixIn, WSGIServer):
         host, self.server_port = self.server_address[:2]
         self.server_name = str(host)
         self.setup_environ()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """The next connection. Its handshake is left to its thread."""
+        connection, client = super().get_request()
+        if self._tls is not None:
+            connection = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        return connection, client
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._room.acquire(blocking=False):
@@ -102,26 +128,6 @@ class MetricsListener(ThreadingMixIn, WSGIServer):
 
 def _hang_up(connection: socket.socket) -> None:
     try:
-        connection.shutdown(socket.SHUT_RDWR)
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)  # of an SSLSocket: its thread keeps its TLS
     except OSError:
         return  # already closed
-
-
-def _only_metrics(metrics: Application) -> Application:
-    """Serves prometheus_client's application at one path; by itself it answers any path."""
-
-    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if environ.get("PATH_INFO") != PATH:
-            return _text_answer("404 Not Found", f"there is {PATH} here", start_response)
-        try:
-            return metrics(environ, start_response)
-        except (TimeoutError, RuntimeError) as error:
-            logger.warning("metrics were not read", reason=repr(error))
-            return _text_answer("503 Service Unavailable", "the service is busy, or stops", start_response)
-
-    return serve
-
-
-def _text_answer(status: str, text: str, start_response: Callable[..., Any]) -> list[bytes]:
-    start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-    return [f"{text}\n".encode()]

@@ -1,4 +1,4 @@
-"""Serves metrics over HTTP, in Prometheus' text format.
+"""Serves metrics over HTTP or HTTPS, in Prometheus' text format, and health.
 
 Requests are answered on their own threads, so that no scrape, however slow or malformed, blocks the
 event loop. The loop does one thing for a scrape: it reads the service's objects in one turn, so
@@ -8,6 +8,7 @@ that the samples are consistent. Scrapes within a short time share one reading.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
@@ -17,6 +18,8 @@ from typing import Final
 import structlog
 
 from strandline.adapters.telemetry.metrics import Metric, Sample
+from strandline.config.security import is_loopback
+from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError
 from strandline.ports import Clock
 
@@ -36,39 +39,47 @@ Read = Callable[[], Sequence[Sample]]
 
 @asynccontextmanager
 async def serve_metrics(
-    host: str,
-    port: int | None,
+    settings: ListenerSettings,
     metrics: Sequence[Metric],
     read: Read,
+    is_serving: Callable[[], bool],
     clock: Clock,
+    tls: ssl.SSLContext | None = None,
     *,
     request_s_max: float = REQUEST_S_MAX,
     reading_s_max: float = READING_S_MAX,
 ) -> AsyncIterator[int | None]:
-    """Serve what `read` returns, until the end of the block. `read` is called on this event loop.
+    """Serve what `read` returns, and whether the service `is_serving`, until the end of the block. Both are
+    called on this event loop.
 
-    Yields the port, a free one for 0; None: serves nothing. Raises SettingsError if it cannot
-    listen on the address.
+    `tls` None: in plaintext. Yields the port, a free one for 0; None: serves nothing. Raises SettingsError if
+    it cannot listen on the address, or cannot use the token.
     """
-    if port is None:
+    if settings.metrics_port is None:
         yield None
         return
     # A process without metrics does not load these; one with metrics does now, since a scrape would delay it.
-    from strandline.adapters.telemetry.metrics_http import PATH, MetricsListener
+    from strandline.adapters.telemetry.bearer_token import BearerToken
+    from strandline.adapters.telemetry.metrics_http import MetricsListener
+    from strandline.adapters.telemetry.metrics_pages import pages
     from strandline.adapters.telemetry.prometheus_text import text_application
 
-    readings = _Readings(read, asyncio.get_running_loop(), clock, reading_s_max)
+    host, port, token_file = settings.metrics_address, settings.metrics_port, settings.metrics_token_file
+    turns = _Turns(read, is_serving, asyncio.get_running_loop(), clock, reading_s_max)
+    token = None if token_file is None else BearerToken(token_file)
+    application = pages(text_application(metrics, turns.samples), turns, token)
     try:
-        listener = MetricsListener(host, port, text_application(metrics, readings.samples), request_s_max)
+        listener = MetricsListener(host, port, application, request_s_max, tls)
     except OSError as error:
         raise SettingsError(
             f"setting metrics_port = {port}: cannot listen on {host}:{port}: {error.strerror} "
-            "(set STRANDLINE_METRICS_PORT)"
+            "(set STRANDLINE_METRICS_PORT or STRANDLINE_METRICS_HOST)"
         ) from error
+    _warn(settings, host)
     # A daemon thread: if the process ends by an exception, it does not wait for scrapes.
     thread = threading.Thread(target=listener.serve_forever, args=(STOP_POLL_S,), name="metrics", daemon=True)
     thread.start()
-    logger.info("metrics are served", host=host, port=listener.server_port, path=PATH)
+    logger.info("metrics are served", host=host, port=listener.server_port, encrypted=tls is not None)
     try:
         yield listener.server_port
     finally:
@@ -76,11 +87,38 @@ async def serve_metrics(
         listener.server_close()
 
 
-class _Readings:
-    """Readings of a service, made on its event loop for the threads of scrapes."""
+def _warn(settings: ListenerSettings, host: str) -> None:
+    """Say what other machines may read."""
+    if is_loopback(host):
+        return
+    if settings.metrics_for_all:
+        logger.warning(
+            "everyone who reaches this port may read the metrics, with the names of topics and groups: set "
+            "metrics_token_file, or metrics_ssl",
+            host=host,
+            port=settings.metrics_port,
+        )
+    elif not settings.metrics_ssl:
+        logger.warning(
+            "the token for metrics is not encrypted on the network: set metrics_ssl",
+            host=host,
+            port=settings.metrics_port,
+        )
 
-    def __init__(self, read: Read, loop: asyncio.AbstractEventLoop, clock: Clock, wait_s_max: float) -> None:
+
+class _Turns:
+    """Turns of a service's event loop, for the threads of requests."""
+
+    def __init__(
+        self,
+        read: Read,
+        is_serving: Callable[[], bool],
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        wait_s_max: float,
+    ) -> None:
         self._read = read
+        self._is_serving = is_serving
         self._loop = loop
         self._clock = clock
         self._wait_s_max = wait_s_max
@@ -91,6 +129,19 @@ class _Readings:
     def samples(self) -> Sequence[Sample]:
         """Raises TimeoutError if the loop is busy for too long, RuntimeError once it is closed."""
         return self._ask().result(self._wait_s_max)
+
+    def alive(self) -> bool:
+        """True, once the loop has turned. Raises as `samples` does."""
+        return self._turn(lambda: True)
+
+    def ready(self) -> bool:
+        """Whether the service serves. Raises as `samples` does."""
+        return self._turn(self._is_serving)
+
+    def _turn(self, ask: Callable[[], bool]) -> bool:
+        answer: Future[bool] = Future()
+        self._loop.call_soon_threadsafe(lambda: answer.set_result(ask()))
+        return answer.result(self._wait_s_max)
 
     def _ask(self) -> Future[Sequence[Sample]]:
         """The reading in progress, a recent one, or a new one."""

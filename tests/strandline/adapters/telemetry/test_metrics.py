@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.metrics import Histogram, Sample, counter, gauge, histogram
 from strandline.adapters.telemetry.metrics_server import READING_SHARED_S, REQUEST_S_MAX, serve_metrics
 from strandline.config.limits import METRICS_CONNECTIONS_MAX
+from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError
 from strandline.local.ports import LOOPBACK, free_ports
 from tests.scraping import ask, scrape
@@ -47,12 +49,17 @@ class Oven:
         ]
 
 
+def serve_oven(oven: Oven, port: int | None = 0, **limits: Any) -> AbstractAsyncContextManager[int | None]:
+    settings = ListenerSettings(metrics_port=port)
+    return serve_metrics(settings, METRICS, oven.read, lambda: True, CLOCK, **limits)
+
+
 async def test_a_scrape_shows_gauges_counters_and_histograms() -> None:
     """docs/run/operations.md, "Metrics": Prometheus' text format, labels escaped, buckets added up."""
     oven = Oven()
     for took_ms in (0.5, 1, 7, 100):
         oven.baking_ms.observe(took_ms)
-    async with serve_metrics(LOOPBACK, 0, METRICS, oven.read, CLOCK) as port:
+    async with serve_oven(oven) as port:
         assert port
         found = await scrape(port)
     assert found("oven_heat") == 180.5
@@ -71,7 +78,7 @@ async def test_a_scrape_shows_gauges_counters_and_histograms() -> None:
 async def test_the_service_is_read_on_its_own_loop() -> None:
     """The values of a sample belong together: nothing changes while they are read."""
     oven = Oven()
-    async with serve_metrics(LOOPBACK, 0, METRICS, oven.read, CLOCK) as port:
+    async with serve_oven(oven) as port:
         assert port
         await scrape(port)
     assert oven.read_by == {threading.get_ident()}
@@ -79,7 +86,7 @@ async def test_the_service_is_read_on_its_own_loop() -> None:
 
 async def test_nothing_is_served_without_a_port() -> None:
     before = threading.active_count()
-    async with serve_metrics(LOOPBACK, None, METRICS, Oven().read, CLOCK) as port:
+    async with serve_oven(Oven(), None) as port:
         assert port is None
         assert threading.active_count() == before
 
@@ -102,7 +109,7 @@ async def test_nothing_is_served_without_a_port() -> None:
 async def test_senseless_requests_are_refused(request_: bytes, statuses: set[int]) -> None:
     """Garbage and what is too large; the next scrape is answered."""
     oven = Oven()
-    async with serve_metrics(LOOPBACK, 0, METRICS, oven.read, CLOCK) as port:
+    async with serve_oven(oven) as port:
         assert port
         assert (await ask(port, request_))[0] in statuses
         assert oven.readings == 0
@@ -113,7 +120,7 @@ async def test_clients_that_hold_their_connections_keep_no_other_client_out() ->
     """A connection too many hangs up on the oldest; threads are bounded."""
     oven = Oven()
     before = threading.active_count()
-    async with serve_metrics(LOOPBACK, 0, METRICS, oven.read, CLOCK) as port, AsyncExitStack() as held:
+    async with serve_oven(oven) as port, AsyncExitStack() as held:
         assert port
         for _ in range(3 * METRICS_CONNECTIONS_MAX):
             _, writer = await asyncio.open_connection(LOOPBACK, port)
@@ -125,7 +132,7 @@ async def test_clients_that_hold_their_connections_keep_no_other_client_out() ->
 
 async def test_a_client_that_sends_nothing_is_given_up() -> None:
     """REQUEST_S_MAX: its thread ends, even if no other client connects."""
-    async with serve_metrics(LOOPBACK, 0, METRICS, Oven().read, CLOCK, request_s_max=0.05) as port:
+    async with serve_oven(Oven(), request_s_max=0.05) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         assert await asyncio.wait_for(reader.read(), 10) == b""
         writer.close()
@@ -134,7 +141,7 @@ async def test_a_client_that_sends_nothing_is_given_up() -> None:
 async def test_a_flood_of_scrapes_costs_the_loop_few_readings() -> None:
     """Scrapes that come together share one reading; later ones get a new one."""
     oven = Oven()
-    async with serve_metrics(LOOPBACK, 0, METRICS, oven.read, CLOCK) as port:
+    async with serve_oven(oven) as port:
         assert port
         began = CLOCK.monotonic()
         async with asyncio.TaskGroup() as tasks:
@@ -154,7 +161,7 @@ async def test_a_scrape_reports_a_busy_loop() -> None:
     """READING_S_MAX: a scrape waits for the loop no longer than this; the next one finds it free."""
     oven = Oven()
     # As long as the next one may need on a busy machine.
-    async with serve_metrics(LOOPBACK, 0, METRICS, oven.read, CLOCK, reading_s_max=1.5) as port:
+    async with serve_oven(oven, reading_s_max=1.5) as port:
         assert port
         found: list[tuple[int, str]] = []
         client = threading.Thread(target=lambda: found.append(asyncio.run(ask(port))))
@@ -166,7 +173,7 @@ async def test_a_scrape_reports_a_busy_loop() -> None:
 
 async def test_a_reading_that_fails_is_an_error_of_the_scrape_alone() -> None:
     oven = Oven()
-    async with serve_metrics(LOOPBACK, 0, METRICS, oven.read, CLOCK) as port:
+    async with serve_oven(oven) as port:
         assert port
         oven.fault = ValueError("the thermometer broke")
         assert (await ask(port))[0] == 500
@@ -181,18 +188,18 @@ async def test_a_reading_that_fails_is_an_error_of_the_scrape_alone() -> None:
 async def test_an_address_that_is_taken_is_an_error_of_its_setting() -> None:
     """Also by another that serves metrics; the message names the setting, its value and the variable."""
     taken = free_ports(1)[0]
-    async with serve_metrics(LOOPBACK, taken, METRICS, Oven().read, CLOCK):
+    async with serve_oven(Oven(), taken):
         with pytest.raises(SettingsError, match=rf"metrics_port = {taken}.*STRANDLINE_METRICS_PORT"):
-            async with serve_metrics(LOOPBACK, taken, METRICS, Oven().read, CLOCK):
+            async with serve_oven(Oven(), taken):
                 raise AssertionError("two listen on one port")
-    async with serve_metrics(LOOPBACK, taken, METRICS, Oven().read, CLOCK) as port:
+    async with serve_oven(Oven(), taken) as port:
         assert port == taken  # and it is free again at once
 
 
 async def test_the_end_waits_for_no_client() -> None:
     """One that holds its connection open is left behind."""
     async with AsyncExitStack() as held:
-        async with serve_metrics(LOOPBACK, 0, METRICS, Oven().read, CLOCK) as port:
+        async with serve_oven(Oven()) as port:
             _, writer = await asyncio.open_connection(LOOPBACK, port)
             held.callback(writer.close)
             began = CLOCK.monotonic()
