@@ -7,15 +7,19 @@ never join (CORRECTNESS I10).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from strandline.broker.core.replication.throttle import TokenBucket
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.config.services import BrokerSettings
 from strandline.errors import StorageBusy, StorageFailed
 from strandline.ids import BrokerId, PartitionKey
 from strandline.ports import Clock
+from strandline.security.quotas.token_bucket import TokenBucket
 from strandline.vocabulary.metadata import Reassignment
+
+BURST_S: Final = 0.5
+"""The time in which an unused bucket fills up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class ReassignmentThrottle:
         self._near_bytes = settings.reassignment_near_bytes
         self._clock = clock
         rate = settings.reassignment_bytes_per_s
-        self._all = TokenBucket(rate, clock.monotonic()) if rate else None
+        self._all = TokenBucket(rate, clock.monotonic(), burst_s=BURST_S) if rate else None
         self._partitions: dict[PartitionKey, TokenBucket] = {}
         self.holds = 0
         """How often a flow had to wait."""
@@ -88,8 +92,8 @@ class ReassignmentThrottle:
             assert whole is not None, f"{key} is bounded by nothing"
             return (whole,)
         own = self._partitions.get(key)
-        if own is None or own.bytes_per_s != rate:
+        if own is None or own.per_s != rate:
             # Drops the buckets of partitions whose reassignments are done.
             self._partitions = {k: each for k, each in self._partitions.items() if not each.is_full(now)}
-            own = self._partitions[key] = TokenBucket(rate, now)
+            own = self._partitions[key] = TokenBucket(rate, now, burst_s=BURST_S)
         return (own,) if whole is None else (own, whole)

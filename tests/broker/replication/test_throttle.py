@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from strandline.broker.core.replication.reassignment import PartitionAssignment
-from strandline.broker.core.replication.throttle import BURST_S
 from strandline.broker.replication.leader_end import FollowerStream
+from strandline.broker.replication.throttle import BURST_S
 from strandline.ids import BrokerId, PartitionId, PartitionKey
 from strandline.vocabulary.metadata import Reassignment
 from strandline.vocabulary.replication import Push

@@ -7,14 +7,15 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.broker.core.replication.throttle import BURST_S, TokenBucket
+from strandline.security.quotas.token_bucket import TokenBucket
 
 RATE = 1_000
+BURST_S = 0.5
 
 
 def test_a_full_bucket_lets_half_a_second_through_at_once_and_then_the_rate() -> None:
     """CORRECTNESS I10: a bound in bytes a second."""
-    bucket = TokenBucket(RATE, now=0)
+    bucket = TokenBucket(RATE, now=0, burst_s=BURST_S)
     assert bucket.reserve(500, 0) == 0
     assert bucket.reserve(250, 0) == 0.25
     assert bucket.reserve(250, 0) == 0.5
@@ -23,7 +24,7 @@ def test_a_full_bucket_lets_half_a_second_through_at_once_and_then_the_rate() ->
 
 def test_a_batch_larger_than_the_bucket_passes_and_is_paid_for_afterwards() -> None:
     """CORRECTNESS I10: no sender starves, with any size of a batch."""
-    bucket = TokenBucket(RATE, now=0)
+    bucket = TokenBucket(RATE, now=0, burst_s=BURST_S)
     assert bucket.reserve(bucket.portion, 0) == 0
     bucket.correct(bucket.portion, 10_000)
     assert bucket.reserve(0, 0) == 9.5
@@ -31,7 +32,7 @@ def test_a_batch_larger_than_the_bucket_passes_and_is_paid_for_afterwards() -> N
 
 
 def test_bytes_reserved_and_not_sent_are_available_to_others() -> None:
-    bucket = TokenBucket(RATE, now=0)
+    bucket = TokenBucket(RATE, now=0, burst_s=BURST_S)
     bucket.reserve(500, 0)
     bucket.correct(500, 0)
     assert bucket.is_full(0)
@@ -39,7 +40,7 @@ def test_bytes_reserved_and_not_sent_are_available_to_others() -> None:
 
 
 def test_the_slowest_bucket_still_gives_a_byte() -> None:
-    assert TokenBucket(1, now=0).portion == 1
+    assert TokenBucket(1, now=0, burst_s=BURST_S).portion == 1
 
 
 @given(
@@ -52,7 +53,7 @@ def test_any_number_of_senders_keep_to_the_rate_and_take_turns(
 ) -> None:
     """CORRECTNESS I10: each sends batches of its own size, whenever it may; the average is the rate, except
     for the burst and one batch each, and no sender is left out."""
-    bucket = TokenBucket(rate, now=0)
+    bucket = TokenBucket(rate, now=0, burst_s=BURST_S)
     sent = [0] * len(batches)
     # A heap of (moment, sender, reserved bytes), in the order in which timers would fire.
     due = [(bucket.reserve(bucket.portion, 0.0), who, bucket.portion) for who in range(len(batches))]
