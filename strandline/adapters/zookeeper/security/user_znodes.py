@@ -21,8 +21,13 @@ from strandline.vocabulary.typed_json import integer, text
 USERS: Final = "/config/users"
 
 
+def user_child(name: str) -> str:
+    """The name of the user's znode."""
+    return encoded(name, safe="")
+
+
 def user_path(name: str) -> str:
-    return f"{USERS}/{encoded(name, safe='')}"
+    return f"{USERS}/{user_child(name)}"
 
 
 def load_user_name(child: str) -> str:
