@@ -401,6 +401,10 @@ class NonEmptyGroup(StrandlineError):
     code = ErrorCode.NON_EMPTY_GROUP
 
 
+class GroupSubscribedToTopic(StrandlineError):
+    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+
+
 class GroupIdNotFound(StrandlineError):
     code = ErrorCode.GROUP_ID_NOT_FOUND
 
@@ -455,27 +459,22 @@ class SecurityDisabled(StrandlineError):
     code = ErrorCode.SECURITY_DISABLED
 
 
-_BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
-    cls.code: cls
-    for cls in (
-        UnknownServerError, OffsetOutOfRange, CorruptMessage, UnknownTopicOrPartition,
-        LeaderNotAvailable, NotLeaderOrFollower, RequestTimedOut, BrokerNotAvailable,
-        MessageTooLarge, InvalidTopic, NotEnoughReplicas, NotEnoughReplicasAfterAppend,
-        InvalidRequiredAcks, TopicAlreadyExists, InvalidPartitions, InvalidReplicationFactor,
-        InvalidReplicaAssignment, InvalidConfig, NotController, InvalidRequest,
-        OutOfOrderSequence, DuplicateSequence, InvalidProducerEpoch, StorageFailed,
-        UnknownProducerId, FencedLeaderEpoch, UnknownLeaderEpoch, UnsupportedCompression,
-        StaleBrokerEpoch, OffsetNotAvailable, InvalidRecord, InconsistentClusterId,
-        OffsetMetadataTooLarge, CoordinatorLoading, CoordinatorNotAvailable, NotCoordinator,
-        IllegalGeneration, InconsistentGroupProtocol, InvalidGroupId, UnknownMemberId,
-        InvalidSessionTimeout, RebalanceInProgress, NonEmptyGroup, GroupIdNotFound,
-        MemberIdRequired, GroupMaxSizeReached, FencedInstanceId, PreferredLeaderNotAvailable,
-        EligibleLeadersNotAvailable, ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded,
-        UnexpectedOffset, TopicAuthorizationFailed, GroupAuthorizationFailed, ClusterAuthorizationFailed,
-        TransactionalIdAuthorizationFailed, AuthenticationFailed, SecurityDisabled,
-        UnsupportedSaslMechanism, IllegalSaslState, ResourceNotFound,
-    )
-}  # fmt: skip
+_BY_CODE: dict[ErrorCode, type[StrandlineError]] = {cls.code: cls for cls in (
+    UnknownServerError, OffsetOutOfRange, CorruptMessage, UnknownTopicOrPartition, LeaderNotAvailable,
+    NotLeaderOrFollower, RequestTimedOut, BrokerNotAvailable, MessageTooLarge, InvalidTopic,
+    NotEnoughReplicas, NotEnoughReplicasAfterAppend, InvalidRequiredAcks, TopicAlreadyExists,
+    InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment, InvalidConfig, NotController,
+    InvalidRequest, OutOfOrderSequence, DuplicateSequence, InvalidProducerEpoch, StorageFailed,
+    UnknownProducerId, FencedLeaderEpoch, UnknownLeaderEpoch, UnsupportedCompression, StaleBrokerEpoch,
+    OffsetNotAvailable, InvalidRecord, InconsistentClusterId, OffsetMetadataTooLarge, CoordinatorLoading,
+    CoordinatorNotAvailable, NotCoordinator, IllegalGeneration, InconsistentGroupProtocol, InvalidGroupId,
+    UnknownMemberId, InvalidSessionTimeout, RebalanceInProgress, NonEmptyGroup, GroupIdNotFound,
+    MemberIdRequired, GroupMaxSizeReached, FencedInstanceId, PreferredLeaderNotAvailable,
+    EligibleLeadersNotAvailable, ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded,
+    UnexpectedOffset, TopicAuthorizationFailed, GroupAuthorizationFailed, ClusterAuthorizationFailed,
+    TransactionalIdAuthorizationFailed, AuthenticationFailed, SecurityDisabled, UnsupportedSaslMechanism,
+    IllegalSaslState, ResourceNotFound, GroupSubscribedToTopic,
+)}  # fmt: skip
 
 
 def error_for(

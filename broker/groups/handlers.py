@@ -311,7 +311,8 @@ class GroupHandlers:
     async def delete_offsets(
         self, group: str, partitions: Collection[TopicPartition], caller: Caller
     ) -> OffsetResults:
-        """Removes single offsets of a group without members; answered once that is committed to the log."""
+        """Removes single offsets, of topics that no member reads; answered once that is committed to the
+        log."""
         self._access.check(caller, DELETE_GROUP, group)
         refused = self.refusals(caller, READ_TOPIC, partitions)
         allowed = [name for name in partitions if name not in refused] if refused else partitions

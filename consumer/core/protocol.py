@@ -1,5 +1,4 @@
-"""The binary format of what the members of a consumer group and their leader send each other. The
-coordinator does not decode it.
+"""The binary format of what the members of a consumer group and their leader send each other.
 
 Members write one of three forms:
 

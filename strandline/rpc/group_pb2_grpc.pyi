@@ -3,7 +3,7 @@
 isort:skip_file
 Groups: the service of coordinators for members of consumer groups and for administrators.
 
-The semantics are those of Kafka's classic group protocol. A coordinator never decodes `metadata`
+The semantics are those of Kafka's classic group protocol. A coordinator passes on `metadata`
 and `assignment`. Every answer carries the error first; its message names the invalid value.
 """
 

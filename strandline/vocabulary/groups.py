@@ -1,6 +1,6 @@
 """Values that members, administrators and coordinators of groups exchange.
 
-The coordinator never decodes `metadata` and `assignment`: only the members understand them
+The coordinator passes on `metadata` and `assignment`: the members understand them
 (`strandline.consumer.core.protocol` for consumers). Times are milliseconds.
 """
 

@@ -14,10 +14,12 @@ from strandline.broker.core.groups.records import encode_group_key, encode_offse
 from strandline.broker.core.groups.requests import DeleteOffsets
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.states import GroupState
+from strandline.broker.core.groups.state.subscriptions import subscribed_topics
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.broker.core.groups.turn import Turn, unwritten
 from strandline.errors import (
     CoordinatorNotAvailable,
+    GroupSubscribedToTopic,
     InvalidRequest,
     NonEmptyGroup,
     StrandlineError,
@@ -174,21 +176,27 @@ class OffsetKeeper(Generic[Token]):
         self._remove(group, names, whole=True, answer=answer)
 
     def delete_offsets(self, group: Group[Token], token: Token, request: DeleteOffsets) -> None:
-        """Remove single offsets of a group without members. A member would commit a removed offset again, or
-        would not see that it is gone; and which topics members read only they know.
+        """Remove single offsets, of topics that no member reads: a member would commit a removed offset
+        again, or would not see that it is gone.
 
-        Raises NonEmptyGroup, InvalidRequest; CoordinatorNotAvailable for a Dead group.
+        Raises NonEmptyGroup for members of which it is not known what they read, InvalidRequest;
+        CoordinatorNotAvailable for a Dead group.
         """
         self.check_size("deletion", request.partitions)
         if group.state is GroupState.DEAD:
             raise CoordinatorNotAvailable(group.reason)
-        if group.state is not GroupState.EMPTY:
+        read = frozenset[str]() if group.state is GroupState.EMPTY else subscribed_topics(group)
+        if read is None:
             raise _has_members(group)
         results: dict[TopicPartition, StrandlineError | None] = dict.fromkeys(request.partitions)
-        names = [name for name in results if group.offsets.knows(name)]
-        for name in request.missing:
-            if name in results and not group.offsets.knows(name):
+        for name in results:
+            if name.topic in read:
+                results[name] = GroupSubscribedToTopic(
+                    f"group {group.name} has members that read topic {name.topic}"
+                )
+            elif name in request.missing and not group.offsets.knows(name):
                 results[name] = UnknownTopicOrPartition(f"there is no {name}, and no offset of it")
+        names = [name for name in results if results[name] is None and group.offsets.knows(name)]
         if not names:
             self._turn.answer(token, results)
             return
