@@ -15,6 +15,7 @@ from strandline.controller.leadership.preferred import elect_preferred
 from strandline.controller.leadership.unclean import elect_unclean
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.security.acls import AclRequests
+from strandline.controller.security.notices import remove_old_notices
 from strandline.controller.term.fenced_session import Deposed, FencedSession
 from strandline.controller.term.reading import read_topics
 from strandline.controller.term.results import for_user
@@ -117,6 +118,7 @@ class ActiveController:
             await self._reassignments.follow()
             await self._term.unrecorded.look()
             await self._acls.reconcile()
+            await remove_old_notices(self._session)
             try:
                 async with asyncio.timeout(self._reconcile_s):
                     await self._session.deposed.wait()

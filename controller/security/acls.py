@@ -17,7 +17,6 @@ from strandline.adapters.zookeeper.security.acl_reader import AclReader
 from strandline.adapters.zookeeper.security.acl_znodes import (
     ACL_FOLDERS,
     CHANGE_PREFIX,
-    CHANGES,
     SKELETON,
     dump_bindings,
     dump_change,
@@ -25,23 +24,13 @@ from strandline.adapters.zookeeper.security.acl_znodes import (
     pattern_path,
 )
 from strandline.config.limits import ZNODE_BYTES_MAX
-from strandline.controller.term.results import for_user
+from strandline.controller.security.writes import Write, compare_and_set, each_alone
 from strandline.controller.term.term import Term
-from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError
-from strandline.ports import (
-    BadVersion,
-    Create,
-    Delete,
-    MultiFailed,
-    NodeExists,
-    NoNode,
-    Operation,
-    SetData,
-)
+from strandline.errors import InvalidRequest, StrandlineError
+from strandline.ports import Create, Delete, Operation, SetData
 from strandline.security.acls import AclBinding, AclFilter, ResourcePattern
 from strandline.security.authorizer import Authorizer
 from strandline.security.decide import Acls
-from strandline.tasks import pipelined
 from strandline.vocabulary.admin import AclResult, DeletedAcls
 
 logger = structlog.get_logger(__name__)
@@ -50,12 +39,6 @@ ACLS_MAX: Final = 20_000
 """ACLs of a cluster: each broker has all of them in memory."""
 PATTERN_NAMES_BYTES_MAX: Final = 512 * 1024
 """Names of one folder: ZooKeeper lists them in one message of at most 1 MB."""
-WRITES_IN_FLIGHT_MAX: Final = 64
-ATTEMPTS_MAX: Final = 20
-"""Attempts at a write. Each fails only if the znode was changed by hand in between."""
-NOTICES_MAX: Final = 1_000
-"""With more notices, the oldest are removed. A broker that has not read them reads all ACLs instead."""
-NOTICES_KEPT: Final = 500
 
 
 class AclRequests:
@@ -76,13 +59,12 @@ class AclRequests:
         self._take(await self._reader.load())
 
     async def reconcile(self) -> None:
-        """Finds what was changed by hand, and removes old notices."""
+        """Finds what was changed by hand."""
         if self._authorizer.rules is None:
             return
         async with self._one:
             self._take(await self._reader.look())
             self._take(await self._reader.compare())
-            await self._remove_old_notices()
 
     async def create(self, bindings: Sequence[AclBinding]) -> list[AclResult]:
         """Returns one outcome a binding, in order. One that exists already is a success."""
@@ -148,16 +130,12 @@ class AclRequests:
         """Adds and removes bindings of these patterns. Returns the error of each."""
         found: dict[ResourcePattern, frozenset[AclBinding]] = {}
 
-        async def write(pattern: ResourcePattern) -> StrandlineError | None:
-            try:
-                await self._write(pattern, *changes[pattern], found)
-            except StrandlineError as error:
-                return for_user(error)
-            return None
+        async def write(pattern: ResourcePattern) -> None:
+            await self._write(pattern, *changes[pattern], found)
 
-        errors = await pipelined(write, changes, in_flight_max=WRITES_IN_FLIGHT_MAX)
+        errors = await each_alone(write, changes)
         self._authorizer.take(self._reader.put(found))
-        return dict(zip(changes, errors, strict=True))
+        return errors
 
     async def _write(
         self,
@@ -167,42 +145,28 @@ class AclRequests:
         found: dict[ResourcePattern, frozenset[AclBinding]],
     ) -> None:
         """Adds and removes bindings of one pattern, and notes in `found` what it has then."""
-        for _ in range(ATTEMPTS_MAX):
+
+        async def prepare() -> Write[frozenset[AclBinding]] | None:
             stored = await self._reader.read(pattern)
             found[pattern] = stored.bindings
             if add and stored.unreadable is not None:
                 raise InvalidRequest(f"{stored.unreadable.message}; delete the ACLs of {pattern} first")
             after = stored.bindings.difference(remove).union(add)
             if after == stored.bindings:
-                return
+                return None
             operations = [
                 _operation(pattern_path(pattern), stored.version, after),
                 Create(CHANGE_PREFIX, dump_change([pattern]), sequential=True),
             ]
-            try:
-                await self._session.write(operations, partial(self._stands, pattern, after))
-            except MultiFailed as failed:
-                if not isinstance(failed.cause, BadVersion | NodeExists | NoNode):
-                    raise
-                continue
-            found[pattern] = after
-            logger.info("ACLs changed", pattern=str(pattern), acls=len(after))
-            return
-        raise OutcomeUnknown(f"the ACLs of {pattern} were changed by hand at the same time, again and again")
+            return Write(after, operations, partial(self._stands, pattern, after))
+
+        written = await compare_and_set(self._session, prepare, f"the ACLs of {pattern} were")
+        if written is not None:
+            found[pattern] = written
+            logger.info("ACLs changed", pattern=str(pattern), acls=len(written))
 
     async def _stands(self, pattern: ResourcePattern, bindings: frozenset[AclBinding]) -> bool:
         return (await self._reader.read(pattern)).bindings == bindings
-
-    async def _remove_old_notices(self) -> None:
-        names = await self._reader.notices.names()
-        if len(names) <= NOTICES_MAX:
-            return
-        for name in names[:-NOTICES_KEPT]:
-
-            async def gone(path: str = f"{CHANGES}/{name}") -> bool:
-                return await self._session.exists(path) is None
-
-            await self._session.write([Delete(f"{CHANGES}/{name}")], gone)
 
     def _take(self, acls: Acls | None) -> None:
         if acls is not None:

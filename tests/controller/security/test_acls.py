@@ -10,6 +10,7 @@ import pytest
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.security.acl_znodes import CHANGES, load_change, pattern_path, refusing
 from strandline.controller.security import acls as requests
+from strandline.controller.security.notices import NOTICES_KEPT, NOTICES_MAX
 from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, SecurityDisabled, StrandlineError
 from strandline.ports import Coordination
 from strandline.security.acls import (
@@ -146,10 +147,10 @@ async def test_acls_changed_by_hand_are_found(active: Activate) -> None:
 
 async def test_old_notices_are_removed_and_the_newest_stay(active: Activate) -> None:
     async with active([], **SECURE, reconcile_ms=50) as (session, controller, _):
-        await controller.admin.create_acls([acl(f"n{number}") for number in range(requests.NOTICES_MAX + 10)])
+        await controller.admin.create_acls([acl(f"n{number}") for number in range(NOTICES_MAX + 10)])
 
         async def few() -> bool:
-            return len(await session.children(CHANGES)) == requests.NOTICES_KEPT
+            return len(await session.children(CHANGES)) == NOTICES_KEPT
 
         await eventually(few, what="old notices are removed")
         assert max(await session.children(CHANGES)).endswith("1009")

@@ -35,12 +35,12 @@ class Notices(Generic[T]):
 
     async def begin(self) -> None:
         """Count all notices that are there as read: the caller reads everything next."""
-        self._last = max(await self.names(), default="")
+        self._last = max(await notice_names(self._session), default="")
 
     async def fresh(self) -> set[T] | None:
         """What the notices since the last look name. None if it cannot be known: everything may have
         changed."""
-        names = await self.names()
+        names = await notice_names(self._session)
         if self._last not in names and (names or self._last):
             # The notice that was read last is gone, and others may be with it; or there was none at all.
             return None
@@ -54,10 +54,6 @@ class Notices(Generic[T]):
         self._last = max(fresh, default=self._last)
         return found
 
-    async def names(self) -> list[str]:
-        """The notices that are there, oldest first."""
-        return sorted(filter(_NOTICE.fullmatch, await children_of(self._session, CHANGES)))
-
     async def _named(self, notice: str) -> Sequence[T] | None:
         path = f"{CHANGES}/{notice}"
         try:
@@ -67,6 +63,11 @@ class Notices(Generic[T]):
         except UnreadableZnode as error:
             self._unreadable.report(error)
             return None
+
+
+async def notice_names(session: Reader) -> list[str]:
+    """The notices that are there, oldest first."""
+    return sorted(filter(_NOTICE.fullmatch, await children_of(session, CHANGES)))
 
 
 async def children_of(session: Reader, path: str) -> list[str]:
