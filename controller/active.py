@@ -16,6 +16,7 @@ from strandline.controller.leadership.unclean import elect_unclean
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.security.acls import AclRequests
 from strandline.controller.security.notices import remove_old_notices
+from strandline.controller.security.users import UserRequests
 from strandline.controller.term.fenced_session import Deposed, FencedSession
 from strandline.controller.term.reading import read_topics
 from strandline.controller.term.results import for_user
@@ -30,6 +31,7 @@ from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import NoNode
 from strandline.security.acls import AclBinding, AclFilter
 from strandline.security.authorizer import Authorizer
+from strandline.security.login.credentials import UserChange
 from strandline.vocabulary.admin import (
     AclResult,
     AlterTopic,
@@ -43,6 +45,8 @@ from strandline.vocabulary.admin import (
     PartitionResult,
     TopicResult,
     UncleanElection,
+    UserDescription,
+    UserResult,
 )
 from strandline.vocabulary.metadata import Endpoint
 
@@ -68,6 +72,7 @@ class ActiveController:
         self._topics = Topics(self._term)
         self._reassignments = Reassignments(self._term)
         self._acls = AclRequests(self._term, authorizer)
+        self._users = UserRequests(self._term)
         self._upkeep = Upkeep(self._term, self._reassignments)
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -214,6 +219,12 @@ class ActiveController:
 
     async def describe_acls(self, wanted: AclFilter) -> list[AclBinding]:
         return await self._carry_out(self._acls.describe(wanted))
+
+    async def alter_users(self, changes: Sequence[UserChange]) -> list[UserResult]:
+        return await self._carry_out(self._users.alter(changes))
+
+    async def describe_users(self, names: Sequence[str]) -> list[UserDescription]:
+        return await self._carry_out(self._users.describe(names))
 
     async def broker_addresses(self) -> list[str]:
         """The addresses of live brokers, for readers of their logs."""

@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 from strandline.adapters.codecs import acls as acl_rpcs
 from strandline.adapters.codecs import admin as rpcs
+from strandline.adapters.codecs import users as user_rpcs
 from strandline.adapters.guarded_calls import guarded
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.controller.api.guarded import GuardedAdmin
@@ -59,6 +60,8 @@ def admin_calls(
         ServedCall(acl_rpcs.CREATE_ACLS.served, lambda bindings, _: service.create_acls(bindings)),
         ServedCall(acl_rpcs.DELETE_ACLS.served, lambda filters, _: service.delete_acls(filters)),
         ServedCall(acl_rpcs.DESCRIBE_ACLS.served, lambda wanted, _: service.describe_acls(wanted)),
+        ServedCall(user_rpcs.ALTER_USERS.served, lambda changes, _: service.alter_users(changes)),
+        ServedCall(user_rpcs.DESCRIBE_USERS.served, lambda names, _: service.describe_users(names)),
         ServedStream(rpcs.STATE_CHANGES.served, state_changes),
     ]
     return guarded(calls, access)

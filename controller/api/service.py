@@ -11,6 +11,7 @@ from strandline.controller.core.topics import check_new_partitions, check_partit
 from strandline.errors import InvalidRequest, SecurityDisabled, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
 from strandline.security.acls import AclBinding, AclFilter
+from strandline.security.login.credentials import UserChange
 from strandline.vocabulary.admin import (
     AclResult,
     AlterTopic,
@@ -24,6 +25,8 @@ from strandline.vocabulary.admin import (
     PartitionResult,
     TopicResult,
     UncleanElection,
+    UserDescription,
+    UserResult,
 )
 
 
@@ -144,6 +147,14 @@ class AdminService:
     async def describe_acls(self, wanted: AclFilter) -> list[AclBinding]:
         """Raises SecurityDisabled, NotController, OutcomeUnknown."""
         return await self._with_acls().describe_acls(wanted)
+
+    async def alter_users(self, changes: Sequence[UserChange]) -> list[UserResult]:
+        """Returns one outcome a user. Raises NotController, OutcomeUnknown."""
+        return await self._active().alter_users(changes)
+
+    async def describe_users(self, names: Sequence[str]) -> list[UserDescription]:
+        """These users, or all of them. Raises NotController, OutcomeUnknown."""
+        return await self._active().describe_users(names)
 
     def _with_acls(self) -> ActiveController:
         if self._activity.authorizer.rules is None:

@@ -47,6 +47,8 @@ PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """Partitions that one request to the controller may name, to reassign them or to change their leaders."""
 ACLS_PER_REQUEST_MAX: Final = 1_000
 """ACLs that one request may create, or filters by which it may delete ACLs."""
+USERS_PER_REQUEST_MAX: Final = 1_000
+"""Credentials that one request may change, or users whose credentials it may describe."""
 REPLICAS_PER_BROKER_MAX: Final = 20_000
 TOPIC_CHANGES_IN_FLIGHT_MAX: Final = 64
 """Topics that one request has created or deleted at the same time."""

@@ -99,6 +99,16 @@ class AdminStub:
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeAclsRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeAclsResponse.FromString,
                 _registered_method=True)
+        self.AlterUserScramCredentials = channel.unary_unary(
+                '/strandline.v1.Admin/AlterUserScramCredentials',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.AlterUserScramCredentialsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.AlterUserScramCredentialsResponse.FromString,
+                _registered_method=True)
+        self.DescribeUserScramCredentials = channel.unary_unary(
+                '/strandline.v1.Admin/DescribeUserScramCredentials',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsResponse.FromString,
+                _registered_method=True)
         self.StateChanges = channel.unary_stream(
                 '/strandline.v1.Admin/StateChanges',
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.StateChangesRequest.SerializeToString,
@@ -187,6 +197,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterUserScramCredentials(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeUserScramCredentials(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StateChanges(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -260,6 +282,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.DescribeAcls,
                     request_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeAclsRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeAclsResponse.SerializeToString,
+            ),
+            'AlterUserScramCredentials': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterUserScramCredentials,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.AlterUserScramCredentialsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.AlterUserScramCredentialsResponse.SerializeToString,
+            ),
+            'DescribeUserScramCredentials': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeUserScramCredentials,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsResponse.SerializeToString,
             ),
             'StateChanges': grpc.unary_stream_rpc_method_handler(
                     servicer.StateChanges,
@@ -618,6 +650,60 @@ class Admin:
             '/strandline.v1.Admin/DescribeAcls',
             strandline_dot_rpc_dot_admin__pb2.DescribeAclsRequest.SerializeToString,
             strandline_dot_rpc_dot_admin__pb2.DescribeAclsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterUserScramCredentials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/AlterUserScramCredentials',
+            strandline_dot_rpc_dot_admin__pb2.AlterUserScramCredentialsRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.AlterUserScramCredentialsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeUserScramCredentials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/DescribeUserScramCredentials',
+            strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -135,6 +135,8 @@ RPCS: Final[Mapping[str, Row]] = {
     _ADMIN + "CreateAcls": before(ALTER_CLUSTER),
     _ADMIN + "DeleteAcls": before(ALTER_CLUSTER),
     _ADMIN + "DescribeAcls": before(DESCRIBE_CLUSTER),
+    _ADMIN + "AlterUserScramCredentials": before(ALTER_CLUSTER),
+    _ADMIN + "DescribeUserScramCredentials": before(DESCRIBE_CLUSTER),
     _ADMIN + "StateChanges": before(DESCRIBE_CLUSTER, "asked again before each answer"),
     _HEALTH + "Check": NOTHING,
     _HEALTH + "Watch": NOTHING,

@@ -249,3 +249,26 @@ class DeletedAcls:
     """The ACLs that one filter matched: each is deleted, unless it has an error."""
 
     matched: tuple[AclResult, ...]
+
+
+# --- users --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UserResult:
+    """The outcome for one user of a request: all changes of the user, or none of them."""
+
+    user: str
+    error: StrandlineError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserDescription:
+    """A user, and the iterations of each mechanism that it has a credential for.
+
+    Without any, its znode is unreadable: the user cannot log in until it is set again.
+    """
+
+    user: str
+    iterations: Mapping[str, int] = field(default_factory=dict)
+    error: StrandlineError | None = None

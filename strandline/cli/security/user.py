@@ -1,7 +1,7 @@
 """`strandline user`: the users who log in by name and password.
 
 A password is read from a file or asked for on the terminal, never taken from the command line. This machine
-makes salted keys of it, and sends those.
+makes salted keys of it, and sends those (KIP-554).
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from strandline.security.login.credentials import (
     ITERATIONS_MIN,
     PASSWORD_CHARS_MAX,
     SALT_BYTES,
-    UserChange,
-    make_credential,
+    with_password,
 )
-from strandline.security.login.mechanisms import HASHES, SCRAM_SHA_512, check_user_name
+from strandline.security.login.mechanisms import HASHES, SCRAM_SHA_512
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from strandline.vocabulary.admin import UserDescription
 
 WAIT_S_MAX: Final = 15.0
 """How long a command waits for ZooKeeper."""
@@ -60,6 +61,83 @@ def user() -> None:
     """Set, list and delete the users who log in by name and password."""
 
 
+@user.command("set")
+@click.argument("name")
+@_MECHANISM
+@_PASSWORD_FILE
+@_ITERATIONS
+@pass_invocation
+def set_(
+    invocation: Invocation,
+    name: str,
+    mechanisms: Sequence[str],
+    password_file: Path | None,
+    iterations: int,
+) -> None:
+    """Create a user, or give it another password for these mechanisms.
+
+    Its credentials for other mechanisms stay. Brokers know it a moment later.
+    """
+    from strandline import Admin
+
+    password = _password(password_file)
+
+    async def main() -> None:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+            await admin.set_user(name, password, mechanisms=mechanisms, iterations=iterations)
+
+    run(main)
+    invocation.out.note(f"user {name} is set")
+
+
+@user.command("list")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@pass_invocation
+def list_(invocation: Invocation, names: tuple[str, ...]) -> None:
+    """List the users, or these: the mechanisms of each, with their iterations.
+
+    A user without any cannot log in: its znode is unreadable. Set it again, or delete it.
+    """
+    from strandline import Admin
+
+    async def main() -> Sequence[UserDescription]:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+            return await admin.describe_users(names)
+
+    found = run(main)
+    for each in found:
+        if each.error is not None:
+            raise each.error
+    if invocation.out.json:
+        for each in found:
+            invocation.out.emit({"user": each.user, "iterations": dict(each.iterations)})
+    elif found:
+        rows = [
+            (each.user, ", ".join(f"{name} ({count})" for name, count in sorted(each.iterations.items())))
+            for each in found
+        ]
+        invocation.out.table(("user", "mechanisms (iterations)"), rows)
+
+
+@user.command()
+@click.argument("name")
+@click.option("--mechanism", type=click.Choice(list(HASHES)), help="Only the credential for this mechanism.")
+@pass_invocation
+def delete(invocation: Invocation, name: str, mechanism: str | None) -> None:
+    """Delete a user. With its last credential a user is gone, too.
+
+    Connections that it has logged in go on until they have to log in again.
+    """
+    from strandline import Admin
+
+    async def main() -> None:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+            await admin.delete_user(name, mechanism)
+
+    run(main)
+    invocation.out.note(f"user {name} is deleted" if mechanism is None else f"{name} has no {mechanism} now")
+
+
 @user.command()
 @click.argument("name")
 @click.option(
@@ -86,7 +164,8 @@ def bootstrap(
     from strandline.config.load import load
     from strandline.config.services import ZooKeeperSettings
 
-    changes = _changes(name, mechanisms, _password(password_file), iterations)
+    password = _password(password_file)
+    changes = with_password(name, password, mechanisms, iterations, lambda: secrets.token_bytes(SALT_BYTES))
     given = local_zookeeper(invocation) if zookeeper is None else {"zookeeper": zookeeper}
     settings = load(ZooKeeperSettings, **given)
 
@@ -117,14 +196,3 @@ def _password(file: Path | None) -> str:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingsError(f"password file {str(file)!r}: {reason}") from None
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def _changes(name: str, mechanisms: Sequence[str], password: str, iterations: int) -> list[UserChange]:
-    """Each mechanism has a salt of its own. Raises InvalidRequest."""
-    check_user_name(name)
-    return [
-        UserChange(
-            name, mechanism, make_credential(mechanism, password, secrets.token_bytes(SALT_BYTES), iterations)
-        )
-        for mechanism in mechanisms
-    ]

@@ -16,6 +16,7 @@ from strandline.client.admin.groups import GroupAdmin, GroupDescription
 from strandline.client.admin.placement import PlacementAdmin
 from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
+from strandline.client.admin.users import UserAdmin
 from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
 from strandline.client.controller_link import ControllerLink
@@ -69,8 +70,8 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
-class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
-    """Manages topics, groups, brokers, replicas and ACLs (DESIGN §11).
+class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, UserAdmin, Client[ClientSettings]):
+    """Manages topics, groups, brokers, replicas, ACLs and users (DESIGN §11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. It finds the active controller, also after
     another one has taken over.
@@ -86,6 +87,7 @@ class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
         given = load(ClientSettings, **settings)
         host = client_host(given, host)
         super().__init__("admin", bootstrap, given, host.transport(None), host.clock)
+        self._host = host
         self._groups = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
         self._controller = ControllerLink(
             self._controller_known, settings=self._settings, transport=self._transport, clock=self._clock

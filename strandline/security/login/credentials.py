@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.errors import InvalidRequest
+from strandline.errors import InvalidRequest, ResourceNotFound
 from strandline.security.login.mechanisms import HASHES, check_user_name
 
 ITERATIONS_DEFAULT: Final = 8_192
@@ -48,9 +48,17 @@ Credentials = Mapping[str, Credential]
 """One user's credentials by mechanism."""
 
 
+EVERY_MECHANISM: Final = ""
+"""In the change of a user: all that it has a credential for."""
+
+
 @dataclass(frozen=True, slots=True)
 class UserChange:
-    """A credential of one user is set, or removed: then it is None."""
+    """A credential of one user is set, or removed: then it is None.
+
+    Raises InvalidRequest, also for a name that no login can give, since a login gives it in the spelling of
+    `prepared`.
+    """
 
     user: str
     mechanism: str
@@ -58,18 +66,46 @@ class UserChange:
 
     def __post_init__(self) -> None:
         check_user_name(self.user)
-        check_mechanism(self.mechanism)
+        if self.credential is None:
+            if self.mechanism != EVERY_MECHANISM:
+                check_mechanism(self.mechanism)
+            return
+        if self.credential.mechanism != self.mechanism:
+            raise InvalidRequest(f"a {self.credential.mechanism} credential is not for {self.mechanism!r}")
+        if not self.user.isascii() and prepared(self.user, "name") != self.user:
+            raise InvalidRequest(f"at a login the user {self.user!r} is {prepared(self.user, 'name')!r}")
 
 
-def changed(credentials: Credentials, changes: Iterable[UserChange]) -> Credentials:
-    """One user's credentials after these changes of it."""
+def changed(credentials: Credentials, changes: Sequence[UserChange]) -> Credentials:
+    """One user's credentials after these changes of it, all of them.
+
+    Raises InvalidRequest if one credential is named twice, ResourceNotFound if one that is to be removed does
+    not exist.
+    """
+    named = {change.mechanism for change in changes}
+    if len(named) < len(changes) or (EVERY_MECHANISM in named and len(changes) > 1):
+        raise InvalidRequest(f"the request names a credential of user {changes[0].user!r} twice")
+    if EVERY_MECHANISM in named:
+        return {}
     after = dict(credentials)
     for change in changes:
-        if change.credential is None:
-            after.pop(change.mechanism, None)
-        else:
+        if change.credential is not None:
             after[change.mechanism] = change.credential
+        elif after.pop(change.mechanism, None) is None:
+            raise ResourceNotFound(f"user {change.user!r} has no credential for {change.mechanism}")
     return after
+
+
+def with_password(
+    user: str, password: str, mechanisms: Iterable[str], iterations: int, new_salt: Callable[[], bytes]
+) -> list[UserChange]:
+    """The changes that give a user this password; each mechanism has a salt of its own. Some milliseconds of
+    work for each. Raises InvalidRequest."""
+    check_user_name(user)
+    return [
+        UserChange(user, mechanism, make_credential(mechanism, password, new_salt(), iterations))
+        for mechanism in dict.fromkeys(mechanisms)
+    ]
 
 
 def check_mechanism(mechanism: str) -> None:

@@ -83,7 +83,7 @@ class FolderReader(Generic[K, V]):
         """Read all facts."""
         await self._notices.begin()
         self.found = {}
-        return await self._read_again(await self._listed())
+        return await self._read_again(await self.listed())
 
     async def look(self) -> Mapping[K, V] | None:
         """Read the facts that the notices since the last look name. None if there are none."""
@@ -94,7 +94,7 @@ class FolderReader(Generic[K, V]):
 
     async def compare(self) -> Mapping[K, V] | None:
         """Find facts that came or went without a notice."""
-        different = set(await self._listed()) ^ set(self.found)
+        different = set(await self.listed()) ^ set(self.found)
         return await self._read_again(different) if different else None
 
     def put(self, written: Mapping[K, V]) -> Mapping[K, V]:
@@ -119,8 +119,8 @@ class FolderReader(Generic[K, V]):
         found = await _pipelined(self.read, wanted)
         return self.put({key: stored.value for key, stored in zip(wanted, found, strict=True)})
 
-    async def _listed(self) -> list[K]:
-        """The facts that have a znode."""
+    async def listed(self) -> list[K]:
+        """The facts that have a znode, as ZooKeeper lists them now."""
         keys = []
         for child in await children_of(self._session, self._folder.path):
             try:

@@ -5,7 +5,7 @@ A user whose znode is unreadable cannot log in until it is mended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from strandline.adapters.zookeeper.facts import Reader
@@ -35,6 +35,10 @@ USER_FOLDER: Final[Folder[str, Credentials]] = Folder(
 )
 
 
+USERS_SKELETON: Final = (CHANGES, USERS)
+"""Persistent paths that the writer of a user creates if they are missing."""
+
+
 class UserReader(FolderReader[str, Credentials]):
     """The credentials of the users, by name, as one session has read them."""
 
@@ -42,9 +46,9 @@ class UserReader(FolderReader[str, Credentials]):
         super().__init__(session, USER_FOLDER)
 
 
-async def set_user(session: Coordination, name: str, changes: Iterable[UserChange]) -> None:
+async def set_user(session: Coordination, name: str, changes: Sequence[UserChange]) -> None:
     """Change a user directly, with the rights of this session: for the first user of a cluster."""
-    for path in (CHANGES, USERS):
+    for path in USERS_SKELETON:
         await session.ensure_path(path)
     stored = await UserReader(session).read(name)
     await session.multi(USER_FOLDER.writes(name, stored, changed(stored.value, changes)))

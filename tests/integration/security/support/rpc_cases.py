@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from strandline.adapters.codecs import acls, admin, groups, log
+from strandline.adapters.codecs import acls, admin, groups, log, users
 from strandline.ids import BrokerId, TopicPartition
 from strandline.records import encode_values
 from strandline.security.acls import AclFilter
@@ -134,5 +134,7 @@ CALLS: Final = (
     Case(acls.CREATE_ACLS, [], (ALTER_CLUSTER,)),
     Case(acls.DELETE_ACLS, [], (ALTER_CLUSTER,)),
     Case(acls.DESCRIBE_ACLS, AclFilter(), (DESCRIBE_CLUSTER,)),
+    Case(users.ALTER_USERS, [], (ALTER_CLUSTER,)),
+    Case(users.DESCRIBE_USERS, [], (DESCRIBE_CLUSTER,)),
     Case(groups.DELETE_GROUP, GROUP, (DELETE_GROUP,)),
 )
