@@ -16,6 +16,7 @@ from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.fetch import FetchApi
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.logins.sasl import SaslApi
+from strandline.broker.kafka.handlers.logins.users import UsersApi
 from strandline.broker.kafka.handlers.new_topics import Leaders, TopicDefaults
 from strandline.broker.kafka.handlers.offsets import OffsetsApi
 from strandline.broker.kafka.handlers.on_demand import TopicsOnDemand
@@ -69,6 +70,7 @@ def kafka_router(
     )
     replicas = ReplicasApi(log, manager)
     acls = AclsApi(requests, access, clock)
+    users = UsersApi(requests, access, clock)
     placement = PlacementApi(requests, access, clock)
     large = Answers(clock)
     return Router(
@@ -94,6 +96,8 @@ def kafka_router(
             Api(apis.ELECT_LEADERS, answered(placement.elect)),
             Api(apis.ALTER_PARTITION_REASSIGNMENTS, answered(placement.reassign)),
             Api(apis.LIST_PARTITION_REASSIGNMENTS, answered(placement.reassignments)),
+            Api(apis.DESCRIBE_USERS, answered(users.describe)),
+            Api(apis.ALTER_USERS, answered(users.alter)),
             Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
             *group_apis(groups, settings, access, clock),

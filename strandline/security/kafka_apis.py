@@ -142,6 +142,8 @@ KAFKA_APIS: Final[Mapping[str, Row]] = {
     "ElectLeaders": by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31"),
     "AlterPartitionReassignments": by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31"),
     "ListPartitionReassignments": by_handler(DESCRIBE_CLUSTER, needs="DESCRIBE CLUSTER", refused="31"),
+    "DescribeUserScramCredentials": by_handler(DESCRIBE_CLUSTER, needs="DESCRIBE CLUSTER", refused="31"),
+    "AlterUserScramCredentials": by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31 for each user"),
     "DescribeCluster": NOTHING,
 }
 """By the API's name."""

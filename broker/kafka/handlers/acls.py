@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from strandline.adapters.codecs.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of, message_of
-from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline, check_count
+from strandline.broker.kafka.handlers.controller import (
+    TIMEOUT_MS_DEFAULT,
+    ControllerRequests,
+    Deadline,
+    check_count,
+)
 from strandline.broker.kafka.wire.admin.acls import (
     Acl,
     AclsOfPattern,
@@ -40,9 +45,6 @@ from strandline.security.acls import (
 from strandline.security.principal import Principal
 from strandline.security.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER, Right
 from strandline.vocabulary.admin import DeletedAcls
-
-TIMEOUT_MS: Final = 30_000
-"""These requests have no timeout of their own."""
 
 T = TypeVar("T")
 Number = TypeVar("Number", ResourceType, PatternType, Operation, Permission)
@@ -104,7 +106,7 @@ class AclsApi:
         self._access.check(call.caller, right)
 
     def _deadline(self) -> Deadline:
-        return Deadline(self._clock, TIMEOUT_MS)
+        return Deadline(self._clock, TIMEOUT_MS_DEFAULT)
 
 
 def _outcome(error: StrandlineError | None) -> Outcome:

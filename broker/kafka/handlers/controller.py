@@ -24,6 +24,8 @@ from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, 
 TIMEOUT_S_MIN: Final = 1.0
 """A client that does not want to wait gives a timeout of 0. The controller has to get the request even so."""
 TIMEOUT_S_MAX: Final = 60.0
+TIMEOUT_MS_DEFAULT: Final = 30_000
+"""For requests that have no timeout of their own."""
 ALTERATIONS_IN_FLIGHT_MAX: Final = 16
 """Topics that one request has altered at the same time."""
 

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from strandline.broker.kafka.wire import coordinator, fetch, metadata, offsets, produce, producer_id, sasl
-from strandline.broker.kafka.wire.admin import acls, cluster, configs, placement, replicas, topic_changes
+from strandline.broker.kafka.wire.admin import (
+    acls,
+    cluster,
+    configs,
+    placement,
+    replicas,
+    topic_changes,
+    users,
+)
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 from strandline.broker.kafka.wire.groups import administration, membership
 from strandline.broker.kafka.wire.groups import offsets as group_offsets
@@ -136,6 +144,10 @@ ALTER_PARTITION_REASSIGNMENTS: Final = ApiWire(
 LIST_PARTITION_REASSIGNMENTS: Final = ApiWire(
     46, "ListPartitionReassignments", 0, 0, 0, placement.read_list, placement.write_list
 )
+DESCRIBE_USERS: Final = ApiWire(
+    50, "DescribeUserScramCredentials", 0, 0, 0, users.read_describe, users.write_describe
+)
+ALTER_USERS: Final = ApiWire(51, "AlterUserScramCredentials", 0, 0, 0, users.read_alter, users.write_alter)
 DESCRIBE_CLUSTER: Final = ApiWire(60, "DescribeCluster", 0, 1, 0, cluster.read_request, cluster.write_answer)
 DESCRIBE_PRODUCERS: Final = ApiWire(
     61, "DescribeProducers", 0, 0, 0, replicas.read_producers, replicas.write_producers

@@ -12,6 +12,8 @@ PLAIN: Final = "PLAIN"
 
 HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 """The hash of each SCRAM mechanism, as hashlib names it."""
+KAFKA_NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
+"""The SCRAM mechanisms in Kafka's requests about users (KIP-554)."""
 MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)
 """All of them, the strongest first."""
 

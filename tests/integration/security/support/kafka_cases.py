@@ -38,6 +38,7 @@ from strandline.broker.kafka.wire.admin.topic_changes import (
     UnwantedTopic,
     WantedTopic,
 )
+from strandline.broker.kafka.wire.admin.users import AlterUsersRequest, Deletion, DescribeUsersRequest
 from strandline.broker.kafka.wire.coordinator import FindCoordinatorRequest
 from strandline.broker.kafka.wire.fetch import FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.groups.administration import (
@@ -240,4 +241,6 @@ KAFKA_CASES: Final = (
         (ALTER_CLUSTER,),
     ),
     Case(apis.LIST_PARTITION_REASSIGNMENTS, ListReassignmentsRequest(TIMEOUT_MS, None), (DESCRIBE_CLUSTER,)),
+    Case(apis.DESCRIBE_USERS, DescribeUsersRequest(), (DESCRIBE_CLUSTER,)),
+    Case(apis.ALTER_USERS, AlterUsersRequest((Deletion("nobody", 1),), ()), (ALTER_CLUSTER,)),
 )

@@ -20,6 +20,7 @@ from tests.broker.kafka.support.mapped.admin import (
     placement,
     replicas,
     topic_changes,
+    users,
 )
 from tests.broker.kafka.support.mapped.groups import administration, membership
 from tests.broker.kafka.support.mapped.groups import offsets as group_offsets
@@ -35,6 +36,7 @@ MAPPED: Final = (
     *topic_changes.MAPPED,
     *configs.MAPPED,
     *acls.MAPPED,
+    *users.MAPPED,
     *replicas.MAPPED,
     *placement.MAPPED,
     *cluster.MAPPED,
