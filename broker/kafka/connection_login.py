@@ -10,8 +10,7 @@ from typing import Final
 
 from strandline.broker.kafka.wire.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from strandline.broker.kafka.wire.header import API_VERSIONS
-from strandline.errors import AuthenticationFailed
-from strandline.security.login.steps import Login
+from strandline.security.login.steps import Login, LoginRefused, Why
 from strandline.security.principal import Principal
 
 OF_LOGINS: Final = frozenset({API_VERSIONS, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key})
@@ -48,14 +47,15 @@ class ConnectionLogin:
     def begin(self, login: Login, *, bare: bool) -> None:
         """A login begins, or is renewed. Raises AuthenticationFailed for another mechanism than before."""
         if self.principal is not None and login.mechanism != self.mechanism:
-            raise AuthenticationFailed(f"a login by {self.mechanism} is renewed by the same mechanism")
+            message = f"a login by {self.mechanism} is renewed by the same mechanism"
+            raise LoginRefused(message, Why.OTHER_USER, self.principal.name)
         self.begun, self.bare = login, bare
 
     def succeed(self, principal: Principal, ends_at: float | None) -> None:
         """Raises AuthenticationFailed for another principal than before: its requests would be mixed up."""
         assert self.begun is not None
         if self.principal not in (None, principal):
-            raise AuthenticationFailed("a login is renewed by the same user")
+            raise LoginRefused("a login is renewed by the same user", Why.OTHER_USER, principal.name)
         self.principal, self.mechanism, self._ends_at = principal, self.begun.mechanism, ends_at
         self.begun, self.bare = None, False
 

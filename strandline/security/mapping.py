@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.errors import AuthenticationFailed, InvalidRequest
+from strandline.errors import InvalidRequest
+from strandline.security.login.steps import LoginRefused, Why
 from strandline.security.principal import Principal
 
 SUBJECT_CHARS_MAX: Final = 4_000
@@ -83,7 +84,7 @@ def _rule(found: re.Match[str]) -> MappingRule:
 def principal_of(subject: str, rules: tuple[MappingRule, ...] = DEFAULT_RULES) -> Principal:
     """The principal of a certificate's subject. Raises AuthenticationFailed if no rule matches."""
     if len(subject) > SUBJECT_CHARS_MAX:
-        raise AuthenticationFailed(
+        raise _refused(
             f"the certificate's subject has {len(subject)} characters, more than {SUBJECT_CHARS_MAX}"
         )
     for rule in rules:
@@ -92,9 +93,9 @@ def principal_of(subject: str, rules: tuple[MappingRule, ...] = DEFAULT_RULES) -
             try:
                 return Principal.parse(f"User:{name}")
             except InvalidRequest as error:
-                raise AuthenticationFailed(
-                    f"the certificate's subject {subject!r}: {error.message}"
-                ) from None
-    raise AuthenticationFailed(
-        f"no rule of ssl_principal_mapping_rules matches the certificate's subject {subject!r}"
-    )
+                raise _refused(f"the certificate's subject {subject!r}: {error.message}") from None
+    raise _refused(f"no rule of ssl_principal_mapping_rules matches the certificate's subject {subject!r}")
+
+
+def _refused(message: str) -> LoginRefused:
+    return LoginRefused(message, Why.CERTIFICATE)

@@ -9,7 +9,7 @@ from strandline.security.login.credentials import Credential, Credentials, prepa
 from strandline.security.login.mechanisms import HASHES, PLAIN, check_user_name
 from strandline.security.login.plain import PlainLogin
 from strandline.security.login.scram import ScramLogin
-from strandline.security.login.steps import Login, refused
+from strandline.security.login.steps import Login, Why, refused
 from strandline.security.principal import Principal
 
 
@@ -50,7 +50,7 @@ class Authenticator:
             name = prepared(name, "name")
             check_user_name(name)
         except InvalidRequest:
-            raise refused(mechanism) from None
+            raise refused(mechanism, Why.UNKNOWN_USER, name) from None
         other = stand_in(self._secret(), mechanism, name)
         credential = self._users.get(name, {}).get(mechanism)
         principal = Principal(name)

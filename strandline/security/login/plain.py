@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from strandline.errors import InvalidRequest
 from strandline.security.login.credentials import Credential, is_password
 from strandline.security.login.mechanisms import PLAIN
-from strandline.security.login.steps import Step, refused
+from strandline.security.login.steps import Step, Why, refused
 from strandline.security.principal import Principal
 
 
@@ -26,13 +26,13 @@ class PlainLogin:
         try:
             role, name, password = token.decode().split("\0")
         except (UnicodeDecodeError, ValueError):
-            raise refused(PLAIN) from None
-        compared = [
-            (is_password(credential, password), principal) for principal, credential in self._find(name)
-        ]
+            raise refused(PLAIN, Why.MALFORMED) from None
+        found = self._find(name)
+        compared = [(is_password(credential, password), principal) for principal, credential in found]
         proved = next((principal for right, principal in compared if right and principal is not None), None)
         if proved is None or role not in ("", name):
-            raise refused(PLAIN)
+            exists = any(principal is not None for principal, _ in found)
+            raise refused(PLAIN, Why.WRONG_PASSWORD if exists else Why.UNKNOWN_USER, name)
         return Step(b"", proved)
 
 

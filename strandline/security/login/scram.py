@@ -11,7 +11,7 @@ from typing import Any
 
 from strandline.errors import AuthenticationFailed
 from strandline.security.login.credentials import ITERATIONS_MAX, ITERATIONS_MIN, Credential, prepared
-from strandline.security.login.steps import Step, refused
+from strandline.security.login.steps import LoginRefused, Step, Why, refused
 from strandline.security.principal import Principal
 
 
@@ -43,6 +43,7 @@ class ScramLogin:
         self._principal: Principal | None = None
         self._server = _scramp().ScramMechanism(mechanism).make_server(self._keys, s_nonce=nonce)
         self._greeted = False
+        self._name = ""
 
     def step(self, token: bytes) -> Step:
         scramp = _scramp()
@@ -54,13 +55,20 @@ class ScramLogin:
                 return Step(self._server.get_server_first().encode())
             self._server.set_client_final(text)
             final = self._server.get_server_final().encode()
-        except (scramp.ScramException, UnicodeDecodeError):
-            raise refused(self.mechanism) from None
+        except (scramp.ScramException, UnicodeDecodeError) as error:
+            raise self._refused(error) from None
         if self._principal is None:
-            raise refused(self.mechanism)
+            raise self._refused()
         return Step(final, self._principal)
 
+    def _refused(self, error: Exception | None = None) -> LoginRefused:
+        if self._name and self._principal is None:
+            return refused(self.mechanism, Why.UNKNOWN_USER, self._name)
+        proof = getattr(error, "server_error", None) is _scramp().ServerError.INVALID_PROOF
+        return refused(self.mechanism, Why.WRONG_PASSWORD if proof else Why.MALFORMED, self._name)
+
     def _keys(self, name: str) -> tuple[bytes, bytes, bytes, int]:
+        self._name = name
         self._principal, credential = self._find(name)
         return credential.salt, credential.stored_key, credential.server_key, credential.iterations
 

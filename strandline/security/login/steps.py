@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from strandline.errors import AuthenticationFailed
@@ -30,6 +31,33 @@ class Login(Protocol):
         ...
 
 
-def refused(mechanism: str) -> AuthenticationFailed:
-    """The one refusal: it does not say whether the user exists."""
-    return AuthenticationFailed(f"the name or the password is wrong (mechanism {mechanism})")
+class Why(Enum):
+    """Why a login was refused. The client is not told."""
+
+    MALFORMED = "malformed"
+    """The message is none of its mechanism."""
+    UNKNOWN_USER = "unknown user"
+    """The user does not exist, has no password for the mechanism, or has the name of a member."""
+    WRONG_PASSWORD = "wrong password"
+    OTHER_USER = "other user"
+    """The login was renewed by another user, or by another mechanism."""
+    NO_MECHANISM = "mechanism not enabled"
+    OUT_OF_ORDER = "out of order"
+    TOO_MANY = "too many"
+    CERTIFICATE = "certificate"
+    """A certificate that gives no principal."""
+
+
+class LoginRefused(AuthenticationFailed):
+    """A caller has not proved its name. The message is for the caller, the reason is not."""
+
+    def __init__(self, message: str, why: Why, user: str = "") -> None:
+        """`user`: the name that the client claimed, if it could be read."""
+        super().__init__(message)
+        self.why = why
+        self.user = user
+
+
+def refused(mechanism: str, why: Why, user: str = "") -> LoginRefused:
+    """The one refusal: its message does not say whether the user exists."""
+    return LoginRefused(f"the name or the password is wrong (mechanism {mechanism})", why, user)

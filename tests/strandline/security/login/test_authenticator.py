@@ -17,6 +17,7 @@ from strandline.security.login.mechanisms import (
 )
 from strandline.security.login.plain import plain_message
 from strandline.security.login.scram import ScramClient
+from strandline.security.login.steps import LoginRefused, Why
 from strandline.security.principal import Principal
 
 SALT = b"0123456789abcdef"
@@ -115,3 +116,32 @@ def test_some_names_no_user_has(name: str) -> None:
     """A10"""
     with pytest.raises(InvalidRequest):
         check_user_name(name)
+
+
+@pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, PLAIN])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("alice", Why.WRONG_PASSWORD),
+        ("bob", Why.UNKNOWN_USER),
+        (MEMBER.name, Why.UNKNOWN_USER),
+    ],
+)
+def test_the_server_knows_why_it_refused_a_login(mechanism: str, name: str, why: Why) -> None:
+    """A15: for its audit log. The message stays the same."""
+    login = authenticator().begin(mechanism, "servernonce")
+    with pytest.raises(LoginRefused) as refused:
+        if mechanism == PLAIN:
+            login.step(plain_message(name, "wrong"))
+        else:
+            client = ScramClient(mechanism, name, "wrong", "clientnonce")
+            login.step(client.final(login.step(client.first()).token))
+    assert (refused.value.why, refused.value.user) == (why, name)
+
+
+@pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, PLAIN])
+def test_a_message_that_is_none_is_malformed(mechanism: str) -> None:
+    """A15"""
+    with pytest.raises(LoginRefused) as refused:
+        authenticator().begin(mechanism, "servernonce").step(b"\xff")
+    assert (refused.value.why, refused.value.user) == (Why.MALFORMED, "")
