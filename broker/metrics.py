@@ -14,6 +14,7 @@ from typing import Final
 
 from strandline.adapters.rpc.refused_requests import MALFORMED, RefusedRequests
 from strandline.adapters.rpc.request_times import TOTAL_TIME_MS, RequestTimes
+from strandline.adapters.telemetry.audit import AUDIT_METRICS, Audit
 from strandline.adapters.telemetry.kafka_traffic import KAFKA_METRICS, KafkaTraffic
 from strandline.adapters.telemetry.metrics import Sample, counter, gauge, histogram
 from strandline.adapters.tls.metrics import TLS_METRICS, read_certificates
@@ -148,7 +149,7 @@ METRICS: Final = (
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
     *BY_TOPIC, REASSIGNMENT_HOLDS,
     TOTAL_TIME_MS, MALFORMED, *KAFKA_METRICS,
-    *SESSION_METRICS, LEASE_S, *TLS_METRICS,
+    *SESSION_METRICS, LEASE_S, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
     GROUPS, *GROUPS_IN.values(),
 )  # fmt: skip
@@ -189,6 +190,7 @@ class BrokerMetrics:
         times: RequestTimes,
         refused: RefusedRequests,
         kafka: KafkaTraffic,
+        audit: Audit,
         sessions: Sessions,
         lease_s: Callable[[], float],
         throttle: ReassignmentThrottle,
@@ -199,6 +201,7 @@ class BrokerMetrics:
         self._times = times
         self._refused = refused
         self._kafka = kafka
+        self._audit = audit
         self._sessions = sessions
         self._lease_s = lease_s
         self._throttle = throttle
@@ -211,6 +214,7 @@ class BrokerMetrics:
             *self._times.read(),
             *self._refused.read(),
             *self._kafka.read(),
+            *self._audit.read(),
             *self._sessions.read(),
             *read_certificates(self._manager.host.certificates),
             LEASE_S.is_now(self._lease_s()),

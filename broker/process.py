@@ -9,11 +9,13 @@ from functools import partial
 
 import structlog
 
+from strandline.adapters.audited_calls import audited, refusals_noted
 from strandline.adapters.logins import Logins
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.crash_points import arm
+from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.metrics_server import serve_metrics
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.broker.events.replica_events import EventRecorder
@@ -81,22 +83,29 @@ class Broker:
         """The replicas of this process, once it has opened its data folder. For those who look on."""
         self._sessions = Sessions()
         self._key = MemberKey(host.new_id)
-        self.access = Access(Authorizer(settings.authorization_rules()), self._key.is_shown)
+        self._audit = Audit(settings.audit_log, host.clock)
+        authorizer = Authorizer(settings.authorization_rules(), self._audit.decided)
+        self._audit.explained_by(authorizer)
+        self.access = Access(authorizer, self._key.is_shown, on_denied=self._audit.denied)
         """Decides what callers may do."""
-        authenticator = Authenticator(settings.mechanisms, self._key.secret, self.access.authorizer.is_member)
-        self._logins = Logins(authenticator, host.clock, host.threads, host.new_id)
+        authenticator = Authenticator(settings.mechanisms, self._key.secret, authorizer.is_member)
+        self._logins = Logins(authenticator, host.clock, host.threads, host.new_id, self._audit)
         self._times = RequestTimes(host.clock)
         self._refused = RefusedRequests(host.clock)
         self._listener = host.listen(
-            settings, SERVICES, on_answered=self._times.observe, on_refused=self._refused.note
+            settings,
+            SERVICES,
+            on_answered=self._times.observe,
+            on_refused=refusals_noted(self._refused.note, self._audit),
         )
-        self._kafka = KafkaListener(settings, host, self._times, self._refused)
+        self._kafka = KafkaListener(settings, host, self._times, self._refused, self._audit)
 
     async def run(self) -> None:
         """Serves in one session after another until the host asks for a stop. Raises SettingsError."""
         arm(self._settings.crash_points, self._host.die)
         self._fail_fast.install(asyncio.get_running_loop())
         async with AsyncExitStack() as stack:
+            stack.callback(self._audit.close)
             folder = self._open_folder()
             stack.callback(folder.close)
             manager = ReplicaManager(self._settings, folder, self._host)
@@ -138,16 +147,13 @@ class Broker:
                 self._times,
                 self._refused,
                 self._kafka.traffic,
+                self._audit,
                 self._sessions,
                 self._lease_s,
                 followers.throttle,
             )
             await stack.enter_async_context(self._serve_metrics(metrics))
-            served = log_calls(log, self._settings, self._times, self._clock, self._key)
-            await self._listener.start(
-                [*served, *group_calls(groups.handlers, self.access)],
-                internal=ReplicationService(followers, self.access, self._clock).calls(),
-            )
+            await self._start_listener(log, groups, followers)
             stack.push_async_callback(self._listener.stop)
             kafka_link = controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS)
             router = kafka_router(
@@ -162,6 +168,14 @@ class Broker:
         settings, tls = self._settings, self._host.metrics_tls
         return serve_metrics(
             settings, METRICS, metrics.read, lambda: self._listener.serving, self._clock, tls
+        )
+
+    async def _start_listener(self, log: GuardedLog, groups: Groups, followers: Followers) -> None:
+        served = log_calls(log, self._settings, self._times, self._clock, self._key)
+        internal = ReplicationService(followers, self.access, self._clock).calls()
+        await self._listener.start(
+            audited([*served, *group_calls(groups.handlers, self.access)], self._audit),
+            internal=audited(internal, self._audit),
         )
 
     def _open_folder(self) -> DataFolder:
@@ -191,6 +205,7 @@ class Broker:
                         compact_logs(manager),
                         groups.run(),
                         self._kafka.run(kafka),
+                        self._audit.run(),
                     )
                 ]
                 await self._serve_sessions(manager, view, endpoint, recorder)

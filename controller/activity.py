@@ -16,6 +16,7 @@ from collections.abc import Callable
 import structlog
 
 from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
@@ -50,6 +51,7 @@ class Activity:
         settings: ControllerSettings,
         host: ServiceHost,
         on_change: Callable[[], None],
+        audit: Audit,
     ) -> None:
         self.active: ActiveController | None = None
         """This controller's services while it is the active one."""
@@ -59,7 +61,7 @@ class Activity:
         self._session: CoordinationSession | None = None
         self.endpoint = endpoint
         self.key = MemberKey(host.new_id)
-        self.authorizer = Authorizer(settings.authorization_rules())
+        self.authorizer = Authorizer(settings.authorization_rules(), audit.decided)
         """Has the ACLs while this controller is the active one."""
         self._settings = settings
         self.host = host

@@ -11,6 +11,7 @@ from typing import Final
 
 from strandline.adapters.rpc.refused_requests import MALFORMED, RefusedRequests
 from strandline.adapters.rpc.request_times import TOTAL_TIME_MS, RequestTimes
+from strandline.adapters.telemetry.audit import AUDIT_METRICS, Audit
 from strandline.adapters.telemetry.metrics import Sample, gauge
 from strandline.adapters.tls.metrics import TLS_METRICS, read_certificates
 from strandline.adapters.zookeeper.metrics import SESSION_METRICS
@@ -68,7 +69,7 @@ METRICS: Final = (
     UNDER_REPLICATED, UNDER_MIN_INSYNC, REASSIGNING, DRAINED,
     ALIVE, QUEUE_REQUESTS, QUEUE_AGE_S, QUEUE_ZNODES, LOOK_AGE_S,
     TOTAL_TIME_MS, MALFORMED,
-    *SESSION_METRICS, *TLS_METRICS,
+    *SESSION_METRICS, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
 )  # fmt: skip
 
@@ -77,11 +78,17 @@ class ControllerMetrics:
     """Samples the metrics of one controller."""
 
     def __init__(
-        self, activity: Activity, times: RequestTimes, refused: RefusedRequests, clock: Clock
+        self,
+        activity: Activity,
+        times: RequestTimes,
+        refused: RefusedRequests,
+        audit: Audit,
+        clock: Clock,
     ) -> None:
         self._activity = activity
         self._times = times
         self._refused = refused
+        self._audit = audit
         self._clock = clock
 
     def read(self) -> list[Sample]:
@@ -92,6 +99,7 @@ class ControllerMetrics:
             *self._times.read(),
             *read_certificates(self._activity.host.certificates),
             *self._refused.read(),
+            *self._audit.read(),
             *self._activity.sessions.read(),
         ]
         if active is not None:

@@ -7,9 +7,11 @@ from typing import Final
 
 import structlog
 
+from strandline.adapters.audited_calls import audited, refusals_noted
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.crash_points import arm
+from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.metrics_server import serve_metrics
 from strandline.config.services import ControllerSettings
 from strandline.controller.activity import Activity
@@ -32,20 +34,23 @@ async def serve(settings: ControllerSettings, host: ServiceHost) -> None:
     """Serves until the host asks for a stop. Raises SettingsError if it cannot listen on the address."""
     arm(settings.crash_points, host.die)
     times, refused = RequestTimes(host.clock), RefusedRequests(host.clock)
-    listener = host.listen(settings, [SERVICE], on_answered=times.observe, on_refused=refused.note)
+    audit = Audit(settings.audit_log, host.clock)
+    on_refused = refusals_noted(refused.note, audit)
+    listener = host.listen(settings, [SERVICE], on_answered=times.observe, on_refused=on_refused)
     activity_changed = asyncio.Event()
-    activity = Activity(listener.bind(settings.controller_id), settings, host, activity_changed.set)
-    metrics = ControllerMetrics(activity, times, refused, host.clock)
+    activity = Activity(listener.bind(settings.controller_id), settings, host, activity_changed.set, audit)
+    metrics = ControllerMetrics(activity, times, refused, audit, host.clock)
     fail_fast = host.fail_fast(activity.withdraw)
     fail_fast.install(asyncio.get_running_loop())
     try:
-        await _serve(listener, activity, activity_changed, settings, host, metrics)
+        await _serve(listener, activity, activity_changed, settings, host, metrics, audit)
     except BaseExceptionGroup as group:
         if group.subgroup(SettingsError) is not None:
             raise
         fail_fast.end(group, "a task of the controller")
     finally:
         await listener.stop()
+        audit.close()
 
 
 async def _serve(
@@ -55,13 +60,15 @@ async def _serve(
     settings: ControllerSettings,
     host: ServiceHost,
     metrics: ControllerMetrics,
+    audit: Audit,
 ) -> None:
     endpoint = activity.endpoint
     streams = StateChangeStreams(
         activity.require, settings.state_change_streams_max, host, activity.key.shown
     )
-    access = Access(activity.authorizer, activity.key.is_shown, activity.not_active)
-    await listener.start(admin_calls(AdminService(activity), streams, access, activity.key))
+    audit.explained_by(activity.authorizer)
+    access = Access(activity.authorizer, activity.key.is_shown, activity.not_active, audit.denied)
+    await listener.start(audited(admin_calls(AdminService(activity), streams, access, activity.key), audit))
     logger.info("listening", controller=endpoint.id, address=endpoint.address)
     async with (
         serve_metrics(
@@ -71,6 +78,7 @@ async def _serve(
     ):
         running = [
             tasks.create_task(activity.run()),
+            tasks.create_task(audit.run()),
             tasks.create_task(_publish_health(activity, activity_changed, listener)),
         ]
         await host.stop_requested.wait()

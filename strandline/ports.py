@@ -419,6 +419,15 @@ class Caller:
     """Who makes the call."""
     mechanism: str = ""
     """What proved the principal: "SSL" or a SASL mechanism; "": nothing did, and it is anonymous."""
+    call: str = ""
+    """The call, as the audit log names it: `Admin.CreateTopics`, `Kafka CreateTopics`; "": not told."""
+    request_id: int | None = None
+    """The number that the client gave its request; None: it gave none."""
+
+    @property
+    def reached(self) -> str:
+        """The listener's name."""
+        return self.listener.value
 
 
 @dataclass(frozen=True, slots=True)

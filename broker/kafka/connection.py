@@ -63,6 +63,10 @@ class Shared(Protocol):
         """The caller with the principal of its certificate. Raises AuthenticationFailed."""
         ...
 
+    def calling(self, caller: Caller, api: str, request_id: int) -> Caller:
+        """The caller of one request."""
+        ...
+
     def answered(self, request: str, seconds: float) -> None: ...
 
     def malformed(self, error: MalformedRequest, peer: str) -> None: ...
@@ -230,7 +234,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         asked, api = arrived.asked, arrived.asked.api
         self._client_id = asked.header.client_id
         self._shared.traffic.requests[api.wire.name, asked.header.version] += 1
-        call = Call(asked.header, self._caller, self._login)
+        caller = self._shared.calling(self._caller, api.wire.name, asked.header.correlation_id)
+        call = Call(asked.header, caller, self._login)
         began = self._shared.now()
         if api.begin is not None:
             slot = self._order.begin(parallel=True)

@@ -14,6 +14,7 @@ import structlog
 from strandline.adapters.rpc import request_parsing
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.adapters.tls.subject import CertificatePrincipals, Names, subject_text
 from strandline.broker.kafka.connection import KafkaConnection
@@ -25,6 +26,7 @@ from strandline.config.services import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import BytesServer, ServiceHost
 from strandline.ports import Caller, Listener
+from strandline.security.login.steps import LoginRefused
 from strandline.tasks import Slices
 from strandline.vocabulary.metadata import Endpoint
 
@@ -43,7 +45,12 @@ class KafkaListener:
     """All Kafka connections of one broker. Without `kafka_port` it does nothing."""
 
     def __init__(
-        self, settings: BrokerSettings, host: ServiceHost, times: RequestTimes, refused: RefusedRequests
+        self,
+        settings: BrokerSettings,
+        host: ServiceHost,
+        times: RequestTimes,
+        refused: RefusedRequests,
+        audit: Audit,
     ) -> None:
         self.traffic = KafkaTraffic(host.clock)
         self.router = Router(())
@@ -54,6 +61,7 @@ class KafkaListener:
         self._host = host
         self._times = times
         self._refused = refused
+        self._audit = audit
         self._servers: dict[Listener, BytesServer] = {}
         self._connections: set[KafkaConnection] = set()
         self._of_client: Counter[str] = Counter()
@@ -188,7 +196,20 @@ class KafkaListener:
             del self._of_client[connection.client_host]
 
     def with_certificate(self, caller: Caller, subject: Names) -> Caller:
-        return replace(caller, principal=self._principals.of(subject_text(subject)), mechanism=SSL)
+        try:
+            principal = self._principals.of(subject_text(subject))
+        except LoginRefused as error:
+            self._audit.login_refused(caller, SSL, error)
+            raise
+        known = replace(caller, principal=principal, mechanism=SSL)
+        self._audit.met(known)
+        return known
+
+    def calling(self, caller: Caller, api: str, request_id: int) -> Caller:
+        """The caller, with the name of its call if there is an audit log."""
+        if not self._audit.is_written:
+            return caller
+        return replace(caller, call=f"Kafka {api}", request_id=request_id)
 
     def answered(self, request: str, seconds: float) -> None:
         self._times.observe(request, seconds * 1000)

@@ -91,7 +91,7 @@ class GuardedLog:
         bound: int = RECORDS_BYTES_MAX,
     ) -> None:
         """Returns at once if a partition is refused."""
-        if not self._refusals(caller, READ_TOPIC, partitions):
+        if self._may_read(caller, partitions):
             await self.handlers.fetchable(
                 partitions, wait_ms=wait_ms, bytes_min=bytes_min, bytes_max=bytes_max, bound=bound
             )
@@ -105,11 +105,11 @@ class GuardedLog:
         ended: Callable[[bool], None],
     ) -> LongPoll | None:
         """None, or `ended` with True, also if a partition is refused: a right may end meanwhile."""
-        if self._refusals(caller, READ_TOPIC, partitions):
+        if not self._may_read(caller, partitions):
             return None
 
         def decide(arrived: bool) -> None:
-            ended(arrived or bool(self._refusals(caller, READ_TOPIC, partitions)))
+            ended(arrived or not self._may_read(caller, partitions))
 
         return self.handlers.poll(partitions, wait_ms=wait_ms, ended=decide)
 
@@ -200,6 +200,10 @@ class GuardedLog:
 
     def _may_see(self, caller: Caller, topic: str) -> bool:
         return self.access.allowed(caller, DESCRIBE_TOPIC, topic)
+
+    def _may_read(self, caller: Caller, partitions: Sequence[_OfPartition]) -> bool:
+        """Whether the caller may read all of these. It is no refusal: `read` says that."""
+        return all(self.access.allowed(caller, READ_TOPIC, each.name.topic) for each in partitions)
 
     def _refusals(
         self, caller: Caller, right: Right, asked: Sequence[_OfPartition]

@@ -8,34 +8,45 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
+from strandline.adapters.telemetry.audit import Audit
 from strandline.errors import AuthenticationFailed, StrandlineError, ThrottlingQuotaExceeded
 from strandline.host import Threads
-from strandline.ports import Clock
+from strandline.ports import Caller, Clock
 from strandline.security.login.attempts import Attempts
 from strandline.security.login.authenticator import Authenticator
 from strandline.security.login.mechanisms import HASHES
 from strandline.security.login.scram import prepare
 from strandline.security.login.steps import Login, Step
+from strandline.security.principal import Principal
 
 logger = structlog.get_logger(__name__)
 
 LOGINS_MAX: Final = 64
 """Logins that use a thread, or wait for one."""
 THREADS_MAX: Final = 2
+OTHER_MECHANISM: Final = "other"
+"""What a mechanism is called that is not enabled."""
 
 
 class Logins:
     """The logins of one process."""
 
     def __init__(
-        self, authenticator: Authenticator, clock: Clock, threads: Threads, new_id: Callable[[], str]
+        self,
+        authenticator: Authenticator,
+        clock: Clock,
+        threads: Threads,
+        new_id: Callable[[], str],
+        audit: Audit,
     ) -> None:
         """`new_id` as in `strandline.host.Host`."""
         self.authenticator = authenticator
+        self._audit = audit
         self._clock = clock
         self._threads = threads
         self._new_id = new_id
@@ -56,24 +67,30 @@ class Logins:
         """Raises UnsupportedSaslMechanism."""
         return self.authenticator.begin(mechanism, self._new_id())
 
-    async def step(self, login: Login, token: bytes, address: str) -> Step:
+    async def step(self, login: Login, token: bytes, caller: Caller) -> Step:
         """Raises AuthenticationFailed if the login has failed, ThrottlingQuotaExceeded if there are too many
-        others."""
+        others. The port notes how the login ended."""
+        address = caller.host
         delay_s = self._attempts.begin(address, self._clock.monotonic())
         try:
             if delay_s:
                 await self._clock.sleep(delay_s)
             return await self._in_thread(login, token) if login.slow else login.step(token)
         except AuthenticationFailed as error:
-            self.note_failure(address, login.mechanism, error)
+            self._attempts.failed(address, self._clock.monotonic())
+            logger.warning("login refused", address=address, mechanism=login.mechanism, reason=error.message)
             raise
         finally:
             self._attempts.end(address)
 
-    def note_failure(self, address: str, mechanism: str, error: StrandlineError) -> None:
-        """Count a failed login."""
-        self._attempts.failed(address, self._clock.monotonic())
-        logger.warning("login refused", address=address, mechanism=mechanism, reason=error.message)
+    def succeeded(self, caller: Caller, mechanism: str, principal: Principal) -> None:
+        """Note that the caller is logged in."""
+        self._audit.logged_in(replace(caller, mechanism=mechanism, principal=principal))
+
+    def refused(self, caller: Caller, mechanism: str, error: StrandlineError) -> None:
+        """Note why a login was refused. `mechanism` may be any name that a client gave."""
+        known = mechanism if mechanism in self.mechanisms else OTHER_MECHANISM
+        self._audit.login_refused(caller, known, error)
 
     async def _in_thread(self, login: Login, token: bytes) -> Step:
         if self._slow >= LOGINS_MAX:

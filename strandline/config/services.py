@@ -155,6 +155,10 @@ class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSetting
     call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
     """A call with larger headers is refused."""
 
+    audit_log: str = ""
+    """A file for the audit log, which only its owner may read, or `-` for standard error; empty: there is no
+    audit log."""
+
     allow_insecure: bool = False
     """Whether ports may be open to other machines without certificates of clients: every caller that
     reaches them can then read, write and delete everything, unless ACLs forbid it."""

@@ -22,6 +22,7 @@ class ClusterCertificates:
     def __init__(self, layout: Layout) -> None:
         self.folder = layout.tls
         self._client_file = layout.client_file
+        self._audit_log = layout.audit_log
 
     @property
     def client_settings(self) -> dict[str, Any]:
@@ -52,11 +53,13 @@ class ClusterCertificates:
         self._client_file.write_text("\n".join(lines) + "\n")
 
     def service_settings(self, name: str) -> dict[str, Any]:
-        """Those of a broker or a controller: principals are the names of certificates, and ACLs decide."""
+        """Those of a broker or a controller: principals are the names of certificates, ACLs
+        decide, and there is an audit log."""
         return self.settings(name) | {
             "ssl_principal_mapping_rules": "RULE:^CN=([^,]*)$/$1/",
             "authorizer": "acl",
             "super_users": f"User:{ADMIN}",
+            "audit_log": self._audit_log(name),
         }
 
     def settings(self, name: str) -> dict[str, Any]:

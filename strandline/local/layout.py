@@ -11,6 +11,7 @@ completely::
     client.toml           the settings of its admin's clients, if the cluster is secure
     zookeeper-auth        its identity for ZooKeeper, if the cluster is secure
     logs/[name].log       the output of each process
+    logs/[name].audit     its audit log, if the cluster is secure
 """
 
 from __future__ import annotations
@@ -124,6 +125,9 @@ class Layout:
 
     def log(self, name: str) -> Path:
         return self.directory / "logs" / f"{name}.log"
+
+    def audit_log(self, name: str) -> Path:
+        return self.directory / "logs" / f"{name}.audit"
 
     @property
     def holds_cluster(self) -> bool:

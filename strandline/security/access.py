@@ -8,7 +8,7 @@ nothing is refused, and a question costs one comparison.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from strandline.errors import (
     ClusterAuthorizationFailed,
@@ -20,6 +20,7 @@ from strandline.errors import (
     TopicAuthorizationFailed,
 )
 from strandline.security.acls import CLUSTER_NAME, ResourceType
+from strandline.security.asker import Asker
 from strandline.security.authorizer import Authorizer
 from strandline.security.principal import ANONYMOUS, Principal
 from strandline.security.rights import CLUSTER_ACTION, IDEMPOTENT_WRITE, WRITE_TOPIC, Right
@@ -28,17 +29,8 @@ _ERRORS: Final = {ResourceType.TOPIC: TopicAuthorizationFailed, ResourceType.GRO
 """The refusals by type of resource; for other types ClusterAuthorizationFailed."""
 
 
-class Asker(Protocol):
-    """A caller. `strandline.ports.Caller` is one."""
-
-    @property
-    def principal(self) -> Principal: ...
-
-    @property
-    def host(self) -> str: ...
-
-    @property
-    def member_key(self) -> bytes | None: ...
+OnDenied = Callable[[Asker, Right, str], None]
+"""Called with a right that a caller does not have, and the name of the resource, at each refusal."""
 
 
 def _no_key(shown: bytes | None) -> bool:
@@ -58,6 +50,7 @@ class Access:
         authorizer: Authorizer,
         is_member_key: Callable[[bytes | None], bool] = _no_key,
         not_ready: Callable[[], StrandlineError] | None = None,
+        on_denied: OnDenied | None = None,
     ) -> None:
         """`is_member_key`: whether this is the key that the members of the cluster show each other.
         `not_ready` makes the refusal of a caller that needs ACLs while the authorizer has none yet; None: as
@@ -65,6 +58,7 @@ class Access:
         self.authorizer = authorizer
         self._is_member_key = is_member_key
         self._not_ready = not_ready
+        self._on_denied = on_denied
 
     @property
     def enforced(self) -> bool:
@@ -110,6 +104,7 @@ class Access:
     def refused(self, caller: Asker, right: Right, name: str) -> StrandlineError:
         """The refusal itself, or a retriable error before the ACLs are known."""
         if self.authorizer.loaded:
+            self._note_denial(caller, right, name)
             return _refusal(caller, right, name)
         if self._not_ready is not None:
             return self._not_ready()
@@ -137,9 +132,14 @@ class Access:
         if caller.principal == ANONYMOUS:
             self.check(caller, CLUSTER_ACTION)
         elif rules.brokers.id_of(caller.principal) != broker:
+            self._note_denial(caller, CLUSTER_ACTION, CLUSTER_NAME)
             raise ClusterAuthorizationFailed(
                 f"{caller.principal} from {caller.host} is not broker {broker} (broker_principals)"
             )
+
+    def _note_denial(self, caller: Asker, right: Right, name: str) -> None:
+        if self._on_denied is not None:
+            self._on_denied(caller, right, name)
 
 
 def _refusal(caller: Asker, right: Right, name: str) -> StrandlineError:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from strandline.security.acls import Operation, ResourceType, plain_address
+from strandline.security.asker import Asker
 from strandline.security.decide import Acls, Decision, Ground, decide, decide_any
 from strandline.security.members import MemberPrincipals
 from strandline.security.principal import Principal
+from strandline.security.rights import Right
 
 CALLERS_MAX: Final = 1_000
 """Pairs of principal and address with remembered decisions."""
@@ -16,14 +19,8 @@ DECISIONS_PER_CALLER_MAX: Final = 1_000
 """Names are the client's: without a bound, a client could fill the memory."""
 
 
-class Asks(Protocol):
-    """What an authorizer needs to know of a caller; `strandline.ports.Caller` has it."""
-
-    @property
-    def principal(self) -> Principal: ...
-
-    @property
-    def host(self) -> str: ...
+OnDecided = Callable[[Asker, Right, str, Decision], None]
+"""Called with each decision that is remembered, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +46,9 @@ class Rules:
 class Authorizer:
     """Decides what callers may do. Without rules, everything is allowed."""
 
-    def __init__(self, rules: Rules | None) -> None:
+    def __init__(self, rules: Rules | None, on_decided: OnDecided | None = None) -> None:
         self.rules = rules
+        self._on_decided = on_decided
         self._acls: Acls | None = None
         self._version = -1
         self._callers: dict[tuple[Principal, str], dict[tuple[Operation, ResourceType, str], bool]] = {}
@@ -85,7 +83,7 @@ class Authorizer:
         self._acls = None
         self._callers.clear()
 
-    def allowed(self, caller: Asks, operation: Operation, of: ResourceType, name: str) -> bool:
+    def allowed(self, caller: Asker, operation: Operation, of: ResourceType, name: str) -> bool:
         """Whether the caller may do the operation on the resource."""
         if self.rules is None:
             return True
@@ -95,13 +93,16 @@ class Authorizer:
         asked = (operation, of, name)
         allowed = known.get(asked)
         if allowed is None:
-            allowed = self.decision(caller, operation, of, name).allowed
+            decision = self.decision(caller, operation, of, name)
+            allowed = decision.allowed
             if len(known) >= DECISIONS_PER_CALLER_MAX:
                 known.clear()
             known[asked] = allowed
+            if self._on_decided is not None:
+                self._on_decided(caller, Right(operation, of), name, decision)
         return allowed
 
-    def decision(self, caller: Asks, operation: Operation, of: ResourceType, name: str) -> Decision:
+    def decision(self, caller: Asker, operation: Operation, of: ResourceType, name: str) -> Decision:
         """The same, with the reason."""
         if (rules := self.rules) is None:
             return Decision(True, Ground.OFF)
@@ -116,7 +117,7 @@ class Authorizer:
             return Decision(False, Ground.NO_ACL)
         return found
 
-    def allowed_any(self, caller: Asks, operation: Operation, of: ResourceType) -> bool:
+    def allowed_any(self, caller: Asker, operation: Operation, of: ResourceType) -> bool:
         """Whether the caller may do the operation on at least one resource of the type."""
         if (rules := self.rules) is None or rules.unasked(caller.principal) is not None:
             return True
@@ -129,7 +130,7 @@ class Authorizer:
         """The number of decisions that are remembered."""
         return sum(map(len, self._callers.values()))
 
-    def _remember(self, caller: Asks) -> dict[tuple[Operation, ResourceType, str], bool]:
+    def _remember(self, caller: Asker) -> dict[tuple[Operation, ResourceType, str], bool]:
         if len(self._callers) >= CALLERS_MAX:
             self._callers.clear()
         return self._callers.setdefault((caller.principal, caller.host), {})

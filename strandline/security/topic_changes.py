@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from strandline.errors import StrandlineError
 from strandline.ids import INTERNAL_PREFIX
-from strandline.security.access import Access, Asker
+from strandline.security.access import Access
+from strandline.security.asker import Asker
 from strandline.security.rights import (
     ALTER_CLUSTER,
     ALTER_TOPIC,

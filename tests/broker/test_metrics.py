@@ -15,6 +15,7 @@ from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.adapters.telemetry.metrics import Buckets
 from strandline.adapters.zookeeper.metrics import Sessions
@@ -245,6 +246,7 @@ def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
         RequestTimes(CLOCK),
         RefusedRequests(CLOCK),
         KafkaTraffic(CLOCK),
+        Audit("", CLOCK),
         Sessions(),
         lambda: 1.5,
         throttle,

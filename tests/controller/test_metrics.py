@@ -8,6 +8,7 @@ from pathlib import Path
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.metrics import Buckets, Sample
 from strandline.controller.metrics import ControllerMetrics
 from strandline.local.layout import MemberFile
@@ -38,7 +39,9 @@ class Read:
 
 def read(controller: Running) -> Read:
     return Read(
-        ControllerMetrics(controller.activity, RequestTimes(CLOCK), RefusedRequests(CLOCK), CLOCK).read()
+        ControllerMetrics(
+            controller.activity, RequestTimes(CLOCK), RefusedRequests(CLOCK), Audit("", CLOCK), CLOCK
+        ).read()
     )
 
 

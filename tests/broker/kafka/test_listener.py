@@ -12,6 +12,7 @@ import pytest
 
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.adapters.telemetry.audit import Audit
 from strandline.broker.kafka.call import Api, Call, answered
 from strandline.broker.kafka.listener import KafkaListener
 from strandline.broker.kafka.router import Router
@@ -29,7 +30,9 @@ NO_APIS = Router(())
 
 
 def listener(**given: Any) -> KafkaListener:
-    return KafkaListener(settings(**given), HOST, RequestTimes(CLOCK), RefusedRequests(CLOCK))
+    return KafkaListener(
+        settings(**given), HOST, RequestTimes(CLOCK), RefusedRequests(CLOCK), Audit("", CLOCK)
+    )
 
 
 @asynccontextmanager

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import grpc
 
 from strandline.adapters.service_host import service_host
+from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.telemetry.audit import Audit
 from strandline.config.limits import KIB
 from strandline.config.services import ControllerSettings
 from strandline.controller.activity import Activity
@@ -75,6 +77,7 @@ async def running(zookeeper: str, controller_id: int = 1, **settings: Any) -> As
         ControllerSettings(**given),
         service_host(),
         lambda: None,
+        Audit("", SystemClock()),
     )
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(activity.run())

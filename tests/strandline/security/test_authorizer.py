@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from strandline.errors import InvalidRequest
+from strandline.ports import Caller
 from strandline.security.acls import (
     AclBinding,
     Operation,
@@ -24,10 +23,8 @@ TOPIC, READ = ResourceType.TOPIC, Operation.READ
 ALICE = Principal("alice")
 
 
-@dataclass(frozen=True)
-class Asking:
-    principal: Principal
-    host: str = "192.0.2.1"
+def asking(principal: Principal, host: str = "192.0.2.1") -> Caller:
+    return Caller(host, host, principal=principal)
 
 
 def allow(name: str, *, deny: bool = False, host: str = "*", principal: Principal = ALICE) -> AclBinding:
@@ -50,15 +47,15 @@ def authorizer(*bindings: AclBinding, everyone: bool = False) -> Authorizer:
 
 
 def test_without_rules_everything_is_allowed() -> None:
-    assert Authorizer(None).allowed(Asking(ANONYMOUS), READ, TOPIC, "tides")
-    assert Authorizer(None).allowed_any(Asking(ANONYMOUS), READ, TOPIC)
+    assert Authorizer(None).allowed(asking(ANONYMOUS), READ, TOPIC, "tides")
+    assert Authorizer(None).allowed_any(asking(ANONYMOUS), READ, TOPIC)
 
 
 @pytest.mark.parametrize("name", ["root", "CN=ops,O=x", "broker-1", "broker-0", "CN=boss"])
 def test_super_users_and_members_pass_before_every_denial(name: str) -> None:
     made = authorizer(allow("*", deny=True, principal=Principal("*")))
-    assert made.allowed(Asking(Principal(name)), READ, TOPIC, "tides")
-    assert made.allowed_any(Asking(Principal(name)), READ, TOPIC)
+    assert made.allowed(asking(Principal(name)), READ, TOPIC, "tides")
+    assert made.allowed_any(asking(Principal(name)), READ, TOPIC)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +63,8 @@ def test_super_users_and_members_pass_before_every_denial(name: str) -> None:
     ["Root", "broker-", "broker-01", "broker-1x", "broker--1", "broker-\u0661", "xbroker-1", "CN=boss3"],
 )
 def test_a_name_that_is_only_alike_is_another_principal(name: str) -> None:
-    assert not authorizer().allowed(Asking(Principal(name)), READ, TOPIC, "tides")
-    assert not authorizer().allowed(Asking(Principal("root", "Group")), READ, TOPIC, "tides")
+    assert not authorizer().allowed(asking(Principal(name)), READ, TOPIC, "tides")
+    assert not authorizer().allowed(asking(Principal("root", "Group")), READ, TOPIC, "tides")
 
 
 def test_a_member_is_known_by_its_id() -> None:
@@ -88,49 +85,49 @@ def test_a_wrong_list_of_members_is_refused(text: str) -> None:
 
 def test_before_the_first_picture_only_those_without_acls_pass() -> None:
     made = Authorizer(Rules(parse_principals("User:root")))
-    assert made.allowed(Asking(Principal("root")), READ, TOPIC, "tides")
-    assert made.decision(Asking(ALICE), READ, TOPIC, "tides") == Decision(False, Ground.NOT_LOADED)
+    assert made.allowed(asking(Principal("root")), READ, TOPIC, "tides")
+    assert made.decision(asking(ALICE), READ, TOPIC, "tides") == Decision(False, Ground.NOT_LOADED)
     made.take(Acls(1, [allow("tides")]))
-    assert made.allowed(Asking(ALICE), READ, TOPIC, "tides")
+    assert made.allowed(asking(ALICE), READ, TOPIC, "tides")
 
 
 def test_without_a_picture_again_only_those_without_acls_pass() -> None:
     """A controller that is no longer the active one does not see what its successor changes. Versions go on:
     the next picture is no earlier one."""
     made = authorizer(allow("tides"))
-    assert made.allowed(Asking(ALICE), READ, TOPIC, "tides")
+    assert made.allowed(asking(ALICE), READ, TOPIC, "tides")
     assert made.loaded
     made.forget()
     assert not made.loaded
-    assert not made.allowed(Asking(ALICE), READ, TOPIC, "tides")
+    assert not made.allowed(asking(ALICE), READ, TOPIC, "tides")
     assert made.version == 1
 
 
 def test_a_new_picture_ends_what_is_remembered() -> None:
     made = authorizer(allow("tides"))
-    assert made.allowed(Asking(ALICE), READ, TOPIC, "tides")
+    assert made.allowed(asking(ALICE), READ, TOPIC, "tides")
     made.take(Acls(2))
-    assert not made.allowed(Asking(ALICE), READ, TOPIC, "tides")
+    assert not made.allowed(asking(ALICE), READ, TOPIC, "tides")
     assert made.version == 2
 
 
 def test_everyone_may_use_what_no_acl_is_about() -> None:
     made = authorizer(allow("tides", principal=Principal("bob")), everyone=True)
-    assert made.allowed(Asking(ALICE), READ, TOPIC, "waves")
-    assert not made.allowed(Asking(ALICE), READ, TOPIC, "tides")
-    assert made.allowed_any(Asking(ALICE), READ, TOPIC)
+    assert made.allowed(asking(ALICE), READ, TOPIC, "waves")
+    assert not made.allowed(asking(ALICE), READ, TOPIC, "tides")
+    assert made.allowed_any(asking(ALICE), READ, TOPIC)
 
 
 def test_an_address_counts_in_any_spelling() -> None:
     made = authorizer(allow("tides", host="192.0.2.7"))
-    assert made.allowed(Asking(ALICE, "::ffff:192.0.2.7"), READ, TOPIC, "tides")
-    assert not made.allowed(Asking(ALICE, "192.0.2.8"), READ, TOPIC, "tides")
+    assert made.allowed(asking(ALICE, "::ffff:192.0.2.7"), READ, TOPIC, "tides")
+    assert not made.allowed(asking(ALICE, "192.0.2.8"), READ, TOPIC, "tides")
 
 
 def test_names_that_clients_invent_do_not_fill_the_memory() -> None:
     made = authorizer(allow("tides"))
     for number in range(DECISIONS_PER_CALLER_MAX + 10):
-        assert not made.allowed(Asking(ALICE), READ, TOPIC, f"n{number}")
+        assert not made.allowed(asking(ALICE), READ, TOPIC, f"n{number}")
     for number in range(CALLERS_MAX + 10):
-        assert made.allowed(Asking(ALICE, f"h{number}"), READ, TOPIC, "tides")
+        assert made.allowed(asking(ALICE, f"h{number}"), READ, TOPIC, "tides")
     assert made.remembered() <= CALLERS_MAX + DECISIONS_PER_CALLER_MAX

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from strandline.adapters.logins import Logins
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.connection_login import ConnectionLogin
 from strandline.broker.kafka.errors import code_of, message_of
 from strandline.broker.kafka.wire.sasl import (
     SaslAuthenticateAnswer,
@@ -36,7 +35,7 @@ class SaslApi:
             login.begin(self._logins.begin(request.mechanism), bare=call.version == 0)
         except StrandlineError as refused:
             error = refused
-            _fail(login)
+            self._fail(call, request.mechanism, error)
         return SaslHandshakeAnswer(self._logins.mechanisms, code_of(error))
 
     async def authenticate(self, request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateAnswer:
@@ -45,19 +44,20 @@ class SaslApi:
         try:
             if login is None or login.begun is None:
                 raise IllegalSaslState("SaslHandshake comes before SaslAuthenticate")
-            step = await self._logins.step(login.begun, request.token, call.caller.host)
+            step = await self._logins.step(login.begun, request.token, call.caller)
             if step.principal is None:
                 return SaslAuthenticateAnswer(step.token)
             login.succeed(step.principal, self._ends_at())
         except StrandlineError as error:
-            _fail(login)
+            self._fail(call, login.begun.mechanism if login is not None and login.begun else "", error)
             return SaslAuthenticateAnswer(error=code_of(error), message=message_of(error))
+        self._logins.succeeded(call.caller, login.mechanism, step.principal)
         return SaslAuthenticateAnswer(step.token, lifetime_ms=self._lifetime_ms)
 
     def _ends_at(self) -> float | None:
         return self._clock.monotonic() + self._lifetime_ms / 1000 if self._lifetime_ms else None
 
-
-def _fail(login: ConnectionLogin | None) -> None:
-    if login is not None:
-        login.failed = True
+    def _fail(self, call: Call, mechanism: str, error: StrandlineError) -> None:
+        self._logins.refused(call.caller, mechanism, error)
+        if call.login is not None:
+            call.login.failed = True

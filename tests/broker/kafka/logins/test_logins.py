@@ -13,6 +13,7 @@ import pytest
 
 from strandline.adapters.logins import Logins
 from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.telemetry.audit import Audit
 from strandline.broker.kafka.call import Api, Call, answered
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.connection_login import FRAME_BYTES_MAX, LOGIN_S_MAX
@@ -116,7 +117,7 @@ async def port(clock: VirtualClock, *, with_logins: bool = True) -> AsyncIterato
         for name in ("alice", "bob")
     }
     authenticator.take(known)
-    logins = Logins(authenticator, clock, SameThread(), lambda: f"nonce{next(numbers)}")
+    logins = Logins(authenticator, clock, SameThread(), lambda: f"nonce{next(numbers)}", Audit("", clock))
     sasl = SaslApi(logins, clock, lifetime_ms=LIFETIME_MS)
     callers: list[Caller] = []
 

@@ -94,6 +94,9 @@ class MemoryShared:
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._tasks.create_task(work)
 
+    def calling(self, caller: Caller, api: str, request_id: int) -> Caller:
+        return caller
+
     def has_logins(self, listener: Listener) -> bool:
         return self.with_logins
 
