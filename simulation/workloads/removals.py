@@ -1,13 +1,14 @@
-"""When coordinators removed members of a group, on the clock of the world. Pure.
+"""When members were removed from a group, on the clock of the world. Pure.
 
-The clocks of the coordinators differ from it. But a removal in a generation came before the first assignment
-in a later one. Where a static member returns, the generation stays: then the removal came before the first
-assignment to the process that replaced it (KIP-345).
+The clocks of the coordinators differ from it. But a removal that a coordinator reports in a generation came
+before the first assignment in a later one. A static member that returns gets its partitions in the same
+generation (KIP-345): then its last process was removed before the first assignment to the next one. No event
+is needed for that, and there may be none: a coordinator that dies takes its last events with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from strandline.auditing.member_ownership import ASSIGNED, Change, MemberHistory
@@ -19,29 +20,40 @@ def placed(
 ) -> list[GroupEvent]:
     """The removals, without those that came after all assignments. `instances` has the names of static
     members, by the names of their processes."""
-    rows = [(change, history.name) for history in histories for change in history.changes]
     assigned = sorted(
-        (row for row in rows if row[0].event == ASSIGNED), key=lambda row: (row[0].at_ms, row[0].generation)
+        (
+            (change, history)
+            for history in histories
+            for change in history.changes
+            if change.event == ASSIGNED
+        ),
+        key=lambda row: (row[0].at_ms, row[0].generation),
     )
-    processes = {change.member: process for change, process in rows}
-    found: list[GroupEvent] = []
+    return [*_reported(events, [change for change, _ in assigned]), *_replaced(assigned, instances)]
+
+
+def _reported(events: Iterable[GroupEvent], assigned: Sequence[Change]) -> Iterator[GroupEvent]:
     for event in events:
-        if event.event not in (LEFT, LOST):
+        if event.event in (LEFT, LOST):
+            later = (change.at_ms for change in assigned if change.generation > event.generation)
+            at_ms = next(later, None)
+            if at_ms is not None:
+                yield replace(event, at_ms=at_ms)
+
+
+def _replaced(
+    assigned: Iterable[tuple[Change, MemberHistory]], instances: Mapping[str, str]
+) -> Iterator[GroupEvent]:
+    """The members that were replaced. A member that is assigned something after it was replaced itself
+    does not replace the other one."""
+    seen: set[str] = set()
+    current: dict[str, Change] = {}
+    for change, history in assigned:
+        instance = instances.get(history.name)
+        if instance is None or change.member in seen:
             continue
-        process = processes.get(event.member, "")
-        instance = instances.get(process)
-        joined = False
-        for change, other in assigned:
-            joined |= change.member == event.member
-            returned = (
-                joined and other != process and instance is not None and instances.get(other) == instance
-            )
-            if _after(change, event, returned=returned):
-                found.append(replace(event, at_ms=change.at_ms))
-                break
-    return found
-
-
-def _after(change: Change, event: GroupEvent, *, returned: bool) -> bool:
-    """True if this assignment came after the removal."""
-    return change.generation > event.generation or (returned and change.generation == event.generation)
+        seen.add(change.member)
+        last = current.get(instance)
+        if last is not None:
+            yield GroupEvent(LEFT, history.group, last.generation, change.at_ms, last.member)
+        current[instance] = change
