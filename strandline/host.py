@@ -54,6 +54,8 @@ class Host:
     """Returns a transport with connections of its own; the caller closes it. None: its calls show no key."""
     blocking_transport: Callable[[], BlockingTransport] | None = field(default=None, kw_only=True)
     """Returns a transport for a thread of the caller, which closes it. None: this host has one thread."""
+    heard_of: Callable[[Endpoint], None] = field(default=lambda _: None, kw_only=True)
+    """Takes a member's address as ZooKeeper has it now, before this process connects to it."""
 
 
 # --- services -------------------------------------------------------------------------------

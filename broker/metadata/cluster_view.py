@@ -162,7 +162,9 @@ class ClusterView:
         """The active controller. If none was found, the reason why this broker could not look; empty if none
         is active."""
         try:
-            return znodes.load_controller(await self._get(znodes.CONTROLLER)).endpoint, ""
+            endpoint = znodes.load_controller(await self._get(znodes.CONTROLLER)).endpoint
+            self._manager.host.heard_of(endpoint)
+            return endpoint, ""
         except NoNode:
             return None, ""
         except CoordinationError as error:

@@ -431,6 +431,8 @@ class ReplicaManager:
             replica.announce()
 
     def _peers_changed(self) -> None:
+        for registration in self.peers.live.values():
+            self.host.heard_of(registration.endpoint)
         suspects = self.peers.suspects.lives
         for leadership in self._leaderships():
             leadership.live_changed(self.peers.live, suspects)

@@ -38,6 +38,7 @@ class Term:
         self.settings = settings
         self.clock = host.clock
         self.new_id = host.new_id
+        self._heard_of = host.heard_of
         self.picture = ClusterPicture()
         self.recorder = RequestRecorder(settings, host, key)
         self.unrecorded = UnrecordedEvents(session, self.recorder, host.new_id)
@@ -53,6 +54,8 @@ class Term:
             await self.session.ensure_path(znodes.state_queue(broker))
             await self.session.ensure_path(znodes.elections(broker))
             self._queues.add(broker)
+        for registration in found.live.values():
+            self._heard_of(registration.endpoint)
         await self.recorder.meet(found.live.values())
         drains = await read_drains(self.session)
         return replace(found, emptied={broker for broker, drain in drains.items() if drain.replicas})

@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+import structlog
+
 from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.grpc_listener import GrpcListener
 from strandline.adapters.rpc.probe import probe
@@ -15,6 +17,7 @@ from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.byte_server import ByteServer, Encryption, listen_bytes
 from strandline.adapters.system.fail_fast import FailFast
 from strandline.adapters.system_host import system_host
+from strandline.adapters.tls.peers import MixedMembers, to_every_address
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.server_context import NewestContext
 from strandline.adapters.zookeeper.connect import connect
@@ -24,6 +27,8 @@ from strandline.errors import SettingsError, StrandlineError
 from strandline.host import ProbeResult, ServiceHost
 from strandline.ports import Clock
 from strandline.vocabulary.metadata import Endpoint
+
+logger = structlog.get_logger(__name__)
 
 
 def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
@@ -41,7 +46,7 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         )
     machine = system_host()
     pem = None
-    if settings is not None and SSL in settings.protocols():
+    if settings is not None and (SSL in settings.protocols() or settings.mixed_security_protocols):
         demands = settings.ssl_client_auth == "required"
         pem = ReloadedPem(settings, machine.clock, demands_certificates=demands)
     login_pem = None
@@ -49,7 +54,12 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         login_pem = ReloadedPem(settings, machine.clock, demands_certificates=False)
     pem_of = {SSL: pem, SASL_SSL: login_pem}
     metrics_pem = None if settings is None else _metrics_pem(settings, machine.clock)
-    members_pem = pem if settings is not None and settings.security_protocol == SSL else None
+    encrypts = settings is not None and settings.security_protocol == SSL
+    mixed = None
+    if settings is not None and settings.mixed_security_protocols and pem is not None:
+        logger.warning("other members may be spoken to in plaintext", setting="mixed_security_protocols")
+        mixed = MixedMembers(pem, encrypted_by_default=encrypts)
+    pem_of_member = to_every_address(pem if encrypts else None) if mixed is None else mixed.pem_of
 
     def listen(
         settings: ListenerSettings,
@@ -61,7 +71,8 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         return GrpcListener(settings, services, machine.clock, on_answered, on_refused, pem)
 
     async def probed(endpoint: Endpoint, timeout_s: float) -> ProbeResult:
-        context = None if members_pem is None else members_pem.now().client
+        member = pem_of_member(endpoint.address)
+        context = None if member is None else member.now().client
         return await probe(endpoint, timeout_s, machine.clock, context)
 
     def listen_to_bytes(setting: str, host: str, port: int) -> ByteServer:
@@ -77,8 +88,8 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         threads=machine.threads,
         new_id=machine.new_id,
         random=machine.random,
-        transport=lambda key: GrpcTransport(key, members_pem, refused_is_fatal=False),
-        blocking_transport=lambda: GrpcBlockingTransport(members_pem),
+        transport=lambda key: GrpcTransport(key, pem_of_member, refused_is_fatal=False),
+        blocking_transport=lambda: GrpcBlockingTransport(pem_of_member),
         listen=listen,
         connect_coordination=connect,
         probe=probed,
@@ -86,9 +97,14 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         fail_fast=FailFast,
         die=kill_this_process,
         listen_bytes=listen_to_bytes,
+        heard_of=mixed.heard_of if mixed is not None else _ignore,
         metrics_tls=None if metrics_pem is None else NewestContext(metrics_pem),
         certificates=pem or login_pem or metrics_pem,
     )
+
+
+def _ignore(_: Endpoint) -> None:
+    """All members have one protocol."""
 
 
 def _metrics_pem(settings: ListenerSettings, clock: Clock) -> ReloadedPem | None:

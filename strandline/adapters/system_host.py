@@ -12,6 +12,7 @@ from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.adapters.tls.peers import to_every_address
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.config.security import PLAINTEXT, SSL, SecuritySettings
 from strandline.errors import SettingsError
@@ -43,8 +44,8 @@ def system_host(settings: SecuritySettings | None = None) -> Host:
         threads=SystemThreads(),
         new_id=new_id,
         random=SystemRandom(),
-        transport=lambda key: GrpcTransport(key, pem),
-        blocking_transport=lambda: GrpcBlockingTransport(pem),
+        transport=lambda key: GrpcTransport(key, to_every_address(pem)),
+        blocking_transport=lambda: GrpcBlockingTransport(to_every_address(pem)),
     )
 
 

@@ -159,6 +159,9 @@ class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSetting
     """A file for the audit log, which only its owner may read, or `-` for standard error; empty: there is no
     audit log."""
 
+    mixed_security_protocols: bool = False
+    """Whether this process speaks PLAINTEXT and SSL to other members, to each as its registration says. It is
+    for the time in which `security_protocol` changes from member to member."""
     allow_insecure: bool = False
     """Whether ports may be open to other machines without certificates of clients: every caller that
     reaches them can then read, write and delete everything, unless ACLs forbid it."""

@@ -25,6 +25,8 @@ class Endpoint:
     """The address for Kafka clients; None: this member serves none."""
     kafka_external: tuple[str, int] | None = None
     """The address for Kafka clients in another network, if it differs."""
+    encrypted: bool = False
+    """Whether connections to `address` are encrypted, as the member says in ZooKeeper."""
 
     @property
     def address(self) -> str:

@@ -14,7 +14,7 @@ import grpc
 from strandline.adapters.rpc.transport import CHANNEL_OPTIONS, encoded
 from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.adapters.tls.channels import BlockingChannels
-from strandline.adapters.tls.reloaded import ReloadedPem
+from strandline.adapters.tls.peers import PemOf, in_plaintext
 from strandline.errors import OutcomeUnknown
 from strandline.ports import Method, Request, Response
 
@@ -57,9 +57,8 @@ class GrpcBlockingCall(Generic[Response]):
 class GrpcBlockingTransport:
     """`BlockingTransport` over gRPC, one channel for each address."""
 
-    def __init__(self, pem: ReloadedPem | None = None) -> None:
-        """`pem` None: calls are in plaintext."""
-        self._channels = BlockingChannels(pem, CHANNEL_OPTIONS)
+    def __init__(self, pem_of: PemOf = in_plaintext) -> None:
+        self._channels = BlockingChannels(pem_of, CHANNEL_OPTIONS)
 
     def begin(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float

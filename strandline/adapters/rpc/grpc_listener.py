@@ -72,7 +72,8 @@ class GrpcListener:
         settings = self._settings
         port = self._listen(Listener.INTERNAL, "port", settings.port)
         advertised = settings.advertised_host or settings.host
-        endpoint = Endpoint(member, advertised, settings.advertised_port or port, rack)
+        encrypted = settings.security_protocol == SSL
+        endpoint = Endpoint(member, advertised, settings.advertised_port or port, rack, encrypted=encrypted)
         if settings.external_port is None:
             return endpoint
         port = self._listen(Listener.EXTERNAL, "external_port", settings.external_port)

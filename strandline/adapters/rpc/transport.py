@@ -14,7 +14,7 @@ import grpc
 from strandline.adapters.rpc.member_key import Metadata, key_metadata
 from strandline.adapters.rpc.wire_errors import error_of_call, never_sent
 from strandline.adapters.tls.channels import Channels, Link
-from strandline.adapters.tls.reloaded import ReloadedPem
+from strandline.adapters.tls.peers import PemOf, in_plaintext
 from strandline.config.limits import ANSWER_BYTES_MAX
 from strandline.errors import (
     AuthenticationFailed,
@@ -111,15 +111,14 @@ class GrpcTransport:
     def __init__(
         self,
         key: ShownKey | None = None,
-        pem: ReloadedPem | None = None,
+        pem_of: PemOf = in_plaintext,
         *,
         refused_is_fatal: bool = True,
     ) -> None:
-        """`pem` None: calls are in plaintext. A server that refuses this process raises AuthenticationFailed,
-        or BrokerNotAvailable with that reason: a member of a cluster tries again, as certificates are
-        replaced while it runs."""
+        """A server that refuses this process raises AuthenticationFailed, or BrokerNotAvailable with that
+        reason: a member of a cluster tries again, as certificates are replaced while it runs."""
         self._key = key
-        self._channels = Channels(pem, CHANNEL_OPTIONS)
+        self._channels = Channels(pem_of, CHANNEL_OPTIONS)
         self._refused_is_fatal = refused_is_fatal
 
     async def call(

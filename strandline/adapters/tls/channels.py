@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 import grpc
 
 from strandline.adapters.tls.grpc_credentials import Options, open_blocking_channel, open_channel
+from strandline.adapters.tls.peers import PemOf
 from strandline.adapters.tls.pem import Pem
 from strandline.adapters.tls.refused_handshake import why_refused
 from strandline.adapters.tls.reloaded import ReloadedPem
@@ -81,23 +82,22 @@ class _Links(Generic[ChannelT]):
 class Channels:
     """Channels of the event loop."""
 
-    def __init__(self, pem: ReloadedPem | None, options: Options) -> None:
-        """`pem` None: in plaintext."""
-        self._pem = pem
+    def __init__(self, pem_of: PemOf, options: Options) -> None:
+        self._pem_of = pem_of
         self._links = _Links(open_channel, options)
         self._looks: dict[str, asyncio.Future[str | None]] = {}
 
     async def link(self, address: str) -> Link[grpc.aio.Channel]:
         for channel in self._links.drained():
             await channel.close()
-        return self._links.link(address, None if self._pem is None else self._pem.now())
+        return self._links.link(address, _newest(self._pem_of, address))
 
     async def why_refused(self, address: str, *, wait: bool) -> str | None:
         """After a failed attempt: the reason, if the port refuses this client; None: not known, or it does
         not. `wait`: for the answer to the question asked now; else it answers an earlier one."""
         look = self._looks.get(address)
         if look is None:
-            look = self._looks[address] = _in_thread(why_refused, address, self._pem)
+            look = self._looks[address] = _in_thread(why_refused, address, self._pem_of(address))
             look.add_done_callback(partial(self._keep, address))
         await asyncio.wait([look], timeout=FIRST_LOOK_S_MAX if wait else 0)
         if not look.done():
@@ -121,15 +121,14 @@ class Channels:
 class BlockingChannels:
     """Channels that several threads share."""
 
-    def __init__(self, pem: ReloadedPem | None, options: Options) -> None:
-        """`pem` None: in plaintext."""
-        self._pem = pem
+    def __init__(self, pem_of: PemOf, options: Options) -> None:
+        self._pem_of = pem_of
         self._links = _Links(open_blocking_channel, options)
         self._changing = threading.Lock()
 
     def begin(self, address: str) -> Link[grpc.Channel]:
         """The link to an address for one call, whose `end` has to follow."""
-        pem = None if self._pem is None else self._pem.now()
+        pem = _newest(self._pem_of, address)
         with self._changing:
             drained = self._links.drained()
             link = self._links.link(address, pem)
@@ -147,6 +146,11 @@ class BlockingChannels:
             channels = self._links.leave()
         for channel in channels:
             channel.close()
+
+
+def _newest(pem_of: PemOf, address: str) -> Pem | None:
+    pem = pem_of(address)
+    return None if pem is None else pem.now()
 
 
 def _in_thread(

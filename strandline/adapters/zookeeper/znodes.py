@@ -215,6 +215,7 @@ def dump_registration(registration: Registration) -> bytes:
             "external": end.external,
             "kafka": end.kafka,
             "kafka_external": end.kafka_external,
+            "encrypted": end.encrypted,
             "shutting_down": registration.shutting_down,
         }
     )
@@ -237,6 +238,7 @@ def load_registration(broker_id: int, data: bytes, czxid: int) -> Registration:
             _address(raw, "external"),
             _address(raw, "kafka"),
             _address(raw, "kafka_external"),
+            bool(raw.get("encrypted", False)),
         )
         return Registration(endpoint, BrokerEpoch(czxid), bool(raw["shutting_down"]))
 
@@ -415,7 +417,14 @@ class ControllerNode:
 def dump_controller(node: ControllerNode) -> bytes:
     end = node.endpoint
     return dump(
-        {"id": end.id, "host": end.host, "port": end.port, "external": end.external, "epoch": node.epoch}
+        {
+            "id": end.id,
+            "host": end.host,
+            "port": end.port,
+            "external": end.external,
+            "encrypted": end.encrypted,
+            "epoch": node.epoch,
+        }
     )
 
 
@@ -426,6 +435,7 @@ def load_controller(data: bytes) -> ControllerNode:
             text(raw["host"]),
             _port(raw["port"]),
             external=_address(raw, "external"),
+            encrypted=bool(raw.get("encrypted", False)),
         )
         return ControllerNode(endpoint, integer(raw["epoch"]))
 

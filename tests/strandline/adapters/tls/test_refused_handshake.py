@@ -24,6 +24,7 @@ from strandline.adapters.system.byte_server import Encryption, listen_bytes
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system_host import client_host, system_host
 from strandline.adapters.tls.grpc_credentials import add_port
+from strandline.adapters.tls.peers import to_every_address
 from strandline.adapters.tls.refused_handshake import why_refused
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.server_context import NewestContext
@@ -169,7 +170,7 @@ async def test_a_client_whose_certificate_expires_while_it_runs(ours: TestAuthor
     soon = ours.issue("alice", not_after=datetime.now(UTC) + timedelta(seconds=2))
     pem = ReloadedPem(soon.client, SystemClock())
     await eventually(lambda: pem.complaint() is not None, deadline_s=TIMEOUT_S)
-    transport = GrpcTransport(pem=pem)
+    transport = GrpcTransport(pem_of=to_every_address(pem))
     with pytest.raises(AuthenticationFailed, match=r"refuses this client's certificate: .*has expired"):
         await transport.call(address, ECHO, "hello", timeout_s=TIMEOUT_S)
     await transport.close()
@@ -192,7 +193,9 @@ async def test_a_client_with_a_foreign_certificate(
 async def test_a_member_of_the_cluster_tries_again(ours: TestAuthority, serve: Serve) -> None:
     """CORRECTNESS X12: the certificate of the other may be replaced while it runs."""
     address = await serve(None)
-    transport = GrpcTransport(pem=ReloadedPem(ours.issue().client, SystemClock()), refused_is_fatal=False)
+    transport = GrpcTransport(
+        pem_of=to_every_address(ReloadedPem(ours.issue().client, SystemClock())), refused_is_fatal=False
+    )
     with pytest.raises(BrokerNotAvailable, match="this port speaks plaintext"):
         await transport.call(address, ECHO, "hello", timeout_s=TIMEOUT_S)
     await transport.close()

@@ -28,7 +28,7 @@ STATE = PartitionState(BrokerId(1), LeaderEpoch(7), (IsrMember(BrokerId(1), Brok
 
 
 def test_a_registration_has_every_address() -> None:
-    endpoint = Endpoint(4, "h", 1, "r", ("out", 2), ("kafka", 3), ("kafka-out", 4))
+    endpoint = Endpoint(4, "h", 1, "r", ("out", 2), ("kafka", 3), ("kafka-out", 4), encrypted=True)
     registration = Registration(endpoint, BrokerEpoch(9))
     assert load_registration(4, dump_registration(registration), 9) == registration
 
