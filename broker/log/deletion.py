@@ -53,7 +53,7 @@ class RecordDeletion:
             return DeletedRecords(name, self._manager.with_hint(error, replica))
 
     async def _delete(self, replica: Replica, offset: int, deadline: float) -> DeletedRecords:
-        leadership, log = replica.led(), replica.log
+        leadership, log = await self._led(replica, offset, deadline), replica.log
         if not replica.config.deletes:
             raise InvalidRequest(f"{replica.name}: cleanup.policy of its topic does not allow a deletion")
         wanted = self._wanted(leadership, offset)
@@ -71,6 +71,19 @@ class RecordDeletion:
                 )
             await self._clock.sleep(AGAIN_S)
         return DeletedRecords(replica.name, None, log.log_start_offset)
+
+    async def _led(self, replica: Replica, offset: int, deadline: float) -> Leadership:
+        """The leadership, once the offset is committed. A client that wrote with acks=1 may name an offset
+        that is in the log and not committed yet; a record without a replica waits for the disk.
+
+        At the deadline, and for an offset that the log does not have, there is nothing to wait for."""
+        while (
+            (leadership := replica.led()).core.knows_watermark
+            and replica.high_watermark < offset <= replica.log.log_end_offset
+            and self._clock.monotonic() < deadline
+        ):
+            await self._clock.sleep(AGAIN_S)
+        return leadership
 
     @staticmethod
     async def _all_have_it(leadership: Leadership) -> bool:

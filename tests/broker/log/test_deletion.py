@@ -198,6 +198,25 @@ async def test_a_deletion_waits_for_a_replica_that_joins_meanwhile(leading: Lead
             each.cancel()
 
 
+async def test_a_deletion_of_records_that_are_not_committed_yet_waits_for_that(
+    leading: Leading, followers: list[Replica]
+) -> None:
+    """CORRECTNESS H9: a producer with acks=1 knows their offsets already."""
+    leading.replica.led().produce(batch("9", "10"), acks=1, timeout_ms=1_000, done=lambda _: None)
+    assert leading.replica.high_watermark == END
+    assert await leading.delete(END + 1) == DeletedRecords(NAME, None, END + 1)
+
+
+async def test_records_that_are_not_committed_in_time_are_not_deleted(leading: Leading) -> None:
+    """CORRECTNESS H9: its followers have what was there when it was elected, and fetch no more."""
+    for link in (leading.link(1), leading.link(3)):
+        link.subscribe(subscribe(EPOCH, END, 4))
+        link.acknowledge((await link.next_message())[0])
+    leading.replica.led().produce(batch("9", "10"), acks=1, timeout_ms=1_000, done=lambda _: None)
+    outcome = await leading.delete(END + 1, timeout_ms=1)
+    assert isinstance(outcome.error, OffsetOutOfRange) and outcome.error.limit == END
+
+
 @pytest.mark.parametrize(
     ("offset", "error"),
     [(END + 1, OffsetOutOfRange), (-2, OffsetOutOfRange), (1 << 62, OffsetOutOfRange)],
