@@ -56,7 +56,7 @@ def kafka_router(
     defaults = TopicDefaults(settings, lambda: manager.live)
     topics = TopicsApi(requests, view.outlines, Leaders(handlers.metadata, clock), defaults, access, clock)
     configs = ConfigsApi(requests, view.outlines, settings, own, access, clock)
-    on_demand = TopicsOnDemand(requests, defaults, access, clock, enabled=settings.kafka_auto_create_topics)
+    on_demand = TopicsOnDemand(requests, defaults, access, clock, settings)
     cluster = ClusterApi(
         log.metadata,
         log.new_identity,

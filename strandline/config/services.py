@@ -335,6 +335,8 @@ class BrokerSettings(ListenerSettings, SaslSettings):
     """The protocol of `kafka_external_port`; None: that of `kafka_port`."""
     kafka_auto_create_topics: bool = True
     """Whether a Kafka client that asks for the metadata of an unknown topic has it created, as with Kafka."""
+    kafka_auto_create_topics_per_minute_max: int = Field(default=1_000, ge=1)
+    """Topics that this broker has created on demand within a minute; clients ask again for further ones."""
     num_partitions: int = Field(default=1, ge=1, le=PARTITIONS_PER_TOPIC_MAX)
     """Partitions of a topic for which a Kafka client gives no number."""
     default_replication_factor: int = Field(default=3, ge=1, le=100)

@@ -11,6 +11,7 @@ import structlog
 from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline
 from strandline.broker.kafka.handlers.new_topics import TopicDefaults
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
+from strandline.config.services import BrokerSettings
 from strandline.errors import (
     InvalidTopic,
     LeaderNotAvailable,
@@ -26,6 +27,7 @@ from strandline.vocabulary.admin import NewTopic
 
 logger = structlog.get_logger(__name__)
 
+MINUTE_S: Final = 60.0
 WAIT_MS: Final = 2_000
 """How long a metadata request waits for the controller. The client asks again."""
 FAILURES_LOGGED_EVERY_S: Final = 10.0
@@ -43,22 +45,23 @@ class TopicsOnDemand:
         defaults: TopicDefaults,
         access: Access,
         clock: Clock,
-        *,
-        enabled: bool,
+        settings: BrokerSettings,
     ) -> None:
         self._access = access
         self._controller = controller
         self._defaults = defaults
         self._clock = clock
-        self._enabled = enabled
+        self._enabled = settings.kafka_auto_create_topics
+        self._per_minute_max = self._left = settings.kafka_auto_create_topics_per_minute_max
+        self._minute_ends = clock.monotonic() + MINUTE_S
         self._in_progress: dict[str, asyncio.Future[None]] = {}
         self._failures = 0
         self._logs_after = clock.monotonic()
 
     async def create(self, missing: Iterable[str], caller: Caller) -> Mapping[str, StrandlineError]:
         """Has topics created for a caller, with the defaults of this broker. Returns what to say of each: it
-        has no leader yet, or the reason why it is not created. Of many names the first thousand are created;
-        the others are when the client asks again."""
+        has no leader yet, or the reason why it is not created. Of many names the first thousand are created,
+        if the minute has as many left; the others are when the client asks again."""
         wanted = dict.fromkeys(missing)
         answers: dict[str, StrandlineError] = {}
         for name in wanted:
@@ -70,13 +73,26 @@ class TopicsOnDemand:
                 answers[name] = refusal
         names = [name for name in wanted if name not in answers][:TOPICS_PER_REQUEST_MAX]
         others = [self._in_progress[name] for name in names if name in self._in_progress]
-        own = [name for name in names if name not in self._in_progress]
+        own = self._allowed([name for name in names if name not in self._in_progress])
         if own:
             answers |= await self._create(own)
         if others:
             await asyncio.wait(others, timeout=WAIT_MS / 1000)
         being_created = LeaderNotAvailable("the topic is being created")
         return {name: answers.get(name, being_created) for name in wanted}
+
+    def _allowed(self, names: list[str]) -> list[str]:
+        """As many of these as may be created in this minute. A client that asks for new names without end
+        would fill the cluster with topics."""
+        now = self._clock.monotonic()
+        if now >= self._minute_ends:
+            self._minute_ends, self._left = now + MINUTE_S, self._per_minute_max
+        allowed, others = names[: self._left], names[self._left :]
+        self._left -= len(allowed)
+        for name in others:
+            reason = f"this minute has had {self._per_minute_max}: kafka_auto_create_topics_per_minute_max"
+            self._failed(name, LeaderNotAvailable(reason))
+        return allowed
 
     async def _create(self, names: list[str]) -> dict[str, StrandlineError]:
         """The refusals. A creation that may come to pass if it is tried again is none."""
@@ -96,7 +112,9 @@ class TopicsOnDemand:
             error = result.error
             if error is None:
                 logger.info("topic created on demand", topic=result.topic, topic_id=result.topic_id)
-            elif not isinstance(error, TopicAlreadyExists):
+                continue
+            self._left = min(self._left + 1, self._per_minute_max)
+            if not isinstance(error, TopicAlreadyExists):
                 self._failed(result.topic, error)
                 if not error.retriable:
                     refused[result.topic] = error

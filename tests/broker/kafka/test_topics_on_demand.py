@@ -10,10 +10,11 @@ from structlog.testing import capture_logs
 
 from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.new_topics import TopicDefaults
-from strandline.broker.kafka.handlers.on_demand import FAILURES_LOGGED_EVERY_S, TopicsOnDemand
+from strandline.broker.kafka.handlers.on_demand import FAILURES_LOGGED_EVERY_S, MINUTE_S, TopicsOnDemand
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.errors import InvalidPartitions, OutcomeUnknown, StrandlineError, TopicAlreadyExists
 from strandline.ids import OFFSETS_TOPIC, BrokerEpoch, BrokerId
+from strandline.ports import Clock
 from strandline.vocabulary.admin import NewTopic, TopicResult
 from strandline.vocabulary.metadata import Endpoint, Registration
 from tests.broker.support.access import CALLER, OPEN
@@ -43,10 +44,9 @@ class Controller(ControllerRequests):
         await self.free.wait()
         return [(each, TopicResult(each.name, self.refuses.get(each.name), "id")) for each in topics]
 
-    def on_demand(self, *, enabled: bool = True, **given: Any) -> TopicsOnDemand:
-        return TopicsOnDemand(
-            self, TopicDefaults(settings(**given), lambda: LIVE), OPEN, CLOCK, enabled=enabled
-        )
+    def on_demand(self, clock: Clock = CLOCK, **given: Any) -> TopicsOnDemand:
+        brokers = settings(**given)
+        return TopicsOnDemand(self, TopicDefaults(brokers, lambda: LIVE), OPEN, clock, brokers)
 
 
 async def codes(on_demand: TopicsOnDemand, *names: str) -> dict[str, int]:
@@ -77,7 +77,7 @@ async def test_topics_that_are_refused_again_and_again_do_not_fill_the_log() -> 
     controller, clock = Controller(), FastClock()
     names = [f"t-{number}" for number in range(100)]
     controller.refuses = {name: InvalidPartitions("no") for name in names}
-    on_demand = TopicsOnDemand(controller, TopicDefaults(settings(), lambda: LIVE), OPEN, clock, enabled=True)
+    on_demand = controller.on_demand(clock)
     with capture_logs() as logged:
         await codes(on_demand, *names)
         await codes(on_demand, *names)
@@ -95,7 +95,7 @@ async def test_the_systems_own_names_are_not_created() -> None:
 
 async def test_a_setting_turns_it_off() -> None:
     controller = Controller()
-    assert await codes(controller.on_demand(enabled=False), "new") == {"new": UNKNOWN_TOPIC}
+    assert await codes(controller.on_demand(kafka_auto_create_topics=False), "new") == {"new": UNKNOWN_TOPIC}
     assert not controller.asked
 
 
@@ -123,3 +123,29 @@ async def test_one_request_creates_a_bounded_number_of_topics() -> None:
     names = [f"t-{number}" for number in range(TOPICS_PER_REQUEST_MAX + 5)]
     found = await codes(controller.on_demand(), *names)
     assert len(controller.asked[0]) == TOPICS_PER_REQUEST_MAX and set(found.values()) == {NOT_LED}
+
+
+async def test_a_minute_has_a_bounded_number_of_new_topics() -> None:
+    """CORRECTNESS X6: a client that asks for new names without end does not fill the cluster with topics."""
+    controller, clock = Controller(), FastClock()
+    on_demand = controller.on_demand(clock, kafka_auto_create_topics_per_minute_max=3)
+    with capture_logs() as logged:
+        assert set((await codes(on_demand, "a", "b", "c", "d")).values()) == {NOT_LED}
+        assert await codes(on_demand, "e") == {"e": NOT_LED}
+    assert [[each.name for each in asked] for asked in controller.asked] == [["a", "b", "c"]]
+    (line,) = [each for each in logged if each["log_level"] == "warning"]
+    assert line["topic"] == "d" and "kafka_auto_create_topics_per_minute_max" in line["reason"]
+    clock.now += MINUTE_S
+    await codes(on_demand, "d", "e")
+    assert [each.name for each in controller.asked[-1]] == ["d", "e"]
+
+
+async def test_a_topic_that_is_not_created_takes_nothing_from_the_minute() -> None:
+    """Clients ask again and again while there is no controller."""
+    controller = Controller()
+    controller.refuses = {"a": OutcomeUnknown("no controller"), "b": TopicAlreadyExists("by another broker")}
+    on_demand = controller.on_demand(kafka_auto_create_topics_per_minute_max=2)
+    for _ in range(3):
+        await codes(on_demand, "a", "b")
+    await codes(on_demand, "c", "d", "e")
+    assert [each.name for each in controller.asked[-1]] == ["c", "d"]
