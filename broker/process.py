@@ -11,6 +11,7 @@ import structlog
 
 from strandline.adapters.audited_calls import audited, refusals_noted
 from strandline.adapters.logins import Logins
+from strandline.adapters.rpc.logins.at_ports import PortLogins
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
@@ -176,6 +177,9 @@ class Broker:
         await self._listener.start(
             audited([*served, *group_calls(groups.handlers, self.access)], self._audit),
             internal=audited(internal, self._audit),
+            logins=PortLogins(
+                self._logins, self._key.is_shown, self._settings, self._clock, self._host.new_id
+            ),
         )
 
     def _open_folder(self) -> DataFolder:

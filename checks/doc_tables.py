@@ -21,7 +21,17 @@ from pydantic.fields import FieldInfo
 
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
-from strandline.config import authorization, client, consumer, limits, producer, sasl, services, streams
+from strandline.config import (
+    authorization,
+    client,
+    consumer,
+    limits,
+    login,
+    producer,
+    sasl,
+    services,
+    streams,
+)
 from strandline.config import metrics as metrics_settings
 from strandline.security import kafka_apis, rpcs
 from strandline.vocabulary import topic_config
@@ -38,6 +48,7 @@ SETTINGS: dict[str, type[BaseModel]] = {
         metrics_settings,
         authorization,
         sasl,
+        login,
         client,
         producer,
         consumer,

@@ -5,12 +5,13 @@ The claim is one `multi`: it raises `/controller_epoch` by a compare-and-set and
 that all of its writes check (CORRECTNESS E5).
 
 The other controllers look every `standby_poll_ms` instead of setting a watch. A read costs little beside a
-session's own heartbeat, needs no second look for lost events, and causes no herd effect. The controller sets
-no watch at all.
+session's own heartbeat, needs no second look for lost events, and causes no herd effect. A controller sets no
+watch at all, but one on the folder of notices if its ports have logins.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import structlog
@@ -19,6 +20,8 @@ from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.metrics import Sessions
+from strandline.adapters.zookeeper.security.pictures import user_picture
+from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.config.services import ControllerSettings
 from strandline.controller.active import ActiveController
@@ -36,6 +39,7 @@ from strandline.ports import (
     SetData,
 )
 from strandline.security.authorizer import Authorizer
+from strandline.security.login.authenticator import Authenticator
 from strandline.tasks import until_failure
 from strandline.vocabulary.metadata import Endpoint
 
@@ -63,6 +67,8 @@ class Activity:
         self.key = MemberKey(host.new_id)
         self.authorizer = Authorizer(settings.authorization_rules(), audit.decided)
         """Has the ACLs while this controller is the active one."""
+        self.authenticator = Authenticator(settings.mechanisms, self.key.secret, self.authorizer.is_member)
+        """Has the users, whether this controller is active or not: callers log in to hear which one is."""
         self._settings = settings
         self.host = host
         self._clock = host.clock
@@ -106,14 +112,29 @@ class Activity:
 
     async def _live(self, session: Coordination) -> None:
         """Uses one session until it or the active role ends."""
+        ready = asyncio.Event()
         reason = await until_failure(
-            (SessionEnded, ConnectionLost, Deposed), _until_ended(session), self._contend(session)
+            (SessionEnded, ConnectionLost, Deposed),
+            _until_ended(session),
+            self._keep_users(session, ready),
+            self._contend(session, ready),
         )
         logger.warning("this controller starts over", reason=str(reason))
 
-    async def _contend(self, session: Coordination) -> None:
+    async def _keep_users(self, session: Coordination, ready: asyncio.Event) -> None:
+        """Runs until cancelled. Without logins it reads and watches nothing."""
+        with_logins = bool(self.authenticator.mechanisms)
+        pictures = [user_picture(session, self.authenticator)] if with_logins else []
+        watch = SecurityWatch(session, pictures, self._clock)
+        await ready.wait()
+        await watch.open()
+        await watch.run()
+
+    async def _contend(self, session: Coordination, ready: asyncio.Event) -> None:
+        """Sets `ready` once the layout and the members' key are there."""
         await lay_ground(session, self.host.new_id)
         await self.key.read(session)
+        ready.set()
         epoch = await self._win(session)
         await self._be_active(FencedSession(session, epoch))
 

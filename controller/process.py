@@ -8,6 +8,8 @@ from typing import Final
 import structlog
 
 from strandline.adapters.audited_calls import audited, refusals_noted
+from strandline.adapters.logins import Logins
+from strandline.adapters.rpc.logins.at_ports import PortLogins
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.crash_points import arm
@@ -68,7 +70,12 @@ async def _serve(
     )
     audit.explained_by(activity.authorizer)
     access = Access(activity.authorizer, activity.key.is_shown, activity.not_active, audit.denied)
-    await listener.start(audited(admin_calls(AdminService(activity), streams, access, activity.key), audit))
+    logins = Logins(activity.authenticator, host.clock, host.threads, host.new_id, audit)
+    await logins.prepare()
+    await listener.start(
+        audited(admin_calls(AdminService(activity), streams, access, activity.key), audit),
+        logins=PortLogins(logins, activity.key.is_shown, settings, host.clock, host.new_id),
+    )
     logger.info("listening", controller=endpoint.id, address=endpoint.address)
     async with (
         serve_metrics(

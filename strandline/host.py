@@ -17,7 +17,7 @@ from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from strandline.config.services import ListenerSettings, ZooKeeperSettings
 from strandline.errors import StrandlineError
-from strandline.ports import BlockingTransport, Clock, Coordination, Files, Served, Transport
+from strandline.ports import BlockingTransport, Caller, Clock, Coordination, Files, Served, Transport
 from strandline.vocabulary.metadata import Endpoint
 
 P = ParamSpec("P")
@@ -78,6 +78,20 @@ class CoordinationSession(Coordination, Protocol):
         ...
 
 
+class CallerLogins(Protocol):
+    """Knows the callers of ports whose protocol has logins."""
+
+    @property
+    def calls(self) -> Sequence[Served]:
+        """Those by which callers log in."""
+        ...
+
+    def admit(self, caller: Caller, session: str | None) -> Caller:
+        """The caller with its name, by the session that its call shows. Raises IllegalSaslState if it has to
+        log in first, AuthenticationFailed if its session has ended, BrokerNotAvailable."""
+        ...
+
+
 class ServiceListener(Protocol):
     """Serves calls at the addresses of one broker or controller. Nothing is served before `start`."""
 
@@ -88,8 +102,15 @@ class ServiceListener(Protocol):
         """Listens. Returns the address at which others reach this member. Raises SettingsError."""
         ...
 
-    async def start(self, served: Sequence[Served], *, internal: Sequence[Served] = ()) -> None:
-        """Serves these calls; those of `internal` only at the address for the cluster's members."""
+    async def start(
+        self,
+        served: Sequence[Served],
+        *,
+        internal: Sequence[Served] = (),
+        logins: CallerLogins | None = None,
+    ) -> None:
+        """Serves these calls; those of `internal` only at the address for the cluster's members. `logins` are
+        needed by ports with logins."""
         ...
 
     async def set_health(self, *, serving: bool) -> None:

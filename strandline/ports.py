@@ -419,6 +419,8 @@ class Caller:
     """Who makes the call."""
     mechanism: str = ""
     """What proved the principal: "SSL" or a SASL mechanism; "": nothing did, and it is anonymous."""
+    expires_at: float | None = None
+    """When its session ends, monotonic seconds; None: it has none, or it ends with its connection."""
     call: str = ""
     """The call, as the audit log names it: `Admin.CreateTopics`, `Kafka CreateTopics`; "": not told."""
     request_id: int | None = None
@@ -471,6 +473,9 @@ class ServedStream(Generic[Request, Response]):
 
     rpc: Rpc[Request, Response]
     handle: Callable[[AsyncIterator[Request], Reply[Response], Caller], Awaitable[None]]
+    pushes: bool = False
+    """True if answers come without requests: none leaves after the end of the caller's session. Otherwise no
+    request is taken then, and those taken before are answered."""
 
 
 Served = ServedCall[Any, Any] | ServedStream[Any, Any]

@@ -62,6 +62,6 @@ def admin_calls(
         ServedCall(acl_rpcs.DESCRIBE_ACLS.served, lambda wanted, _: service.describe_acls(wanted)),
         ServedCall(user_rpcs.ALTER_USERS.served, lambda changes, _: service.alter_users(changes)),
         ServedCall(user_rpcs.DESCRIBE_USERS.served, lambda names, _: service.describe_users(names)),
-        ServedStream(rpcs.STATE_CHANGES.served, state_changes),
+        ServedStream(rpcs.STATE_CHANGES.served, state_changes, pushes=True),
     ]
     return guarded(calls, access)

@@ -41,7 +41,7 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         names = " or ".join(ports)
         raise SettingsError(
             f"setting host = {settings.host!r}: anyone who reaches {names} could read, write and "
-            "delete everything. Set security_protocol = SSL, or say allow_insecure = true "
+            "delete everything. Set security_protocol = SSL or SASL_SSL, or say allow_insecure = true "
             "(STRANDLINE_ALLOW_INSECURE)"
         )
     machine = system_host()
@@ -54,12 +54,12 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         login_pem = ReloadedPem(settings, machine.clock, demands_certificates=False)
     pem_of = {SSL: pem, SASL_SSL: login_pem}
     metrics_pem = None if settings is None else _metrics_pem(settings, machine.clock)
-    encrypts = settings is not None and settings.security_protocol == SSL
+    own_pem = None if settings is None else pem_of.get(settings.security_protocol)
     mixed = None
     if settings is not None and settings.mixed_security_protocols and pem is not None:
         logger.warning("other members may be spoken to in plaintext", setting="mixed_security_protocols")
-        mixed = MixedMembers(pem, encrypted_by_default=encrypts)
-    pem_of_member = to_every_address(pem if encrypts else None) if mixed is None else mixed.pem_of
+        mixed = MixedMembers(pem, encrypted_by_default=own_pem is not None)
+    pem_of_member = to_every_address(own_pem) if mixed is None else mixed.pem_of
 
     def listen(
         settings: ListenerSettings,
@@ -68,7 +68,7 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         on_answered: Callable[[str, float], None],
         on_refused: Callable[[StrandlineError, str], None],
     ) -> GrpcListener:
-        return GrpcListener(settings, services, machine.clock, on_answered, on_refused, pem)
+        return GrpcListener(settings, services, machine.clock, on_answered, on_refused, pem_of)
 
     async def probed(endpoint: Endpoint, timeout_s: float) -> ProbeResult:
         member = pem_of_member(endpoint.address)

@@ -9,12 +9,14 @@ from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 from strandline.adapters.rpc.blocking import GrpcBlockingTransport
+from strandline.adapters.rpc.logins.of_client import ClientLogin
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.tls.peers import to_every_address
 from strandline.adapters.tls.reloaded import ReloadedPem
-from strandline.config.security import PLAINTEXT, SSL, SecuritySettings
+from strandline.config.login import LoginSettings
+from strandline.config.security import ENCRYPTED, PLAINTEXT
 from strandline.errors import SettingsError
 from strandline.host import Host
 
@@ -29,27 +31,29 @@ class SystemThreads:
         return await asyncio.to_thread(function, *args, **kwargs)
 
 
-def system_host(settings: SecuritySettings | None = None) -> Host:
+def system_host(settings: LoginSettings | None = None) -> Host:
     """The host of a client whose connections have these settings; None: they are in plaintext.
 
-    Raises SettingsError for certificates or a key that cannot be used.
+    Raises SettingsError for certificates, a key or a password that cannot be used.
     """
     clock = SystemClock()
-    pem = None
-    if settings is not None and settings.security_protocol == SSL:
+    pem = login = None
+    if settings is not None and settings.security_protocol in ENCRYPTED:
         pem = ReloadedPem(settings, clock)
+    if settings is not None:
+        login = ClientLogin.of(settings, new_id)
     return Host(
         clock=clock,
         files=SYSTEM_FILES,
         threads=SystemThreads(),
         new_id=new_id,
         random=SystemRandom(),
-        transport=lambda key: GrpcTransport(key, to_every_address(pem)),
-        blocking_transport=lambda: GrpcBlockingTransport(to_every_address(pem)),
+        transport=lambda key: GrpcTransport(key, to_every_address(pem), login=login),
+        blocking_transport=lambda: GrpcBlockingTransport(to_every_address(pem), login),
     )
 
 
-def client_host(settings: SecuritySettings, given: Host | None) -> Host:
+def client_host(settings: LoginSettings, given: Host | None) -> Host:
     """The host that was given to a client, or one for its settings. Raises SettingsError.
 
     The connections of a given host are as it was made: settings that would be ignored are refused.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
-from strandline.config.security import SecuritySettings
+from strandline.config.login import LoginSettings
 
 
-class ClientSettings(SecuritySettings):
+class ClientSettings(LoginSettings):
     """Settings that producer, consumer and admin share."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

@@ -17,8 +17,8 @@ SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
 SASL_SSL: Final = "SASL_SSL"
 WITH_LOGINS: Final = frozenset({SASL_PLAINTEXT, SASL_SSL})
 """The protocols whose clients log in by name and password."""
-PROTOCOL_PATTERN: Final = "^(PLAINTEXT|SSL)$"
-ANY_PROTOCOL_PATTERN: Final = "^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$"
+ENCRYPTED: Final = frozenset({SSL, SASL_SSL})
+PROTOCOL_PATTERN: Final = "^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$"
 
 
 LOOPBACK: Final = "127.0.0.1"
@@ -30,8 +30,9 @@ class SecuritySettings(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     security_protocol: str = Field(default=PLAINTEXT, pattern=PROTOCOL_PATTERN)
-    """PLAINTEXT, or SSL: encrypted, and the peer shows a certificate. Of a service: the protocol of its
-    first listener, which the members of a cluster use among themselves."""
+    """PLAINTEXT, or SSL: encrypted, and the peer shows a certificate. SASL_SSL, SASL_PLAINTEXT: clients log
+    in by name and password instead. Of a service: the protocol of its first listener, which the members of a
+    cluster use among themselves, without logins."""
     ssl_cafile: Path | None = None
     """A PEM file with the certificates of the authorities that this process trusts; None: those of the
     system, for clients. While an authority is replaced the file has the old and the new one."""

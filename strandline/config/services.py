@@ -26,7 +26,6 @@ from strandline.config.limits import (
 from strandline.config.metrics import MetricsSettings
 from strandline.config.sasl import SaslSettings, check_mechanisms
 from strandline.config.security import (
-    ANY_PROTOCOL_PATTERN,
     LOOPBACK,
     PROTOCOL_PATTERN,
     SSL,
@@ -120,7 +119,9 @@ class ZooKeeperSettings(ServiceSettings):
         return set_acl
 
 
-class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSettings, MetricsSettings):
+class ListenerSettings(
+    ZooKeeperSettings, SecuritySettings, AuthorizationSettings, MetricsSettings, SaslSettings
+):
     """The addresses on which a broker or a controller listens, and the limits for its connections."""
 
     PORTS: ClassVar[tuple[str, ...]] = ("port", "external_port")
@@ -166,6 +167,12 @@ class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSetting
     """Whether ports may be open to other machines without certificates of clients: every caller that
     reaches them can then read, write and delete everything, unless ACLs forbid it."""
 
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        ports = [port for port in self.PORTS if getattr(self, port) is not None]
+        check_mechanisms(self, {port: self.protocol_of(port) for port in ports})
+        return self
+
     def protocols(self) -> set[str]:
         """The protocols of all ports."""
         return {self.protocol_of(port) for port in self.PORTS if getattr(self, port) is not None}
@@ -200,8 +207,12 @@ class ListenerSettings(ZooKeeperSettings, SecuritySettings, AuthorizationSetting
         own = self.external_security_protocol if port == "external_port" else None
         return own or self.security_protocol
 
+    def has_logins(self, port: str) -> bool:
+        """Whether the clients of a port have to log in."""
+        return self.protocol_of(port) in WITH_LOGINS
 
-class BrokerSettings(ListenerSettings, SaslSettings):
+
+class BrokerSettings(ListenerSettings):
     """One broker."""
 
     PORTS: ClassVar[tuple[str, ...]] = (*ListenerSettings.PORTS, "kafka_port", "kafka_external_port")
@@ -328,10 +339,10 @@ class BrokerSettings(ListenerSettings, SaslSettings):
     """A second port for Kafka clients, in another network; None: no such port. It needs `kafka_port`."""
     kafka_external_host: str = "localhost"
     """The host name under which Kafka clients of the external port reach this broker."""
-    kafka_security_protocol: str | None = Field(default=None, pattern=ANY_PROTOCOL_PATTERN)
+    kafka_security_protocol: str | None = Field(default=None, pattern=PROTOCOL_PATTERN)
     """The protocol of `kafka_port`; None: `security_protocol`. With SASL_PLAINTEXT and SASL_SSL, clients have
     to log in."""
-    kafka_external_security_protocol: str | None = Field(default=None, pattern=ANY_PROTOCOL_PATTERN)
+    kafka_external_security_protocol: str | None = Field(default=None, pattern=PROTOCOL_PATTERN)
     """The protocol of `kafka_external_port`; None: that of `kafka_port`."""
     kafka_auto_create_topics: bool = True
     """Whether a Kafka client that asks for the metadata of an unknown topic has it created, as with Kafka."""
@@ -382,12 +393,6 @@ class BrokerSettings(ListenerSettings, SaslSettings):
             raise ValueError("needs kafka_port too: the port for clients in the brokers' own network")
         return port
 
-    @model_validator(mode="after")
-    def _can_log_in(self) -> Self:
-        ports = [port for port in self.PORTS if getattr(self, port) is not None]
-        check_mechanisms(self, {port: self.protocol_of(port) for port in ports})
-        return self
-
     def protocol_of(self, port: str) -> str:
         match port:
             case "kafka_port":
@@ -396,10 +401,6 @@ class BrokerSettings(ListenerSettings, SaslSettings):
                 return self.kafka_external_security_protocol or self.protocol_of("kafka_port")
             case _:
                 return super().protocol_of(port)
-
-    def has_logins(self, port: str) -> bool:
-        """Whether the clients of a port have to log in."""
-        return self.protocol_of(port) in WITH_LOGINS
 
 
 class ControllerSettings(ListenerSettings):

@@ -18,7 +18,7 @@ import strandline
 from strandline.adapters.tls.grpc_credentials import open_channel
 from strandline.adapters.tls.pem import Pem, read_pem
 from strandline.config.load import load
-from strandline.config.security import SSL
+from strandline.config.security import ENCRYPTED
 from strandline.config.services import BrokerSettings, ControllerSettings
 from strandline.errors import SettingsError
 from strandline.local.layout import MemberFile
@@ -140,7 +140,7 @@ class Service:
         """The certificate with which its health is asked for is its own."""
         if self._loaded is None:
             self._loaded = load(_KINDS[self.kind], **self._settings())
-        return read_pem(self._loaded) if self._loaded.security_protocol == SSL else None
+        return read_pem(self._loaded) if self._loaded.security_protocol in ENCRYPTED else None
 
     async def _listens(self) -> bool:
         try:

@@ -28,6 +28,7 @@ from strandline.security.rows import NOTHING, Decided, Row, before, by_handler
 _LOG: Final = "/strandline.v1.Log/"
 _GROUPS: Final = "/strandline.v1.Groups/"
 _ADMIN: Final = "/strandline.v1.Admin/"
+_AUTH: Final = "/strandline.v1.Auth/"
 _HEALTH: Final = "/grpc.health.v1.Health/"
 
 _OF_MEMBER: Final = by_handler(
@@ -138,6 +139,7 @@ RPCS: Final[Mapping[str, Row]] = {
     _ADMIN + "AlterUserScramCredentials": before(ALTER_CLUSTER),
     _ADMIN + "DescribeUserScramCredentials": before(DESCRIBE_CLUSTER),
     _ADMIN + "StateChanges": before(DESCRIBE_CLUSTER, "asked again before each answer"),
+    _AUTH + "Authenticate": NOTHING,
     _HEALTH + "Check": NOTHING,
     _HEALTH + "Watch": NOTHING,
     _HEALTH + "List": NOTHING,

@@ -14,6 +14,7 @@ from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serv
 from strandline.adapters.rpc.wire_errors import error_to_bytes
 from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
+from strandline.host import CallerLogins
 from strandline.ports import Caller, Listener, Served, ServedCall
 from strandline.simulation.engine.loop import Process
 from strandline.simulation.engine.network import End, Network
@@ -65,7 +66,14 @@ class SimulatedListener:
         self._ports[listener] = port
         return port.number
 
-    async def start(self, served: Sequence[Served], *, internal: Sequence[Served] = ()) -> None:
+    async def start(
+        self,
+        served: Sequence[Served],
+        *,
+        internal: Sequence[Served] = (),
+        logins: CallerLogins | None = None,
+    ) -> None:
+        """Simulated callers have their names without logins."""
         check_rows([*served, *internal])
         self.context = copy_context()
         for listener, port in self._ports.items():
@@ -178,7 +186,8 @@ class _Call:
             if isinstance(served, ServedCall):
                 answered = await self._one(served)
             else:
-                await serve_stream(served, self._requests(), self._call.down.write, self._caller)
+                write, monotonic = self._call.down.write, asyncio.get_running_loop().time
+                await serve_stream(served, self._requests(), write, self._caller, monotonic)
                 answered = None
         except StrandlineError as error:
             await self._refuse(served, error)

@@ -11,12 +11,16 @@ from typing import Generic
 
 import grpc
 
+from strandline.adapters.rpc.logins.bearer import bearer_metadata
+from strandline.adapters.rpc.logins.of_blocking import BlockingLogins, LoggedInCall
+from strandline.adapters.rpc.logins.of_client import ClientLogin, ClientSession
 from strandline.adapters.rpc.transport import CHANNEL_OPTIONS, encoded
 from strandline.adapters.rpc.wire_errors import error_of_call
+from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.tls.channels import BlockingChannels
 from strandline.adapters.tls.peers import PemOf, in_plaintext
 from strandline.errors import OutcomeUnknown
-from strandline.ports import Method, Request, Response
+from strandline.ports import BlockingCall, Method, Request, Response
 
 
 class GrpcBlockingCall(Generic[Response]):
@@ -57,18 +61,26 @@ class GrpcBlockingCall(Generic[Response]):
 class GrpcBlockingTransport:
     """`BlockingTransport` over gRPC, one channel for each address."""
 
-    def __init__(self, pem_of: PemOf = in_plaintext) -> None:
+    def __init__(self, pem_of: PemOf = in_plaintext, login: ClientLogin | None = None) -> None:
+        """`login` None: calls are made without a login."""
         self._channels = BlockingChannels(pem_of, CHANNEL_OPTIONS)
+        self._logins = None if login is None else BlockingLogins(login, SystemClock())
 
     def begin(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
-    ) -> GrpcBlockingCall[Response]:
+    ) -> BlockingCall[Response]:
         sent = encoded(method, request)
         link = self._channels.begin(address)
         rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = link.channel.unary_unary(method.path)
-        call = rpc.future(sent, timeout=timeout_s)
-        call.add_done_callback(lambda _: self._channels.end(link))
-        return GrpcBlockingCall(address, method.decode, call, call)
+
+        def begin(session: ClientSession | None) -> GrpcBlockingCall[Response]:
+            metadata = () if session is None else bearer_metadata(session.token)
+            call = rpc.future(sent, timeout=timeout_s, metadata=metadata)
+            return GrpcBlockingCall(address, method.decode, call, call)
+
+        call = begin(None) if self._logins is None else LoggedInCall(address, link, self._logins, begin)
+        call.on_done(lambda: self._channels.end(link))
+        return call
 
     def close(self) -> None:
         self._channels.close()

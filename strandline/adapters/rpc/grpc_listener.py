@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
 import grpc
+import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from strandline.adapters.guarded_calls import check_rows
+from strandline.adapters.rpc.logins.bearer import shown_session
 from strandline.adapters.rpc.member_key import shown_key
 from strandline.adapters.rpc.parsing_interceptor import ParsingInterceptor
 from strandline.adapters.rpc.served_stream import write
@@ -28,12 +30,20 @@ from strandline.adapters.tls.grpc_credentials import add_port
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.subject import CertificatePrincipals, text_of_grpc
 from strandline.config.limits import MESSAGE_BYTES_MAX
-from strandline.config.security import SSL
+from strandline.config.security import ENCRYPTED, SASL_PLAINTEXT, SSL
 from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
+from strandline.host import CallerLogins
 from strandline.ports import Caller, Clock, Listener, Rpc, Served, ServedCall, ServedStream
+from strandline.security.rows import Decided
+from strandline.security.rpcs import RPCS
 from strandline.vocabulary.metadata import Endpoint
 
+logger = structlog.get_logger(__name__)
+
+NO_PEMS: Final[Mapping[str, ReloadedPem | None]] = {}
+_SETTINGS: Final = {Listener.INTERNAL: "port", Listener.EXTERNAL: "external_port"}
+"""The settings that name the ports."""
 SUBJECT: Final = "x509_subject"
 """What gRPC calls the subject of the peer's certificate, as RFC 2253 writes it."""
 
@@ -50,15 +60,15 @@ class GrpcListener:
         clock: Clock,
         on_answered: OnAnswered,
         on_refused: OnRefused,
-        pem: ReloadedPem | None = None,
+        pems: Mapping[str, ReloadedPem | None] = NO_PEMS,
     ) -> None:
         """The health service answers for the process and for each of these services; all fare alike. See
-        `strandline.host.Listen` for the two functions. `pem` is for the ports whose protocol is SSL.
+        `strandline.host.Listen` for the two functions. `pems` has the certificates by protocol.
 
         Raises SettingsError if `ssl_principal_mapping_rules` cannot be read."""
         self.serving = False
         self._settings = settings
-        self._pem = pem
+        self._pems = pems
         self._principals = CertificatePrincipals(settings.ssl_principal_mapping_rules)
         self._clock = clock
         self._on_answered = on_answered
@@ -72,7 +82,7 @@ class GrpcListener:
         settings = self._settings
         port = self._listen(Listener.INTERNAL, "port", settings.port)
         advertised = settings.advertised_host or settings.host
-        encrypted = settings.security_protocol == SSL
+        encrypted = settings.security_protocol in ENCRYPTED
         endpoint = Endpoint(member, advertised, settings.advertised_port or port, rack, encrypted=encrypted)
         if settings.external_port is None:
             return endpoint
@@ -82,9 +92,11 @@ class GrpcListener:
     def _listen(self, listener: Listener, setting: str, port: int) -> int:
         server = new_server(self._settings, self._on_refused)
         address = f"{self._settings.host}:{port}"
-        secure = self._settings.protocol_of(setting) == SSL
+        protocol = self._settings.protocol_of(setting)
+        if protocol == SASL_PLAINTEXT:
+            logger.warning("logins without encryption hide passwords and protect nothing else", port=setting)
         try:
-            bound = add_port(server, address, self._pem if secure else None)
+            bound = add_port(server, address, self._pems.get(protocol))
         except RuntimeError as error:
             raise SettingsError(
                 f"setting {setting} = {port}: cannot listen on {address} "
@@ -93,14 +105,28 @@ class GrpcListener:
         self._servers[listener] = server
         return bound
 
-    async def start(self, served: Sequence[Served], *, internal: Sequence[Served] = ()) -> None:
+    async def start(
+        self,
+        served: Sequence[Served],
+        *,
+        internal: Sequence[Served] = (),
+        logins: CallerLogins | None = None,
+    ) -> None:
         """Serve these calls; those of `internal` to the members of the cluster only."""
         check_rows([*served, *internal])
         await self.set_health(serving=False)
         for listener, server in self._servers.items():
-            calls = [*served, *internal] if listener is Listener.INTERNAL else served
+            has_logins = self._settings.has_logins(_SETTINGS[listener])
+            assert logins is not None or not has_logins, "a port with logins needs them"
             add_calls(
-                server, calls, listener, self._clock, self._on_answered, self._on_refused, self._principals
+                server,
+                [*served, *internal] if listener is Listener.INTERNAL else served,
+                listener,
+                self._clock,
+                self._on_answered,
+                self._on_refused,
+                self._principals,
+                logins if has_logins else None,
             )
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
             await server.start()
@@ -150,16 +176,17 @@ def add_calls(
     on_answered: OnAnswered,
     on_refused: OnRefused,
     principals: CertificatePrincipals | None = None,
+    logins: CallerLogins | None = None,
 ) -> None:
     """Serve these calls on one server, which listens at the given kind of address. `principals` of callers
-    with certificates; None: their subjects."""
+    with certificates; None: their subjects. `logins` None: no caller has to log in."""
     services: defaultdict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = defaultdict(dict)
-    calls = _Calls(listener, on_refused, principals or CertificatePrincipals(""))
-    for each in served:
+    calls = _Calls(listener, clock, on_refused, principals or CertificatePrincipals(""), logins)
+    for each in [*served, *(() if logins is None else logins.calls)]:
         _, service, name = each.rpc.path.split("/")
         handler: grpc.RpcMethodHandler[bytes, bytes]
         if isinstance(each, ServedCall):
-            handler = grpc.unary_unary_rpc_method_handler(calls.unary(each, clock, on_answered))
+            handler = grpc.unary_unary_rpc_method_handler(calls.unary(each, on_answered))
         else:
             handler = grpc.stream_stream_rpc_method_handler(calls.stream(each))
         services[service][name] = handler
@@ -178,17 +205,27 @@ def host_of(peer: str) -> str:
 class _Calls:
     """The calls to one server."""
 
-    def __init__(self, listener: Listener, on_refused: OnRefused, principals: CertificatePrincipals) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        clock: Clock,
+        on_refused: OnRefused,
+        principals: CertificatePrincipals,
+        logins: CallerLogins | None,
+    ) -> None:
         self._listener = listener
+        self._monotonic = clock.monotonic
         self._on_refused = on_refused
         self._principals = principals
+        self._logins = logins
 
     def unary(
-        self, served: ServedCall[Any, Any], clock: Clock, on_answered: OnAnswered
+        self, served: ServedCall[Any, Any], on_answered: OnAnswered
     ) -> Callable[[bytes, Context], Awaitable[bytes]]:
         async def serve(data: bytes, context: Context) -> bytes:
             try:
-                return await serve_call(served, data, self._caller(context), clock.monotonic, on_answered)
+                caller = self._caller(served.rpc.path, context)
+                return await serve_call(served, data, caller, self._monotonic, on_answered)
             except StrandlineError as error:
                 refused = error
             return await self._refuse(served.rpc, context, refused)
@@ -200,7 +237,8 @@ class _Calls:
     ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[None]]:
         async def serve(requests: AsyncIterator[bytes], context: Context) -> None:
             try:
-                await serve_stream(served, requests, partial(write, context), self._caller(context))
+                caller = self._caller(served.rpc.path, context)
+                await serve_stream(served, requests, partial(write, context), caller, self._monotonic)
                 return
             except StrandlineError as error:
                 refused = error
@@ -208,10 +246,16 @@ class _Calls:
 
         return serve
 
-    def _caller(self, context: Context) -> Caller:
-        """Raises AuthenticationFailed for a certificate that gives no principal."""
-        peer = context.peer()
-        key = shown_key(context.invocation_metadata())
+    def _caller(self, path: str, context: Context) -> Caller:
+        """Raises AuthenticationFailed for a certificate that gives no principal, and as `CallerLogins.admit`
+        unless any caller may make the call."""
+        peer, metadata = context.peer(), context.invocation_metadata()
+        key = shown_key(metadata)
+        if self._logins is not None:
+            caller = Caller(peer, host_of(peer), self._listener, key)
+            if RPCS[path].decided is Decided.NOWHERE:
+                return caller
+            return self._logins.admit(caller, shown_session(metadata))
         subject = next(iter(context.auth_context().get(SUBJECT, ())), None)
         if subject is None:
             return Caller(peer, host_of(peer), self._listener, key)

@@ -12,8 +12,9 @@ from typing import Any
 
 from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.system.fail_fast import defect_in, report
-from strandline.errors import StrandlineError
+from strandline.errors import AuthenticationFailed, IllegalSaslState, StrandlineError
 from strandline.ports import Caller, Listener, Rpc, ServedCall, ServedStream
+from strandline.security.login.sessions import check_session
 from strandline.tasks import contained
 
 OnAnswered = Callable[[str, float], None]
@@ -44,17 +45,26 @@ async def serve_stream(
     requests: AsyncIterator[bytes],
     write: Callable[[bytes], Awaitable[None]],
     caller: Caller,
+    monotonic: Callable[[], float],
 ) -> None:
-    """Serves a stream to its end. Raises a StrandlineError to be refused."""
+    """Serves a stream to its end. Raises a StrandlineError to be refused: AuthenticationFailed if the session
+    of the caller has ended meanwhile."""
     rpc = served.rpc
 
+    def check() -> None:
+        check_session(caller.expires_at, monotonic())
+
     async def reply(value: Any) -> None:
+        if served.pushes:
+            check()
         await write(rpc.encode(value, caller.listener))
 
     refused: StrandlineError | None = None
+    decoded = _Decoded(rpc, requests, check)
     with _defects_reported(rpc):
         try:
-            await contained(served.handle(_Decoded(rpc, requests), reply, caller))
+            await contained(served.handle(decoded, reply, caller))
+            refused = decoded.refused
         except* StrandlineError as group:
             refused = _first(group)
     if refused is not None:  # not in `except*`: what is raised there leaves as a group
@@ -62,25 +72,36 @@ async def serve_stream(
 
 
 def refusal(rpc: Rpc[Any, Any], error: StrandlineError, to: Listener) -> bytes | None:
-    """The answer that carries the error; None: no answer of this call can."""
+    """The answer that carries the error; None: no answer of this call can, or the caller has to log in."""
     malformed = isinstance(error, MalformedRequest)
     if rpc.refuse is None or (malformed and not rpc.refuses_malformed):
+        return None
+    if isinstance(error, AuthenticationFailed | IllegalSaslState):
         return None
     return rpc.refuse(error, to)
 
 
 class _Decoded:
-    """The requests of a stream. Not a generator: nothing needs to close it."""
+    """The requests of a stream, until `check` refuses one. Those before it are served to their end. Not a
+    generator: nothing needs to close it."""
 
-    def __init__(self, rpc: Rpc[Any, Any], requests: AsyncIterator[bytes]) -> None:
+    def __init__(self, rpc: Rpc[Any, Any], requests: AsyncIterator[bytes], check: Callable[[], None]) -> None:
+        self.refused: StrandlineError | None = None
         self._decode = rpc.decode
         self._requests = requests
+        self._check = check
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
 
     async def __anext__(self) -> Any:
-        return self._decode(await anext(self._requests))
+        data = await anext(self._requests)
+        try:
+            self._check()
+        except StrandlineError as error:
+            self.refused = error
+            raise StopAsyncIteration from None
+        return self._decode(data)
 
 
 @contextmanager

@@ -7,12 +7,24 @@ only after seconds, and a hung one after a minute.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Generic
 
 import grpc
 
-from strandline.adapters.rpc.member_key import Metadata, key_metadata
+from strandline.adapters.rpc.logins.bearer import bearer_metadata
+from strandline.adapters.rpc.logins.of_client import (
+    LOGINS_PER_CALL_MAX,
+    ClientLogin,
+    ClientSession,
+    is_lost_session,
+    lost_too_often,
+)
+from strandline.adapters.rpc.logins.of_transport import TransportLogins
+from strandline.adapters.rpc.member_key import key_metadata
 from strandline.adapters.rpc.wire_errors import error_of_call, never_sent
+from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.tls.channels import Channels, Link
 from strandline.adapters.tls.peers import PemOf, in_plaintext
 from strandline.config.limits import ANSWER_BYTES_MAX
@@ -64,17 +76,21 @@ class GrpcStream(Generic[Request, Response]):
         address: str,
         method: Method[Request, Response],
         call: grpc.aio.StreamStreamCall[bytes, bytes],
+        lost_session: Callable[[], None] | None = None,
     ) -> None:
+        """`lost_session` is called if the stream ended with the session that it showed; None: it showed
+        none."""
         self._address = address
         self._method = method
         self._call = call
+        self._lost_session = lost_session
 
     async def write(self, request: Request) -> None:
         sent = encoded(self._method, request)
         try:
             await self._call.write(sent)
         except grpc.aio.AioRpcError as error:
-            raise _translated(self._address, error) from error
+            raise self._translated(error) from error
         except asyncio.InvalidStateError as error:
             raise OutcomeUnknown(f"the stream to {self._address} has ended") from error
 
@@ -82,7 +98,7 @@ class GrpcStream(Generic[Request, Response]):
         try:
             received = await self._call.read()
         except grpc.aio.AioRpcError as error:
-            raise _translated(self._address, error) from error
+            raise self._translated(error) from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -104,9 +120,17 @@ class GrpcStream(Generic[Request, Response]):
     def close(self) -> None:
         self._call.cancel()
 
+    def _translated(self, error: grpc.aio.AioRpcError) -> StrandlineError:
+        translated = _translated(self._address, error)
+        if self._lost_session is None or not is_lost_session(translated):
+            return translated
+        self._lost_session()
+        return OutcomeUnknown(f"the login of a stream to {self._address} has ended")
+
 
 class GrpcTransport:
-    """`Transport` over gRPC, one channel for each address. Each call shows the key that `key` returns."""
+    """`Transport` over gRPC, one channel for each address. Each call shows the key that `key` returns, or the
+    session of a login."""
 
     def __init__(
         self,
@@ -114,12 +138,15 @@ class GrpcTransport:
         pem_of: PemOf = in_plaintext,
         *,
         refused_is_fatal: bool = True,
+        login: ClientLogin | None = None,
     ) -> None:
-        """A server that refuses this process raises AuthenticationFailed, or BrokerNotAvailable with that
-        reason: a member of a cluster tries again, as certificates are replaced while it runs."""
+        """`login` None: calls are made without a login. A server that refuses this process raises
+        AuthenticationFailed, or BrokerNotAvailable with that reason: a member of a cluster tries again, as
+        certificates are replaced while it runs."""
         self._key = key
         self._channels = Channels(pem_of, CHANNEL_OPTIONS)
         self._refused_is_fatal = refused_is_fatal
+        self._logins = None if login is None else TransportLogins(login, SystemClock())
 
     async def call(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
@@ -130,27 +157,47 @@ class GrpcTransport:
         multi: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = link.channel.unary_unary(method.path)
         link.begin()
         try:
-            received = await multi(sent, timeout=timeout_s, metadata=self._metadata())
-        except grpc.aio.AioRpcError as error:
-            raise _translated(address, error) from error
+            received = await self._logged_in(address, link, partial(multi, sent, timeout=timeout_s))
         finally:
             link.end()
         return method.decode(received)
+
+    async def _logged_in(
+        self, address: str, link: Link[grpc.aio.Channel], call: Callable[..., Awaitable[bytes]]
+    ) -> bytes:
+        """The answer to a call, which is repeated after a login if its session has ended."""
+        for _ in range(LOGINS_PER_CALL_MAX):
+            session = await self._session(address, link)
+            try:
+                return await call(metadata=self._metadata(session))
+            except grpc.aio.AioRpcError as error:
+                failure = _translated(address, error)
+                if self._logins is None or session is None or not is_lost_session(failure):
+                    raise failure from error
+                self._logins.forget(link, session)
+        raise lost_too_often(address)
 
     async def open(
         self, address: str, method: Method[Request, Response], *, timeout_s: float
     ) -> Stream[Request, Response]:
         link = await self._connected(address, timeout_s)
         multi: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = link.channel.stream_stream(method.path)
-        call = multi(metadata=self._metadata())
+        logins, session = self._logins, await self._session(address, link)
+        call = multi(metadata=self._metadata(session))
         link.begin()
         call.add_done_callback(lambda _: link.end())
-        return GrpcStream(address, method, call)
+        lost = None if logins is None or session is None else partial(logins.forget, link, session)
+        return GrpcStream(address, method, call, lost)
 
     async def close(self) -> None:
         await self._channels.close()
 
-    def _metadata(self) -> Metadata:
+    async def _session(self, address: str, link: Link[grpc.aio.Channel]) -> ClientSession | None:
+        return None if self._logins is None else await self._logins.session(address, link)
+
+    def _metadata(self, session: ClientSession | None) -> tuple[tuple[str, str | bytes], ...]:
+        if session is not None:
+            return bearer_metadata(session.token)
         return key_metadata(None if self._key is None else self._key())
 
     async def _connected(self, address: str, timeout_s: float) -> Link[grpc.aio.Channel]:

@@ -8,7 +8,9 @@ import grpc
 
 from strandline.adapters.rpc.reachable_address import reachable_address
 from strandline.errors import (
+    AuthenticationFailed,
     ErrorCode,
+    IllegalSaslState,
     InvalidRequest,
     LeaderHint,
     StrandlineError,
@@ -77,6 +79,8 @@ async def abort(
     """End the call with this error; `error_of_call` decodes it on the other side."""
     if isinstance(error, InvalidRequest):
         status = grpc.StatusCode.INVALID_ARGUMENT
+    elif isinstance(error, AuthenticationFailed | IllegalSaslState):
+        status = grpc.StatusCode.UNAUTHENTICATED
     elif error.retriable:
         status = grpc.StatusCode.UNAVAILABLE
     else:

@@ -26,7 +26,9 @@ def why_refused(address: str, pem: ReloadedPem | None) -> str | None:
     `pem` as of the failed attempt; None: it was in plaintext. Blocks. Never raises.
     """
     if pem is None:
-        return "this port speaks TLS: set security_protocol = SSL" if _speaks_tls(address) else None
+        return (
+            "this port speaks TLS: set security_protocol = SSL or SASL_SSL" if _speaks_tls(address) else None
+        )
     found = _look(address, pem)
     if found == _REFUSED_AFTERWARDS:
         # A server that is being killed may close a connection like that too; it does not do so twice.

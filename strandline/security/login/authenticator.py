@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from strandline.errors import InvalidRequest, UnsupportedSaslMechanism
+from strandline.errors import BrokerNotAvailable, InvalidRequest, UnsupportedSaslMechanism
 from strandline.security.login.credentials import Credential, Credentials, prepared, stand_in
 from strandline.security.login.mechanisms import HASHES, PLAIN, check_user_name
 from strandline.security.login.plain import PlainLogin
@@ -25,21 +25,25 @@ class Authenticator:
         self.mechanisms = tuple(mechanisms)
         self._secret = secret
         self._is_member = is_member
-        self._users: Mapping[str, Credentials] = {}
+        self._users: Mapping[str, Credentials] | None = None
 
     @property
     def users(self) -> Mapping[str, Credentials]:
-        return self._users
+        """Empty before they are known."""
+        return {} if self._users is None else self._users
 
     def take(self, users: Mapping[str, Credentials]) -> None:
         """Know these users from now on."""
         self._users = users
 
     def begin(self, mechanism: str, nonce: str) -> Login:
-        """`nonce`: random, printable, without commas. Raises UnsupportedSaslMechanism."""
+        """`nonce`: random, printable, without commas. Raises UnsupportedSaslMechanism, and BrokerNotAvailable
+        before the users are known."""
         if mechanism not in self.mechanisms:
             enabled = ", ".join(self.mechanisms) or "none"
             raise UnsupportedSaslMechanism(f"mechanism {mechanism[:50]!r} is not enabled here; {enabled} are")
+        if self._users is None:
+            raise BrokerNotAvailable("the users are not known here yet; ask again soon")
         if mechanism == PLAIN:
             return PlainLogin(self._find_all)
         return ScramLogin(mechanism, lambda name: self._find(mechanism, name), nonce)
@@ -52,7 +56,7 @@ class Authenticator:
         except InvalidRequest:
             raise refused(mechanism, Why.UNKNOWN_USER, name) from None
         other = stand_in(self._secret(), mechanism, name)
-        credential = self._users.get(name, {}).get(mechanism)
+        credential = self.users.get(name, {}).get(mechanism)
         principal = Principal(name)
         return (None, other) if credential is None or self._is_member(principal) else (principal, credential)
 

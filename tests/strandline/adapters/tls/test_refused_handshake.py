@@ -29,7 +29,6 @@ from strandline.adapters.tls.refused_handshake import why_refused
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.server_context import NewestContext
 from strandline.config.client import ClientSettings
-from strandline.config.security import SecuritySettings
 from strandline.errors import AuthenticationFailed, BrokerNotAvailable, SettingsError
 from strandline.local.ports import LOOPBACK
 from strandline.ports import Method
@@ -81,7 +80,7 @@ async def started(running: AsyncExitStack, pem: ReloadedPem | None) -> str:
     return f"{LOOPBACK}:{port}"
 
 
-async def ask(settings: SecuritySettings, address: str) -> str:
+async def ask(settings: ClientSettings, address: str) -> str:
     transport = system_host(settings).transport(None)
     try:
         async with asyncio.timeout(SAID_S_MAX):
@@ -90,7 +89,7 @@ async def ask(settings: SecuritySettings, address: str) -> str:
         await transport.close()
 
 
-async def refused(settings: SecuritySettings, address: str, why: str) -> None:
+async def refused(settings: ClientSettings, address: str, why: str) -> None:
     with pytest.raises(AuthenticationFailed, match=f"{address}: .*{why}") as failed:
         await ask(settings, address)
     assert not failed.value.retriable

@@ -1,0 +1,1 @@
+"""Logins over gRPC: at the ports of a process, and of its own calls."""

@@ -1,0 +1,39 @@
+"""The RPC of `strandline.v1.Auth`, with the values of `strandline.security.login.messages`.
+
+It is written by hand: the codecs of the other services are above the transport, which needs this one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.adapters.rpc.request_parsing import parse
+from strandline.ports import Listener, Method, Rpc
+from strandline.rpc import auth_pb2
+from strandline.security.login.messages import LoginAnswer, LoginMessage
+
+PATH: Final = "/strandline.v1.Auth/Authenticate"
+
+
+def _encode_message(message: LoginMessage) -> bytes:
+    return auth_pb2.AuthenticateRequest(mechanism=message.mechanism, token=message.token).SerializeToString()
+
+
+def _decode_message(data: bytes) -> LoginMessage:
+    request = parse(auth_pb2.AuthenticateRequest, data)
+    return LoginMessage(request.mechanism, request.token)
+
+
+def _encode_answer(answer: LoginAnswer, to: Listener) -> bytes:
+    return auth_pb2.AuthenticateResponse(
+        token=answer.token, session=answer.session, lifetime_ms=answer.lifetime_ms
+    ).SerializeToString()
+
+
+def _decode_answer(data: bytes) -> LoginAnswer:
+    answer = auth_pb2.AuthenticateResponse.FromString(data)
+    return LoginAnswer(answer.token, answer.session, answer.lifetime_ms)
+
+
+AUTHENTICATE: Final = Method(PATH, _encode_message, _decode_answer)
+SERVED_AUTHENTICATE: Final = Rpc(PATH, _decode_message, _encode_answer)
