@@ -49,6 +49,7 @@ from strandline.ids import BrokerId
 from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.authenticator import Authenticator
+from strandline.security.quotas.bill import ClientQuotas
 from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint
 
@@ -91,6 +92,9 @@ class Broker:
         """Decides what callers may do."""
         authenticator = Authenticator(settings.mechanisms, self._key.secret, authorizer.is_member)
         self._logins = Logins(authenticator, host.clock, host.threads, host.new_id, self._audit)
+        self._quotas = ClientQuotas(
+            self.access.is_member, host.clock.monotonic, delay_ms_max=settings.quota_delay_ms_max
+        )
         self._times = RequestTimes(host.clock)
         self._refused = RefusedRequests(host.clock)
         self._listener = host.listen(
@@ -99,7 +103,7 @@ class Broker:
             on_answered=self._times.observe,
             on_refused=refusals_noted(self._refused.note, self._audit),
         )
-        self._kafka = KafkaListener(settings, host, self._times, self._refused, self._audit)
+        self._kafka = KafkaListener(settings, host, self._times, self._refused, self._audit, self._quotas)
 
     async def run(self) -> None:
         """Serves in one session after another until the host asks for a stop. Raises SettingsError."""

@@ -10,6 +10,7 @@ from strandline.broker.kafka.connection_login import ConnectionLogin
 from strandline.broker.kafka.wire.apis import ApiWire
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.ports import Caller, Reply
+from strandline.security.quotas.bill import Bill
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -23,6 +24,8 @@ class Call:
     caller: Caller
     login: ConnectionLogin | None = None
     """The login of the connection; None on a port without logins."""
+    bill: Bill | None = None
+    """What the request costs the client; None: it has no quota to keep."""
 
     @property
     def version(self) -> int:
@@ -54,6 +57,9 @@ class Api(Generic[Request, Answer]):
     """Of an API whose requests may be in progress at the same time on one connection."""
     wait: Wait[Request, Answer] | None = None
     """Of an API whose requests mostly wait, and keep nothing of their frames meanwhile."""
+    urgent: bool = False
+    """True if its requests begin although the client waits for its quota: a member must not lose its
+    group for that."""
     changes: bool = False
     """True if a request that arrived is carried out, even if its connection ends before the answer. A client
     may leave its group, or commit, and hang up. Only of requests that the broker, and not the client, gives

@@ -1,7 +1,8 @@
 """One connection: frames in, answers out, in order.
 
 A request that may not begin yet holds the connection: nothing behind it is read, so a client that sends and
-does not wait costs one frame. No request begins while the client does not read its answers.
+does not wait costs one frame. No request begins while the client does not read its answers, or while it waits
+for its quota; those of members of groups do even then.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.connection_login import FRAME_BYTES_MAX, ConnectionLogin
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.frames import Frames
+from strandline.broker.kafka.hold import Hold
 from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part
 from strandline.errors import AuthenticationFailed, StrandlineError
 from strandline.ports import Caller, Listener
+from strandline.security.quotas.bill import Bill, ClientQuotas
+from strandline.security.quotas.model import Quota
 from strandline.tasks import Slices
+from strandline.turns import Turns
 
 logger = structlog.get_logger(__name__)
 
@@ -36,6 +41,7 @@ class Shared(Protocol):
     router: Router
     memory: FramePools
     traffic: KafkaTraffic
+    quotas: ClientQuotas
     request_bytes_max: int
     requests_in_flight_max: int
 
@@ -90,6 +96,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Tasks of requests that end with the connection: they change nothing, or wait for its member."""
         self._end_wait: Callable[[], None] | None = None
         """Ends the wait of the request that waits without a task."""
+        self._hold = Hold(self._advance)
         self._transport: asyncio.Transport | None = None
         self._caller = Caller("", "", listener)
         self._client_id = ""
@@ -137,6 +144,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._end_wait is not None:
             self._end_wait()
             self._end_wait = None
+        self._hold.end()
         for task in tuple(self._reads):
             task.cancel()
         self._writable.set()
@@ -223,7 +231,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._pace()
 
     def _may_begin(self, arrived: Arrived | Introduction) -> bool:
-        parallel = isinstance(arrived, Arrived) and arrived.asked.api.begin is not None
+        api = arrived.asked.api if isinstance(arrived, Arrived) else None
+        if self._hold.active and api is not None and not api.urgent:
+            return False
+        parallel = api is not None and api.begin is not None
         return self._writable.is_set() and self._order.may_begin(parallel=parallel)
 
     def _begin(self, arrived: Arrived | Introduction) -> None:
@@ -235,12 +246,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._client_id = asked.header.client_id
         self._shared.traffic.requests[api.wire.name, asked.header.version] += 1
         caller = self._shared.calling(self._caller, api.wire.name, asked.header.correlation_id)
-        call = Call(asked.header, caller, self._login)
+        bill = self._shared.quotas.of(caller, self._client_id)
+        call = Call(asked.header, caller, self._login, bill)
         began = self._shared.now()
         if api.begin is not None:
             slot = self._order.begin(parallel=True)
-            if api.begin(arrived.value, call, partial(self._answer, slot, asked, began)):
+            if api.begin(arrived.value, call, partial(self._answer, slot, asked, bill, began)):
                 self._release_memory()
+                if bill is not None:
+                    bill.charge(Quota.REQUEST_PERCENTAGE, self._shared.now() - began)
+                    self._hold.begin(bill)
                 return
             slot.parallel = False  # those behind it have to wait
         else:
@@ -256,7 +271,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _start(self, slot: Slot, arrived: Arrived, call: Call, began: float) -> None:
         """Has a task handle the request."""
         api = arrived.asked.api
-        task = self._shared.spawn(self._handle(slot, arrived, call, began))
+        if call.bill is None:
+            work = self._handle(slot, arrived, call, began)
+        else:
+            work = self._measured(slot, arrived, call, began, call.bill)
+        task = self._shared.spawn(work)
         pool, held, self._memory = self._pool, self._memory, 0
         task.add_done_callback(lambda _: pool.give_back(held))
         if not api.changes:
@@ -277,9 +296,14 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._order.begin(parallel=False).parts = arrived.parts
         self._flush_soon()
 
-    async def _handle(self, slot: Slot, arrived: Arrived, call: Call, began: float) -> None:
+    async def _handle(
+        self, slot: Slot, arrived: Arrived, call: Call, began: float, turns: Turns | None = None
+    ) -> None:
         async def reply(value: Any) -> None:
-            parts = await arrived.asked.answer_in_slices(value, self._shared.slices())
+            if call.bill is not None and turns is not None:
+                call.bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
+            throttle_ms = self._hold.begin(call.bill)
+            parts = await arrived.asked.answer_in_slices(value, self._shared.slices(), throttle_ms)
             self._finish(slot, arrived.asked, began, parts)
             self._logged_in()
             self._flush()
@@ -318,11 +342,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if value is None:
             self._start(slot, arrived, call, began)
         else:
-            self._finish(slot, arrived.asked, began, arrived.asked.answer(value))
+            parts = arrived.asked.answer(value, self._hold.begin(call.bill))
+            self._finish(slot, arrived.asked, began, parts)
             self._flush()
 
-    def _answer(self, slot: Slot, asked: Asked, began: float, value: Any) -> None:
-        self._finish(slot, asked, began, asked.answer(value))
+    def _answer(self, slot: Slot, asked: Asked, bill: Bill | None, began: float, value: Any) -> None:
+        self._finish(slot, asked, began, asked.answer(value, self._hold.begin(bill)))
         self._flush_soon()
 
     def _finish(self, slot: Slot, asked: Asked, began: float, parts: Sequence[Part]) -> None:
@@ -345,6 +370,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._shared.traffic.bytes_out += sum(map(len, leaving))
             self._transport.writelines(leaving)
         self._advance()
+
+    # --- quotas ------------------------------------------------------------------------------
+
+    async def _measured(self, slot: Slot, arrived: Arrived, call: Call, began: float, bill: Bill) -> None:
+        """Charges the client for the time of the work."""
+        turns = Turns(self._shared.now)
+        try:
+            await turns.of(self._handle(slot, arrived, call, began, turns))
+        finally:
+            bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
+            self._hold.begin(bill)
 
     # --- pace and end ------------------------------------------------------------------------
 

@@ -25,11 +25,11 @@ def group_apis(
     administration = GroupAdministrationApi(groups, access)
     large = Answers(clock)
     return (
-        Api(apis.JOIN_GROUP, answered(members.join)),
-        Api(apis.SYNC_GROUP, answered(members.sync)),
-        Api(apis.HEARTBEAT, answered(members.heartbeat)),
-        Api(apis.LEAVE_GROUP, answered(members.leave), changes=True),
-        Api(apis.OFFSET_COMMIT, answered(offsets.commit), changes=True),
+        Api(apis.JOIN_GROUP, answered(members.join), urgent=True),
+        Api(apis.SYNC_GROUP, answered(members.sync), urgent=True),
+        Api(apis.HEARTBEAT, answered(members.heartbeat), urgent=True),
+        Api(apis.LEAVE_GROUP, answered(members.leave), urgent=True, changes=True),
+        Api(apis.OFFSET_COMMIT, answered(offsets.commit), urgent=True, changes=True),
         Api(apis.OFFSET_FETCH, large.bounded(offsets.fetch)),
         Api(apis.OFFSET_DELETE, answered(offsets.delete), changes=True),
         Api(apis.LIST_GROUPS, large.bounded(administration.list)),

@@ -27,6 +27,7 @@ from strandline.errors import SettingsError
 from strandline.host import BytesServer, ServiceHost
 from strandline.ports import Caller, Listener
 from strandline.security.login.steps import LoginRefused
+from strandline.security.quotas.bill import ClientQuotas
 from strandline.tasks import Slices
 from strandline.vocabulary.metadata import Endpoint
 
@@ -51,12 +52,14 @@ class KafkaListener:
         times: RequestTimes,
         refused: RefusedRequests,
         audit: Audit,
+        quotas: ClientQuotas,
     ) -> None:
         self.traffic = KafkaTraffic(host.clock)
         self.router = Router(())
         self.memory = FramePools(settings.kafka_receiving_bytes_max)
         self.request_bytes_max = settings.kafka_request_bytes_max
         self.requests_in_flight_max = settings.kafka_requests_in_flight_max
+        self.quotas = quotas
         self._settings = settings
         self._host = host
         self._times = times

@@ -38,16 +38,16 @@ class Asked:
     bare: bool = False
     """True for a message of a login without a header: so is its answer."""
 
-    def answer(self, value: Any) -> list[Part]:
-        """The answer as a whole frame."""
-        body, steps = self._begun(value)
+    def answer(self, value: Any, throttle_ms: int = 0) -> list[Part]:
+        """The answer as a whole frame. It says how long the client waits for its quota."""
+        body, steps = self._begun(value, throttle_ms)
         for _ in steps:
             pass
         return self._frame(body, value)
 
-    async def answer_in_slices(self, value: Any, slices: Slices) -> list[Part]:
+    async def answer_in_slices(self, value: Any, slices: Slices, throttle_ms: int = 0) -> list[Part]:
         """The same, with pauses for other work if it is large."""
-        body, steps = self._begun(value)
+        body, steps = self._begun(value, throttle_ms)
         for _ in steps:
             if slices.used_up:
                 await slices.next()
@@ -56,9 +56,9 @@ class Asked:
     def _frame(self, body: Writer, value: Any) -> list[Part]:
         return bare_frame(value) if self.bare else frame(self.header, body)
 
-    def _begun(self, value: Any) -> tuple[Writer, Steps]:
+    def _begun(self, value: Any, throttle_ms: int) -> tuple[Writer, Steps]:
         version = self.header.version
-        body = Writer(flexible=version >= self.api.wire.flexible_since)
+        body = Writer(flexible=version >= self.api.wire.flexible_since, throttle_ms=throttle_ms)
         return body, self.api.wire.write(body, value, version) or iter(())
 
 

@@ -119,6 +119,10 @@ class Access:
 
     # --- members of the cluster --------------------------------------------------------------
 
+    def is_member(self, caller: Asker) -> bool:
+        """Whether the caller is a broker or a controller, by its name or by the key that it shows."""
+        return self.authorizer.is_member(caller.principal) or self._is_member_key(caller.member_key)
+
     def member_refusal(self, caller: Asker) -> StrandlineError | None:
         """Why the caller does not count as a member of the cluster; None if it does."""
         return self.refusal(caller, CLUSTER_ACTION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import ceil
 from typing import Final
 
 from strandline.broker.kafka.call import Call
@@ -23,6 +24,8 @@ from strandline.config.services import BrokerSettings
 from strandline.ids import TopicPartition
 from strandline.ports import Caller, Clock, Reply
 from strandline.records import BatchHeader
+from strandline.security.quotas.bill import Bill
+from strandline.security.quotas.model import Quota
 from strandline.tasks import Slices
 from strandline.vocabulary.log import Fetched, FetchPartition
 
@@ -56,6 +59,11 @@ class FetchApi:
             # No session is ever given out: the client has to send a whole request (KIP-227).
             await reply(FetchAnswer((), int(KafkaCode.FETCH_SESSION_ID_NOT_FOUND)))
             return
+        if call.bill is not None:
+            if call.bill.owed(Quota.CONSUMER_BYTE_RATE):
+                await reply(FetchAnswer(()))  # as Kafka: nothing until the client has waited
+                return
+            request = _of_a_second(request, call.bill)
         wanted = _wanted(request)
         owner = call.caller.connection
         async with self.asked.taken(owner, len(wanted)):
@@ -69,7 +77,10 @@ class FetchApi:
             )
             async with self._answers.taken(owner, answer_bytes(request.bytes_max, self._bound)) as has:
                 found = await self._read(wanted, request.bytes_max, call.caller)
-                has(sum(len(each.records) for each in found))  # the first batch may be larger
+                read = sum(len(each.records) for each in found)
+                has(read)  # the first batch may be larger
+                if call.bill is not None:
+                    call.bill.charge(Quota.CONSUMER_BYTE_RATE, read)
                 await reply(self.answer(request, call, found))
 
     def wait(
@@ -78,6 +89,8 @@ class FetchApi:
         """See `Wait`. A poll of a few partitions for any record waits so while nothing is at its positions:
         nearly each poll of a consumer that has read everything. If its time ends, its answer is short."""
         if request.bytes_min != 1 or _names_session(request):
+            return None
+        if call.bill is not None and call.bill.owed(Quota.CONSUMER_BYTE_RATE):
             return None
         wanted = _wanted(request)
         if len(wanted) > POLLED_MAX:
@@ -183,6 +196,12 @@ class _Poll:
 
 def _names_session(request: FetchRequest) -> bool:
     return request.session_id != 0 and request.session_epoch != FINAL_SESSION_EPOCH
+
+
+def _of_a_second(request: FetchRequest, bill: Bill) -> FetchRequest:
+    """The request for at most as many bytes as the client may have in a second."""
+    limit = bill.limit(Quota.CONSUMER_BYTE_RATE)
+    return request if limit is None else request._replace(bytes_max=min(request.bytes_max, ceil(limit)))
 
 
 def _wanted(request: FetchRequest) -> list[FetchPartition]:

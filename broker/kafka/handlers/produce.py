@@ -25,6 +25,7 @@ from strandline.broker.log.guarded import GuardedLog
 from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
+from strandline.security.quotas.model import Quota
 from strandline.tasks import Slices
 from strandline.vocabulary.log import ProduceEntry
 
@@ -61,6 +62,7 @@ class ProduceApi:
         if request.acks != ACKS_ALL and not self._handlers.certain(_names(request)):
             return False
         outcomes = _Outcomes(request, call, self._handlers.log_start, self._hints, done)
+        _charge(request, call)
         for position, (topic, found) in enumerate(each_partition(request.topics)):
             self._append(request, topic, found, outcomes, position, sure=True)
         outcomes.close()
@@ -74,6 +76,7 @@ class ProduceApi:
         if (refused := _refused(request, call)) is not None:
             await self._reply(request, refused, reply)
             return
+        _charge(request, call)
         unsure = frozenset[TopicPartition]()
         if request.acks != ACKS_ALL:
             unsure = await self._handlers.unsure(set(_names(request)))
@@ -174,6 +177,12 @@ class _Outcomes:
         for (topic, _), found in zip(self._names, self._found, strict=True):
             assert found is not None, f"no outcome for a batch of {topic}"
             yield topic, found
+
+
+def _charge(request: ProduceRequest, call: Call) -> None:
+    if call.bill is not None:
+        used = sum(len(found.records or b"") for _, found in each_partition(request.topics))
+        call.bill.charge(Quota.PRODUCER_BYTE_RATE, used)
 
 
 def _names(request: ProduceRequest) -> list[TopicPartition]:

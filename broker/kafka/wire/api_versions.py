@@ -45,5 +45,5 @@ def write_answer(writer: Writer, answer: ApiVersionsAnswer, version: int) -> Non
     writer.int16(answer.error)
     writer.array(answer.served, write_one)
     if version >= 1:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     writer.tags()

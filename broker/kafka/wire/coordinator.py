@@ -54,7 +54,7 @@ def write_answer(writer: Writer, answer: FindCoordinatorAnswer, version: int) ->
         writer.tags()
 
     if version >= 1:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     if version >= 4:
         writer.array(answer.found, write_one)
     else:

@@ -109,7 +109,7 @@ def write_answer(writer: Writer, answer: FetchAnswer, version: int) -> None:
         writer.array(topic.partitions, write_partition)
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     if version >= 7:
         writer.int16(answer.error)
         writer.int32(0)  # no session

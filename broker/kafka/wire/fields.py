@@ -194,11 +194,13 @@ class Reader:
 class Writer:
     """Writes the fields of one answer. Records become parts of their own, so that they are not copied."""
 
-    __slots__ = ("_parts", "_tail", "flexible")
+    __slots__ = ("_parts", "_tail", "_throttle_ms", "flexible")
 
-    def __init__(self, *, flexible: bool = False) -> None:
+    def __init__(self, *, flexible: bool = False, throttle_ms: int = 0) -> None:
+        """`throttle_ms`: how long the client waits for its quota, which most answers say."""
         self._parts: list[Part] = []
         self._tail = bytearray()
+        self._throttle_ms = throttle_ms
         self.flexible = flexible
 
     def parts(self) -> list[Part]:
@@ -219,6 +221,10 @@ class Writer:
 
     def int64(self, number: int) -> None:
         self._tail += _INT64.pack(number)
+
+    def throttle_time(self) -> None:
+        """How long the client waits."""
+        self.int32(self._throttle_ms)
 
     def numbers(self, fields: struct.Struct, *values: int) -> None:
         """Several numbers in a row, faster than one by one."""

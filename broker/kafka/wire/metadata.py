@@ -93,7 +93,7 @@ def write_answer(writer: Writer, answer: MetadataAnswer, version: int) -> Steps:
         writer.tags()
 
     if version >= 3:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     writer.array(answer.brokers, write_broker)
     if version >= 2:
         writer.string(answer.cluster_id)

@@ -60,7 +60,7 @@ def write_list_offsets(writer: Writer, answer: ListOffsetsAnswer, version: int) 
             writer.int32(found.leader_epoch)
 
     if version >= 2:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     write_topics(writer, answer.topics, write_partition)
     writer.tags()
 
@@ -110,6 +110,6 @@ def write_epoch_ends(writer: Writer, answer: EpochEndsAnswer, version: int) -> N
         writer.int32(found.epoch)
         writer.int64(found.end_offset)
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     write_topics(writer, answer.topics, write_partition)
     writer.tags()

@@ -84,5 +84,5 @@ def write_answer(writer: Writer, answer: ProduceAnswer, version: int) -> None:
 
     writer.array(answer.topics, write_topic)
     if version >= 1:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     writer.tags(endpoint_tags(0, answer.endpoints) if version >= LEADERS_SINCE else ())

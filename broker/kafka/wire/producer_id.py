@@ -29,7 +29,7 @@ def read_request(reader: Reader, version: int) -> InitProducerIdRequest:
 
 
 def write_answer(writer: Writer, answer: InitProducerIdAnswer, version: int) -> None:
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.int16(answer.error)
     writer.int64(answer.producer_id)
     writer.int16(answer.producer_epoch)

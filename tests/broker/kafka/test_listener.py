@@ -22,6 +22,7 @@ from strandline.errors import SettingsError
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.kafka.support.codec import API_VERSIONS, encode_request
 from tests.broker.kafka.support.kafka_wire import kafka_wire
+from tests.broker.support.quotas import UNLIMITED
 from tests.broker.support.replicas import CLOCK, HOST, settings
 from tests.waiting import eventually
 
@@ -30,9 +31,8 @@ NO_APIS = Router(())
 
 
 def listener(**given: Any) -> KafkaListener:
-    return KafkaListener(
-        settings(**given), HOST, RequestTimes(CLOCK), RefusedRequests(CLOCK), Audit("", CLOCK)
-    )
+    refused = RefusedRequests(CLOCK)
+    return KafkaListener(settings(**given), HOST, RequestTimes(CLOCK), refused, Audit("", CLOCK), UNLIMITED)
 
 
 @asynccontextmanager

@@ -91,7 +91,7 @@ def write_describe(writer: Writer, answer: DescribeAclsAnswer, version: int) -> 
         writer.array(found.entries, lambda entry: _write_entry(writer, entry))
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     _write_outcome(writer, answer.outcome)
     yield from writer.large_array(answer.patterns, write_pattern)
     writer.tags()
@@ -122,7 +122,7 @@ def write_create(writer: Writer, answer: CreateAclsAnswer, version: int) -> None
         _write_outcome(writer, outcome)
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.array(answer.outcomes, write_outcome)
     writer.tags()
 
@@ -163,7 +163,7 @@ def write_delete(writer: Writer, answer: DeleteAclsAnswer, version: int) -> Step
         _write_pattern(writer, deleted.acl.pattern)
         _write_entry(writer, deleted.acl.entry)
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.length(len(answer.filters))
     for found in answer.filters:
         _write_outcome(writer, found.outcome)

@@ -44,7 +44,7 @@ def write_answer(writer: Writer, answer: DescribeClusterAnswer, version: int) ->
         writer.string(broker.rack)
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.int16(answer.error)
     writer.string(answer.message)
     if version >= 1:

@@ -120,7 +120,7 @@ def write_describe(writer: Writer, answer: DescribeConfigsAnswer, version: int) 
             writer.string(config.documentation)
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.length(len(answer.resources))
     for found in answer.resources:
         _write_outcome(writer, ResourceOutcome(found.resource, found.error, found.message))
@@ -209,7 +209,7 @@ def write_alter(writer: Writer, answer: AlterAnswer, version: int) -> None:
         _write_outcome(writer, outcome)
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.array(answer.outcomes, write_outcome)
     writer.tags()
 

@@ -55,7 +55,7 @@ def read_elections(reader: Reader, version: int) -> ElectLeadersRequest:
 
 
 def write_elections(writer: Writer, answer: PlacementAnswer, version: int) -> None:
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     if version >= 1:
         writer.int16(answer.error)
     _write_outcomes(writer, answer.topics)
@@ -95,7 +95,7 @@ def read_reassignments(reader: Reader, version: int) -> ReassignRequest:
 
 
 def write_reassignments(writer: Writer, answer: PlacementAnswer, version: int) -> None:
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.int16(answer.error)
     writer.string(answer.message)
     _write_outcomes(writer, answer.topics)
@@ -140,7 +140,7 @@ def write_list(writer: Writer, answer: ListReassignmentsAnswer, version: int) ->
         for replicas in (moving.replicas, moving.adding, moving.removing):
             writer.array(replicas, writer.int32)
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.int16(answer.error)
     writer.string(answer.message)
     write_topics(writer, answer.topics, write_partition)

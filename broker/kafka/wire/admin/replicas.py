@@ -57,7 +57,7 @@ def write_deletions(writer: Writer, answer: DeleteRecordsAnswer, version: int) -
         writer.int64(found.low_watermark)
         writer.int16(found.error)
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     write_topics(writer, answer.topics, write_partition)
     writer.tags()
 
@@ -115,7 +115,7 @@ def write_log_dirs(writer: Writer, answer: DescribeLogDirsAnswer, version: int) 
             writer.int64(directory.free_bytes)
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     if version >= 3:
         writer.int16(answer.error)
     writer.array(answer.directories, write_directory)
@@ -163,7 +163,7 @@ def write_producers(writer: Writer, answer: DescribeProducersAnswer, version: in
         writer.int64(_UNKNOWN)  # where an open transaction began
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.length(len(answer.topics))
     for topic in answer.topics:
         writer.string(topic.name)

@@ -110,7 +110,7 @@ def write_create_topics(writer: Writer, answer: CreateTopicsAnswer, version: int
         writer.tags()
 
     if version >= 2:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     writer.length(len(answer.topics))
     for topic in answer.topics:
         writer.string(topic.name)
@@ -183,7 +183,7 @@ def write_delete_topics(writer: Writer, answer: DeleteTopicsAnswer, version: int
         writer.tags()
 
     if version >= 1:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     writer.array(answer.topics, write_topic)
     writer.tags()
 
@@ -240,6 +240,6 @@ def write_create_partitions(writer: Writer, answer: CreatePartitionsAnswer, vers
         writer.string(topic.message)
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.array(answer.topics, write_topic)
     writer.tags()

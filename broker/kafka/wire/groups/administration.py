@@ -45,7 +45,7 @@ def write_list(writer: Writer, answer: ListGroupsAnswer, version: int) -> Steps:
         writer.tags()
 
     if version >= 1:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     writer.int16(answer.error)
     yield from writer.large_array(answer.groups, write_group)
     writer.tags()
@@ -101,7 +101,7 @@ def write_describe(writer: Writer, answer: DescribeGroupsAnswer, version: int) -
         writer.tags()
 
     if version >= 1:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     writer.length(len(answer.groups))
     for group in answer.groups:
         writer.int16(group.error)
@@ -143,6 +143,6 @@ def write_delete(writer: Writer, answer: DeleteGroupsAnswer, version: int) -> No
         writer.int16(result.error)
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.array(answer.groups, write_group)
     writer.tags()

@@ -85,7 +85,7 @@ def write_join(writer: Writer, answer: JoinGroupAnswer, version: int) -> None:
         writer.tags()
 
     if version >= 2:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     writer.int16(answer.error)
     writer.int32(answer.generation)
     if version >= 7:
@@ -144,7 +144,7 @@ def read_sync(reader: Reader, version: int) -> SyncGroupRequest:
 
 def write_sync(writer: Writer, answer: SyncGroupAnswer, version: int) -> None:
     if version >= 1:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     writer.int16(answer.error)
     if version >= 5:
         writer.string(answer.protocol_type)
@@ -174,7 +174,7 @@ def read_heartbeat(reader: Reader, version: int) -> HeartbeatRequest:
 
 def write_heartbeat(writer: Writer, answer: HeartbeatAnswer, version: int) -> None:
     if version >= 1:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     writer.int16(answer.error)
     writer.tags()
 
@@ -231,7 +231,7 @@ def write_leave(writer: Writer, answer: LeaveGroupAnswer, version: int) -> None:
         writer.tags()
 
     if version >= 1:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     if version >= 3:
         writer.int16(answer.error)
         writer.array(answer.members, write_member)

@@ -59,7 +59,7 @@ def read_commit(reader: Reader, version: int) -> OffsetCommitRequest:
 
 def write_commit(writer: Writer, answer: OffsetCommitAnswer, version: int) -> None:
     if version >= 3:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     _write_results(writer, answer.topics)
     writer.tags()
 
@@ -142,7 +142,7 @@ def write_fetch(writer: Writer, answer: OffsetFetchAnswer, version: int) -> Step
         writer.int16(found.error)
 
     if version >= 3:
-        writer.int32(0)  # throttle time
+        writer.throttle_time()
     if version >= 8:
         writer.length(len(answer.groups))
         for group in answer.groups:
@@ -181,5 +181,5 @@ def read_delete(reader: Reader, version: int) -> OffsetDeleteRequest:
 
 def write_delete(writer: Writer, answer: OffsetDeleteAnswer, version: int) -> None:
     writer.int16(answer.error)
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     _write_results(writer, answer.topics)

@@ -15,6 +15,7 @@ from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.config.limits import MIB
 from strandline.ports import Caller, Clock, Listener
+from strandline.security.quotas.bill import ClientQuotas
 from strandline.tasks import Slices
 
 
@@ -83,6 +84,7 @@ class MemoryShared:
         self.names: list[str] = []
         self.with_logins = False
         self.clock: Clock = SystemClock()
+        self.quotas = ClientQuotas(lambda _: False, self.now, delay_ms_max=5_000)
         self._tasks = tasks
 
     def now(self) -> float:

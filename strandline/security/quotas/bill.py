@@ -1,0 +1,81 @@
+"""What the requests of a caller cost it, and until when it has to wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from strandline.security.access import Asker
+from strandline.security.quotas.model import Quota, Quotas
+from strandline.security.quotas.usage import Usage
+
+
+class Bill:
+    """What one request of a caller costs. The caller has to wait until the moment `until`; 0: not at all."""
+
+    __slots__ = ("_client_id", "_now", "_usage", "_user", "until")
+
+    def __init__(self, usage: Usage, user: str, client_id: str, now: Callable[[], float]) -> None:
+        self._usage = usage
+        self._user = user
+        self._client_id = client_id
+        self._now = now
+        self.until = 0.0
+
+    def limit(self, quota: Quota) -> float | None:
+        """What the caller may use a second; None: as much as it likes."""
+        return self._usage.limit(quota, self._user, self._client_id)
+
+    def charge(self, quota: Quota, used: float) -> None:
+        """Count what the request uses: bytes, seconds, partitions. The caller waits for it afterwards."""
+        now = self._now()
+        wait_s = self._usage.charge(quota, self._user, self._client_id, used, now)
+        if wait_s:
+            self.until = max(self.until, now + wait_s)
+
+    def owed(self, quota: Quota) -> float:
+        """Seconds until the caller has paid for what it has used; 0: it may use more. If it waits, `until`
+        says so from now on."""
+        now = self._now()
+        owed_s = self._usage.owed(quota, self._user, self._client_id, now)
+        if owed_s:
+            self.until = max(self.until, now + owed_s)
+        return owed_s
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds that the caller still has to wait."""
+        return max(0.0, self.until - self._now()) if self.until else 0.0
+
+
+class ClientQuotas:
+    """The quotas of one process, as they are kept here. Members of the cluster have none."""
+
+    def __init__(
+        self, is_member: Callable[[Asker], bool], now: Callable[[], float], *, delay_ms_max: int
+    ) -> None:
+        """`now`: monotonic seconds."""
+        self._is_member = is_member
+        self._now = now
+        self._all = Usage(delay_s_max=delay_ms_max / 1000)
+        self._usage: Usage | None = None
+        """None while no quota is set: then a request costs one comparison."""
+
+    @property
+    def quotas(self) -> Quotas:
+        """The last picture of the quotas."""
+        return self._all.quotas
+
+    def take(self, quotas: Quotas) -> None:
+        """Go by these quotas from now on."""
+        self._all.take(quotas)
+        self._usage = None if self._all.empty else self._all
+
+    def of(self, caller: Asker, client_id: str) -> Bill | None:
+        """The bill of a request; None: it has no quota to keep."""
+        if self._usage is None or self._is_member(caller):
+            return None
+        return Bill(self._usage, caller.principal.name, client_id, self._now)
+
+    def throttled_s(self, quota: Quota) -> float:
+        """The seconds by which callers were delayed so far."""
+        return self._all.throttled_s[quota]

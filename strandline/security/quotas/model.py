@@ -1,0 +1,214 @@
+"""Quotas in Kafka's form: for whom they are, what they limit, and which of them holds for a caller (KIP-13,
+KIP-55, KIP-257, KIP-599).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import isfinite
+from typing import Final, NamedTuple
+
+from strandline.errors import InvalidRequest
+
+DEFAULT: Final = ""
+"""As the name of a user or a client id: each one that has no quota of its own. No user has this name, and
+Kafka names the default when a client gives no id."""
+DEFAULT_SHOWN: Final = "<default>"
+NAME_CHARS_MAX: Final = 1_000
+"""The longest user or client id that a quota may be for. It has room for the subject of a certificate."""
+RATE_MAX: Final = 2**53
+"""The largest limit: larger whole numbers are not exact as a float, which Kafka's protocol has for them."""
+
+
+class Quota(StrEnum):
+    """What is limited, with Kafka's names."""
+
+    PRODUCER_BYTE_RATE = "producer_byte_rate"
+    """Bytes a second that a broker takes from producers."""
+    CONSUMER_BYTE_RATE = "consumer_byte_rate"
+    """Bytes a second that a broker gives to consumers."""
+    REQUEST_PERCENTAGE = "request_percentage"
+    """Of a broker's time: 100 is all the time of its event loop."""
+    CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+    """Partitions a second that are created or deleted."""
+
+    @property
+    def unit(self) -> float:
+        """What one of the limit is in what is counted: a percent is a hundredth of a second of work."""
+        return 0.01 if self is Quota.REQUEST_PERCENTAGE else 1.0
+
+
+_WHOLE: Final = frozenset((Quota.PRODUCER_BYTE_RATE, Quota.CONSUMER_BYTE_RATE))
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaEntity:
+    """Whom a quota is for: a user, a client id, or a user with a client id. None: any, together with all
+    others. DEFAULT: any, each by itself. Raises InvalidRequest."""
+
+    user: str | None = None
+    client_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.user is None and self.client_id is None:
+            raise InvalidRequest("a quota is for a user, a client id, or both: name one")
+        for name in (self.user, self.client_id):
+            if name is not None and len(name) > NAME_CHARS_MAX:
+                raise InvalidRequest(
+                    f"{name[:32]!r}… has {len(name)} characters, more than {NAME_CHARS_MAX}",
+                    limit=NAME_CHARS_MAX,
+                )
+
+    def __lt__(self, other: QuotaEntity) -> bool:
+        return _order(self) < _order(other)
+
+    def __str__(self) -> str:
+        named = (("user", self.user), ("client-id", self.client_id))
+        return ", ".join(f"{kind} {shown(name)}" for kind, name in named if name is not None)
+
+
+def shown(name: str) -> str:
+    """The name for people."""
+    return DEFAULT_SHOWN if name == DEFAULT else name
+
+
+def _order(entity: QuotaEntity) -> tuple[bool, str, bool, str]:
+    user, client_id = entity.user, entity.client_id
+    return user is not None, user or "", client_id is not None, client_id or ""
+
+
+Limits = Mapping[Quota, float]
+"""The limits of one entity; an entity without any has no quota."""
+
+
+def parse_quota(name: str) -> Quota:
+    """Raises InvalidRequest."""
+    try:
+        return Quota(name)
+    except ValueError:
+        there = ", ".join(Quota)
+        raise InvalidRequest(f"{name!r} is no quota: {there}") from None
+
+
+def check_limit(quota: Quota, limit: float) -> None:
+    """Raises InvalidRequest."""
+    if not (isfinite(limit) and 0 < limit <= RATE_MAX):
+        raise InvalidRequest(f"{quota} = {limit:g}: give a number above 0, at most {RATE_MAX}")
+    if quota in _WHOLE and limit != int(limit):
+        raise InvalidRequest(f"{quota} = {limit:g}: give a whole number of bytes a second")
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAlteration:
+    """New limits of one entity; None removes one. The others stay. Raises InvalidRequest."""
+
+    entity: QuotaEntity
+    limits: Mapping[Quota, float | None]
+
+    def __post_init__(self) -> None:
+        for quota, limit in self.limits.items():
+            if limit is not None:
+                check_limit(quota, limit)
+
+    def after(self, limits: Limits) -> dict[Quota, float]:
+        """The entity's limits after it, if they were these."""
+        both = {**limits, **self.limits}
+        return {quota: limit for quota, limit in both.items() if limit is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class EntityQuotas:
+    """The quotas of one entity."""
+
+    entity: QuotaEntity
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFilter:
+    """Chooses entities by their user and their client id.
+
+    A part is a name, DEFAULT, ANY for each entity that has this part, or None for each entity whether it has
+    it or not. `strict`: an entity must not have a part that is None here.
+    """
+
+    user: str | AnyName | None = None
+    client_id: str | AnyName | None = None
+    strict: bool = False
+
+    def matches(self, entity: QuotaEntity) -> bool:
+        return self._matches(self.user, entity.user) and self._matches(self.client_id, entity.client_id)
+
+    def _matches(self, wanted: str | AnyName | None, name: str | None) -> bool:
+        if wanted is None:
+            return name is None or not self.strict
+        return name is not None and (isinstance(wanted, AnyName) or name == wanted)
+
+
+class AnyName(NamedTuple):
+    """The kind of ANY."""
+
+
+ANY: Final = AnyName()
+
+
+class Held(NamedTuple):
+    """The quota that holds for a caller, and the callers that share it: those of the same user if it is not
+    None, and the same client id if that is not None."""
+
+    limit: float
+    user: str | None
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """All quotas of a cluster. Immutable; a change makes a new one."""
+
+    of: Mapping[QuotaEntity, Limits]
+    _limits: Mapping[Quota, Mapping[tuple[str | None, str | None], float]] = field(
+        init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        limits: dict[Quota, dict[tuple[str | None, str | None], float]] = {quota: {} for quota in Quota}
+        for entity, given in self.of.items():
+            for quota, limit in given.items():
+                limits[quota][entity.user, entity.client_id] = limit
+        object.__setattr__(self, "_limits", limits)
+
+    def held(self, quota: Quota, user: str, client_id: str) -> Held | None:
+        """The quota that holds for a caller: the most specific one, in Kafka's order. None: there is none.
+
+        Each client of a default has the limit for itself, as in Kafka.
+        """
+        limits = self._limits[quota]
+        if not limits:
+            return None
+        for asked in _most_specific_first(user, client_id):
+            if (limit := limits.get(asked)) is not None:
+                of_user, of_client = asked
+                return Held(
+                    limit, None if of_user is None else user, None if of_client is None else client_id
+                )
+        return None
+
+    def matching(self, wanted: QuotaFilter) -> list[EntityQuotas]:
+        """The entities that a filter chooses, in order."""
+        return [EntityQuotas(each, self.of[each]) for each in sorted(self.of) if wanted.matches(each)]
+
+
+NO_QUOTAS: Final = Quotas({})
+
+
+def _most_specific_first(user: str, client_id: str) -> Iterator[tuple[str | None, str | None]]:
+    yield user, client_id
+    yield user, DEFAULT
+    yield user, None
+    yield DEFAULT, client_id
+    yield DEFAULT, DEFAULT
+    yield DEFAULT, None
+    yield None, client_id
+    yield None, DEFAULT

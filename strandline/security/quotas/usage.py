@@ -1,0 +1,83 @@
+"""What callers have used of their quotas, and how long they have to wait for it.
+
+Time is an argument. There is one bucket for the callers that share a quota, one second deep.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from strandline.security.quotas.model import NO_QUOTAS, Quota, Quotas
+from strandline.security.quotas.token_bucket import TokenBucket
+
+BURST_S: Final = 1.0
+"""The time in which an unused bucket fills up."""
+BUCKETS_MAX: Final = 10_000
+"""Client ids are the clients': without a bound they could fill the memory. The bucket that was used least
+recently goes first."""
+CLIENT_ID_CHARS_MAX: Final = 1_000
+"""Longer client ids are cut: those that begin alike are one."""
+
+
+class Usage:
+    """The buckets of one process."""
+
+    def __init__(self, *, delay_s_max: float, buckets_max: int = BUCKETS_MAX) -> None:
+        """`delay_s_max`: no caller waits longer at once. What would take longer to pay for is forgiven."""
+        self._delay_s_max = delay_s_max
+        self._buckets_max = buckets_max
+        self._buckets: OrderedDict[tuple[Quota, str | None, str | None], TokenBucket] = OrderedDict()
+        self.quotas = NO_QUOTAS
+        self.throttled_s: dict[Quota, float] = dict.fromkeys(Quota, 0.0)
+        """The sum of all delays that were asked of callers."""
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    @property
+    def empty(self) -> bool:
+        """True if no quota is set."""
+        return not self.quotas.of
+
+    def take(self, quotas: Quotas) -> None:
+        """Go by these quotas from now on. A bucket whose limit is another one begins anew."""
+        self.quotas = quotas
+        if self.empty:
+            self._buckets.clear()
+
+    def limit(self, quota: Quota, user: str, client_id: str) -> float | None:
+        """What the caller may use a second, in the quota's own unit; None: as much as it likes."""
+        held = self.quotas.held(quota, user, client_id[:CLIENT_ID_CHARS_MAX])
+        return None if held is None else held.limit
+
+    def charge(self, quota: Quota, user: str, client_id: str, used: float, now: float) -> float:
+        """Count what a caller uses: bytes, seconds, partitions. Returns the seconds that it has to wait
+        then."""
+        bucket = self._bucket(quota, user, client_id, now)
+        if bucket is None:
+            return 0.0
+        wait_s = bucket.reserve(used, now)
+        if wait_s > self._delay_s_max:
+            bucket.forgive(self._delay_s_max)
+            wait_s = self._delay_s_max
+        self.throttled_s[quota] += wait_s
+        return wait_s
+
+    def owed(self, quota: Quota, user: str, client_id: str, now: float) -> float:
+        """The seconds until the caller may use more; 0: it may now."""
+        bucket = self._bucket(quota, user, client_id, now)
+        return 0.0 if bucket is None else bucket.reserve(0, now)
+
+    def _bucket(self, quota: Quota, user: str, client_id: str, now: float) -> TokenBucket | None:
+        held = self.quotas.held(quota, user, client_id[:CLIENT_ID_CHARS_MAX])
+        if held is None:
+            return None
+        key = quota, held.user, held.client_id
+        bucket, per_s = self._buckets.get(key), held.limit * quota.unit
+        if bucket is None or bucket.per_s != per_s:
+            bucket = self._buckets[key] = TokenBucket(per_s, now, burst_s=BURST_S)
+        self._buckets.move_to_end(key)
+        if len(self._buckets) > self._buckets_max:
+            self._buckets.popitem(last=False)
+        return bucket

@@ -1,0 +1,134 @@
+"""Which quota holds for a caller, and what may be set."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.errors import InvalidRequest
+from strandline.security.quotas.model import (
+    ANY,
+    DEFAULT,
+    RATE_MAX,
+    Held,
+    Quota,
+    QuotaAlteration,
+    QuotaEntity,
+    QuotaFilter,
+    Quotas,
+)
+
+RATE = Quota.PRODUCER_BYTE_RATE
+NAMES = ("alice", "bob")
+ENTITIES = st.builds(
+    lambda parts: QuotaEntity(*parts),
+    st.tuples(*[st.sampled_from([None, DEFAULT, *NAMES])] * 2).filter(lambda parts: parts != (None, None)),
+)
+KAFKAS_ORDER = (
+    ("exact", "exact"), ("exact", "default"), ("exact", None),
+    ("default", "exact"), ("default", "default"), ("default", None),
+    (None, "exact"), (None, "default"),
+)  # fmt: skip
+"""Of user and client id: a quota for an earlier pair holds before one for a later pair (Kafka's
+documentation, "Quota Configuration")."""
+
+
+def rank(entity: QuotaEntity) -> int:
+    kinds = [
+        None if name is None else "default" if name == DEFAULT else "exact"
+        for name in (entity.user, entity.client_id)
+    ]
+    return KAFKAS_ORDER.index((kinds[0], kinds[1]))
+
+
+def concerns(entity: QuotaEntity, user: str, client_id: str) -> bool:
+    return entity.user in (None, DEFAULT, user) and entity.client_id in (None, DEFAULT, client_id)
+
+
+@given(
+    st.dictionaries(ENTITIES, st.integers(1, 100)),
+    st.sampled_from([*NAMES, "carol"]),
+    st.sampled_from([*NAMES, "carol"]),
+)
+def test_the_most_specific_quota_holds_in_kafkas_order(
+    limits: dict[QuotaEntity, int], user: str, client_id: str
+) -> None:
+    """And those share it who have the same name where it has one."""
+    quotas = Quotas({entity: {RATE: limit} for entity, limit in limits.items()})
+    held = quotas.held(RATE, user, client_id)
+    possible = sorted((each for each in limits if concerns(each, user, client_id)), key=rank)
+    if not possible:
+        assert held is None
+        return
+    first = possible[0]
+    shares_user = None if first.user is None else user
+    shares_client = None if first.client_id is None else client_id
+    assert held == Held(limits[first], shares_user, shares_client)
+    assert quotas.held(Quota.CONSUMER_BYTE_RATE, user, client_id) is None
+
+
+def test_each_quota_is_looked_for_by_itself() -> None:
+    """A more specific entity with another quota does not hide a less specific one with this."""
+    of = {
+        QuotaEntity("alice", "x"): {Quota.CONSUMER_BYTE_RATE: 5.0},
+        QuotaEntity(DEFAULT): {RATE: 7.0},
+    }
+    assert Quotas(of).held(RATE, "alice", "x") == Held(7, "alice", None)
+
+
+@pytest.mark.parametrize(
+    ("quota", "limit"),
+    [
+        (RATE, 0), (RATE, -1), (RATE, 1.5), (RATE, math.inf), (RATE, math.nan), (RATE, RATE_MAX * 2),
+        (Quota.REQUEST_PERCENTAGE, 0), (Quota.CONTROLLER_MUTATION_RATE, -0.5),
+    ],
+)  # fmt: skip
+def test_a_limit_that_cannot_be_is_refused(quota: Quota, limit: float) -> None:
+    with pytest.raises(InvalidRequest, match=str(quota)):
+        QuotaAlteration(QuotaEntity("alice"), {quota: limit})
+
+
+def test_an_alteration_sets_and_removes_and_leaves_the_rest() -> None:
+    before = {RATE: 1.0, Quota.REQUEST_PERCENTAGE: 50.5}
+    altered = QuotaAlteration(QuotaEntity("alice"), {RATE: None, Quota.CONTROLLER_MUTATION_RATE: 0.5})
+    assert altered.after(before) == {Quota.REQUEST_PERCENTAGE: 50.5, Quota.CONTROLLER_MUTATION_RATE: 0.5}
+
+
+def test_an_entity_has_a_name_and_it_is_not_too_long() -> None:
+    with pytest.raises(InvalidRequest):
+        QuotaEntity()
+    with pytest.raises(InvalidRequest, match="2000 characters"):
+        QuotaEntity("a" * 2_000)
+
+
+ALL = [
+    QuotaEntity(None, DEFAULT),
+    QuotaEntity(None, "x"),
+    QuotaEntity(DEFAULT),
+    QuotaEntity("alice"),
+    QuotaEntity("alice", "x"),
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (QuotaFilter(), ALL),
+        (QuotaFilter(strict=True), []),
+        (QuotaFilter(user="alice"), ALL[3:]),
+        (QuotaFilter(user="alice", strict=True), ALL[3:4]),
+        (QuotaFilter(user=ANY), ALL[2:]),
+        (QuotaFilter(user=ANY, strict=True), ALL[2:4]),
+        (QuotaFilter(user=DEFAULT), ALL[2:3]),
+        (QuotaFilter(client_id="x"), [ALL[1], ALL[4]]),
+        (QuotaFilter(client_id="x", strict=True), ALL[1:2]),
+        (QuotaFilter(user=ANY, client_id=ANY), ALL[4:]),
+    ],
+)
+def test_a_filter_chooses_as_in_kafka(wanted: QuotaFilter, found: list[QuotaEntity]) -> None:
+    """KIP-546: strict leaves out entities with parts that the filter does not name."""
+    quotas = Quotas({entity: {RATE: 1.0} for entity in reversed(ALL)})
+    assert [each.entity for each in quotas.matching(wanted)] == found
