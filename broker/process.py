@@ -263,6 +263,7 @@ class Broker:
                 self._key,
                 self.access.authorizer,
                 self._logins.authenticator,
+                self._quotas,
             )
             self._session, self._coordination = session, coordination
             self._sessions.begin(coordination)

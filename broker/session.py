@@ -14,7 +14,7 @@ import structlog
 
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.system.crash_points import defect_point
-from strandline.adapters.zookeeper.security.pictures import needed_pictures
+from strandline.adapters.zookeeper.security.pictures import needed_pictures, quota_picture
 from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
 from strandline.adapters.zookeeper.znodes import UnreadableZnode
 from strandline.broker.election.balancing import Balancing
@@ -39,6 +39,7 @@ from strandline.ids import BrokerId, LeaderEpoch, PartitionKey
 from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.authenticator import Authenticator
+from strandline.security.quotas.bill import ClientQuotas
 from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint, Registration
 from strandline.vocabulary.replication import Hello
@@ -68,6 +69,7 @@ class BrokerSession:
         key: MemberKey,
         authorizer: Authorizer,
         authenticator: Authenticator,
+        quotas: ClientQuotas,
     ) -> None:
         self.coordination = coordination
         self.recorder = recorder
@@ -95,6 +97,7 @@ class BrokerSession:
         self._balancing = Balancing(context, self._handover, self._suspicion)
         self._notices = NoticeReceiver(context, self.vacant, self._balancing.asked)
         pictures = needed_pictures(coordination, authorizer, authenticator)
+        pictures.append(quota_picture(coordination, quotas))
         self._security = SecurityWatch(coordination, pictures, self._clock)
 
     async def run(self, *, on_serving: Callable[[], None]) -> None:

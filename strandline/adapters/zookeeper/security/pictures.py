@@ -1,4 +1,4 @@
-"""What a member knows of the cluster's ACLs and users, and what decides by it."""
+"""What a member knows of the cluster's ACLs, users and quotas, and what decides by it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import structlog
 
 from strandline.adapters.zookeeper.security.acl_reader import AclReader
 from strandline.adapters.zookeeper.security.acl_znodes import ACL_FOLDERS
+from strandline.adapters.zookeeper.security.folder_reader import FolderReader
+from strandline.adapters.zookeeper.security.quota_znodes import QUOTA_FOLDER, QUOTAS
 from strandline.adapters.zookeeper.security.user_reader import UserReader
 from strandline.adapters.zookeeper.security.user_znodes import USERS
 from strandline.ports import Coordination
@@ -16,6 +18,8 @@ from strandline.security.authorizer import Authorizer
 from strandline.security.decide import Acls
 from strandline.security.login.authenticator import Authenticator
 from strandline.security.login.credentials import Credentials
+from strandline.security.quotas.bill import ClientQuotas
+from strandline.security.quotas.model import Limits, QuotaEntity, Quotas
 
 logger = structlog.get_logger(__name__)
 
@@ -69,6 +73,14 @@ def needed_pictures(
     if authenticator.mechanisms:
         pictures.append(user_picture(session, authenticator))
     return pictures
+
+
+def quota_picture(session: Coordination, quotas: ClientQuotas) -> Picture[Mapping[QuotaEntity, Limits]]:
+    def take(found: Mapping[QuotaEntity, Limits]) -> None:
+        quotas.take(Quotas(found))
+        logger.info("quotas read", entities=len(found))
+
+    return Picture((QUOTAS,), FolderReader(session, QUOTA_FOLDER), take)
 
 
 def acl_picture(session: Coordination, authorizer: Authorizer) -> Picture[Acls]:
