@@ -27,6 +27,8 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.throttle import ReassignmentThrottle
 from strandline.client.events.metrics import EVENT_METRICS, read_writer
 from strandline.client.events.writer import EventWriter
+from strandline.security.quotas.bill import ClientQuotas
+from strandline.security.quotas.model import Quota
 
 # --- replicas -------------------------------------------------------------------------------
 
@@ -68,6 +70,11 @@ UNCLEAN_ELECTIONS: Final = counter(
 REASSIGNMENT_HOLDS: Final = counter(
     "strandline_reassignment_holds_total",
     "How often a replica that a reassignment adds had to wait for its bound of bytes per second.",
+)
+THROTTLED_S: Final = counter(
+    "strandline_throttled_seconds_total",
+    "Seconds by which clients were delayed because they were over a quota, by the name of the limit.",
+    "quota",
 )
 COMMIT_QUEUE: Final = gauge(
     "strandline_commit_queue_requests", "Requests that are appended here and wait under a high watermark."
@@ -147,7 +154,7 @@ GROUPS_IN: Final = {
 METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
-    *BY_TOPIC, REASSIGNMENT_HOLDS,
+    *BY_TOPIC, REASSIGNMENT_HOLDS, THROTTLED_S,
     TOTAL_TIME_MS, MALFORMED, *KAFKA_METRICS,
     *SESSION_METRICS, LEASE_S, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
@@ -194,6 +201,7 @@ class BrokerMetrics:
         sessions: Sessions,
         lease_s: Callable[[], float],
         throttle: ReassignmentThrottle,
+        quotas: ClientQuotas,
     ) -> None:
         self._manager = manager
         self._groups = groups
@@ -205,6 +213,7 @@ class BrokerMetrics:
         self._sessions = sessions
         self._lease_s = lease_s
         self._throttle = throttle
+        self._quotas = quotas
 
     def read(self) -> list[Sample]:
         """Reads all present values, in one turn of the loop."""
@@ -219,6 +228,7 @@ class BrokerMetrics:
             *read_certificates(self._manager.host.certificates),
             LEASE_S.is_now(self._lease_s()),
             REASSIGNMENT_HOLDS.is_now(self._throttle.holds),
+            *(THROTTLED_S.is_now(self._quotas.throttled_s(each), each) for each in Quota),
             *(sample for writer in self._writers for sample in read_writer(writer)),
             *self._read_groups(),
         ]

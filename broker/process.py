@@ -156,6 +156,7 @@ class Broker:
                 self._sessions,
                 self._lease_s,
                 followers.throttle,
+                self._quotas,
             )
             await stack.enter_async_context(self._serve_metrics(metrics))
             await self._start_listener(log, groups, followers)

@@ -16,6 +16,7 @@ from strandline.controller.leadership.unclean import elect_unclean
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.security.acls import AclRequests
 from strandline.controller.security.notices import remove_old_notices
+from strandline.controller.security.quotas import QuotaRequests
 from strandline.controller.security.users import UserRequests
 from strandline.controller.term.fenced_session import Deposed, FencedSession
 from strandline.controller.term.reading import read_topics
@@ -32,6 +33,8 @@ from strandline.ports import NoNode
 from strandline.security.acls import AclBinding, AclFilter
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.credentials import UserChange
+from strandline.security.quotas.bill import ClientQuotas
+from strandline.security.quotas.model import EntityQuotas, QuotaAlteration, QuotaFilter
 from strandline.vocabulary.admin import (
     AclResult,
     AlterTopic,
@@ -43,6 +46,7 @@ from strandline.vocabulary.admin import (
     OngoingReassignment,
     PartitionReassignment,
     PartitionResult,
+    QuotaResult,
     TopicResult,
     UncleanElection,
     UserDescription,
@@ -65,6 +69,7 @@ class ActiveController:
         host: Host,
         key: MemberKey,
         authorizer: Authorizer,
+        quotas: ClientQuotas,
     ) -> None:
         self._session = session
         self._reconcile_s = settings.reconcile_ms / 1000
@@ -72,6 +77,7 @@ class ActiveController:
         self._topics = Topics(self._term)
         self._reassignments = Reassignments(self._term)
         self._acls = AclRequests(self._term, authorizer)
+        self._quotas = QuotaRequests(self._term, quotas)
         self._users = UserRequests(self._term)
         self._upkeep = Upkeep(self._term, self._reassignments)
         self._tasks: asyncio.TaskGroup | None = None
@@ -100,6 +106,7 @@ class ActiveController:
         await self._session.sync()
         self._term.picture, self._topics.growth.left = await read_topics(self._session)
         await self._acls.load()
+        await self._quotas.load()
 
     async def run(self) -> None:
         """Serves until another controller is active; then raises Deposed or SessionEnded."""
@@ -123,6 +130,7 @@ class ActiveController:
             await self._reassignments.follow()
             await self._term.unrecorded.look()
             await self._acls.reconcile()
+            await self._quotas.reconcile()
             await remove_old_notices(self._session)
             try:
                 async with asyncio.timeout(self._reconcile_s):
@@ -225,6 +233,14 @@ class ActiveController:
 
     async def describe_users(self, names: Sequence[str]) -> list[UserDescription]:
         return await self._carry_out(self._users.describe(names))
+
+    async def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
+    ) -> list[QuotaResult]:
+        return await self._carry_out(self._quotas.alter(alterations, validate_only=validate_only))
+
+    async def describe_client_quotas(self, wanted: QuotaFilter) -> list[EntityQuotas]:
+        return await self._carry_out(self._quotas.describe(wanted))
 
     async def broker_addresses(self) -> list[str]:
         """The addresses of live brokers, for readers of their logs."""

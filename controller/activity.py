@@ -38,8 +38,10 @@ from strandline.ports import (
     SessionEnded,
     SetData,
 )
+from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.authenticator import Authenticator
+from strandline.security.quotas.bill import ClientQuotas
 from strandline.tasks import until_failure
 from strandline.vocabulary.metadata import Endpoint
 
@@ -69,6 +71,12 @@ class Activity:
         """Has the ACLs while this controller is the active one."""
         self.authenticator = Authenticator(settings.mechanisms, self.key.secret, self.authorizer.is_member)
         """Has the users, whether this controller is active or not: callers log in to hear which one is."""
+        self.quotas = ClientQuotas(
+            Access(self.authorizer, self.key.is_shown).is_member,
+            host.clock.monotonic,
+            delay_ms_max=settings.quota_delay_ms_max,
+        )
+        """Has the quotas while this controller is the active one."""
         self._settings = settings
         self.host = host
         self._clock = host.clock
@@ -177,7 +185,7 @@ class Activity:
 
     async def _be_active(self, session: FencedSession) -> None:
         active = ActiveController(
-            session, self.endpoint, self._settings, self.host, self.key, self.authorizer
+            session, self.endpoint, self._settings, self.host, self.key, self.authorizer, self.quotas
         )
         try:
             await active.load()

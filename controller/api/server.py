@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 from strandline.adapters.codecs import acls as acl_rpcs
 from strandline.adapters.codecs import admin as rpcs
+from strandline.adapters.codecs import quotas as quota_rpcs
 from strandline.adapters.codecs import users as user_rpcs
 from strandline.adapters.guarded_calls import guarded
 from strandline.adapters.rpc.member_key import MemberKey
@@ -62,6 +63,13 @@ def admin_calls(
         ServedCall(acl_rpcs.DESCRIBE_ACLS.served, lambda wanted, _: service.describe_acls(wanted)),
         ServedCall(user_rpcs.ALTER_USERS.served, lambda changes, _: service.alter_users(changes)),
         ServedCall(user_rpcs.DESCRIBE_USERS.served, lambda names, _: service.describe_users(names)),
+        ServedCall(
+            quota_rpcs.ALTER_CLIENT_QUOTAS.served,
+            lambda r, _: service.alter_client_quotas(r.alterations, validate_only=r.validate_only),
+        ),
+        ServedCall(
+            quota_rpcs.DESCRIBE_CLIENT_QUOTAS.served, lambda wanted, _: service.describe_client_quotas(wanted)
+        ),
         ServedStream(rpcs.STATE_CHANGES.served, state_changes, pushes=True),
     ]
     return guarded(calls, access)

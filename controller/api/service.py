@@ -12,6 +12,7 @@ from strandline.errors import InvalidRequest, SecurityDisabled, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
 from strandline.security.acls import AclBinding, AclFilter
 from strandline.security.login.credentials import UserChange
+from strandline.security.quotas.model import EntityQuotas, QuotaAlteration, QuotaFilter
 from strandline.vocabulary.admin import (
     AclResult,
     AlterTopic,
@@ -23,6 +24,7 @@ from strandline.vocabulary.admin import (
     OngoingReassignment,
     PartitionReassignment,
     PartitionResult,
+    QuotaResult,
     TopicResult,
     UncleanElection,
     UserDescription,
@@ -160,6 +162,16 @@ class AdminService:
         if self._activity.authorizer.rules is None:
             raise SecurityDisabled("the cluster has no authorizer: set authorizer = acl to use ACLs")
         return self._active()
+
+    async def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
+    ) -> list[QuotaResult]:
+        """Returns one outcome an entity, in order. Raises NotController, OutcomeUnknown."""
+        return await self._active().alter_client_quotas(alterations, validate_only=validate_only)
+
+    async def describe_client_quotas(self, wanted: QuotaFilter) -> list[EntityQuotas]:
+        """Raises NotController, OutcomeUnknown."""
+        return await self._active().describe_client_quotas(wanted)
 
     async def _for_each(
         self,

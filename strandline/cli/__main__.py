@@ -22,6 +22,7 @@ from strandline.cli.records.consume import consume
 from strandline.cli.records.produce import produce
 from strandline.cli.records.verify import verify
 from strandline.cli.security.command import security
+from strandline.cli.security.quota import quota
 from strandline.cli.security.user import user
 from strandline.cli.shell.command import Root
 from strandline.cli.simulate import simulate
@@ -41,7 +42,7 @@ def cli() -> None:
 
 for _command in (
     up, down, status, state_changes, broker, topic, group, acl, produce, consume, verify, log, perf, pipeline,
-    demo, chaos, simulate, security, user,
+    demo, chaos, simulate, security, user, quota,
 ):  # fmt: skip
     cli.add_command(_command)
 

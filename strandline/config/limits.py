@@ -49,6 +49,8 @@ ACLS_PER_REQUEST_MAX: Final = 1_000
 """ACLs that one request may create, or filters by which it may delete ACLs."""
 USERS_PER_REQUEST_MAX: Final = 1_000
 """Credentials that one request may change, or users whose credentials it may describe."""
+QUOTAS_PER_REQUEST_MAX: Final = 1_000
+"""Entities whose quotas one request may change."""
 REPLICAS_PER_BROKER_MAX: Final = 20_000
 TOPIC_CHANGES_IN_FLIGHT_MAX: Final = 64
 """Topics that one request has created or deleted at the same time."""

@@ -155,6 +155,9 @@ class ListenerSettings(
     """Concurrent calls and streams of all connections to a listener; further ones are refused."""
     call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
     """A call with larger headers is refused."""
+    quota_delay_ms_max: int = Field(default=5_000, ge=1, le=60_000)
+    """The longest time for which a client that is over its quota waits at once. What would take longer to pay
+    for is forgiven, so this bounds how many requests a second a quota can hold back."""
 
     audit_log: str = ""
     """A file for the audit log, which only its owner may read, or `-` for standard error; empty: there is no
@@ -277,9 +280,6 @@ class BrokerSettings(ListenerSettings):
     """Partitions in unanswered fetches of one connection; at this limit its streams are not read."""
     fetch_partitions_max: int = Field(default=500_000, ge=20_000)
     """The same over all connections."""
-    quota_delay_ms_max: int = Field(default=5_000, ge=1, le=60_000)
-    """The longest time for which a client that is over its quota waits at once. What would take longer to pay
-    for is forgiven, so this bounds how many requests a second a quota can hold back."""
     leader_waits_max: int = Field(default=100_000, ge=1)
     """Partitions whose next leader clients wait for; further requests are answered at once."""
     list_offsets_ms_max: int = Field(default=5_000, ge=1)

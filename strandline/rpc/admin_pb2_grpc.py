@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from strandline.rpc import admin_pb2 as strandline_dot_rpc_dot_admin__pb2
+from strandline.rpc import quota_pb2 as strandline_dot_rpc_dot_quota__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -109,6 +110,16 @@ class AdminStub:
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsResponse.FromString,
                 _registered_method=True)
+        self.AlterClientQuotas = channel.unary_unary(
+                '/strandline.v1.Admin/AlterClientQuotas',
+                request_serializer=strandline_dot_rpc_dot_quota__pb2.AlterClientQuotasRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_quota__pb2.AlterClientQuotasResponse.FromString,
+                _registered_method=True)
+        self.DescribeClientQuotas = channel.unary_unary(
+                '/strandline.v1.Admin/DescribeClientQuotas',
+                request_serializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasResponse.FromString,
+                _registered_method=True)
         self.StateChanges = channel.unary_stream(
                 '/strandline.v1.Admin/StateChanges',
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.StateChangesRequest.SerializeToString,
@@ -209,6 +220,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterClientQuotas(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeClientQuotas(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StateChanges(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -292,6 +315,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.DescribeUserScramCredentials,
                     request_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsResponse.SerializeToString,
+            ),
+            'AlterClientQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterClientQuotas,
+                    request_deserializer=strandline_dot_rpc_dot_quota__pb2.AlterClientQuotasRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_quota__pb2.AlterClientQuotasResponse.SerializeToString,
+            ),
+            'DescribeClientQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeClientQuotas,
+                    request_deserializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasResponse.SerializeToString,
             ),
             'StateChanges': grpc.unary_stream_rpc_method_handler(
                     servicer.StateChanges,
@@ -704,6 +737,60 @@ class Admin:
             '/strandline.v1.Admin/DescribeUserScramCredentials',
             strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsRequest.SerializeToString,
             strandline_dot_rpc_dot_admin__pb2.DescribeUserScramCredentialsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterClientQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/AlterClientQuotas',
+            strandline_dot_rpc_dot_quota__pb2.AlterClientQuotasRequest.SerializeToString,
+            strandline_dot_rpc_dot_quota__pb2.AlterClientQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeClientQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/DescribeClientQuotas',
+            strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasRequest.SerializeToString,
+            strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasResponse.FromString,
             options,
             channel_credentials,
             insecure,

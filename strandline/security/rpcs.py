@@ -7,6 +7,7 @@ from typing import Final
 
 from strandline.security.rights import (
     ALTER_CLUSTER,
+    ALTER_CLUSTER_CONFIGS,
     ALTER_TOPIC,
     ALTER_TOPIC_CONFIGS,
     CLUSTER_ACTION,
@@ -15,6 +16,7 @@ from strandline.security.rights import (
     DELETE_GROUP,
     DELETE_TOPIC,
     DESCRIBE_CLUSTER,
+    DESCRIBE_CLUSTER_CONFIGS,
     DESCRIBE_GROUP,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
@@ -138,6 +140,8 @@ RPCS: Final[Mapping[str, Row]] = {
     _ADMIN + "DescribeAcls": before(DESCRIBE_CLUSTER),
     _ADMIN + "AlterUserScramCredentials": before(ALTER_CLUSTER),
     _ADMIN + "DescribeUserScramCredentials": before(DESCRIBE_CLUSTER),
+    _ADMIN + "AlterClientQuotas": before(ALTER_CLUSTER_CONFIGS),
+    _ADMIN + "DescribeClientQuotas": before(DESCRIBE_CLUSTER_CONFIGS),
     _ADMIN + "StateChanges": before(DESCRIBE_CLUSTER, "asked again before each answer"),
     _AUTH + "Authenticate": NOTHING,
     _HEALTH + "Check": NOTHING,

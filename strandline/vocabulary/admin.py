@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.security.acls import AclBinding
+from strandline.security.quotas.model import QuotaAlteration, QuotaEntity
 from strandline.vocabulary.metadata import Endpoint
 
 # --- topics -------------------------------------------------------------------------------------
@@ -271,4 +272,23 @@ class UserDescription:
 
     user: str
     iterations: Mapping[str, int] = field(default_factory=dict)
+    error: StrandlineError | None = None
+
+
+# --- quotas -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AlterClientQuotas:
+    """New limits of users and client ids."""
+
+    alterations: tuple[QuotaAlteration, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaResult:
+    """The outcome for one entity of a request."""
+
+    entity: QuotaEntity
     error: StrandlineError | None = None

@@ -34,10 +34,13 @@ from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, Offset, PartitionId, TopicPartition
 from strandline.ports import LinkState
+from strandline.security.quotas.bill import ClientQuotas
+from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
 from strandline.vocabulary.log import ProduceEntry
 from strandline.vocabulary.metadata import Endpoint, Reassignment
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.access import OPEN
+from tests.broker.support.access import CALLER, OPEN
+from tests.broker.support.quotas import UNLIMITED
 from tests.broker.support.replicas import (
     ASSIGNED,
     CLOCK,
@@ -225,7 +228,7 @@ async def manager(tmp_path: Path) -> AsyncIterator[ReplicaManager]:
         yield found
 
 
-def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
+def metrics_of(manager: ReplicaManager, quotas: ClientQuotas = UNLIMITED) -> BrokerMetrics:
     view = ClusterView(manager, manager.settings, CLOCK)
     throttle = ReassignmentThrottle(manager.settings, CLOCK)
     topics = InternalTopics(manager, view, controller_link(view, GrpcTransport(), CLOCK))
@@ -250,6 +253,7 @@ def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
         Sessions(),
         lambda: 1.5,
         throttle,
+        quotas,
     )
 
 
@@ -365,3 +369,14 @@ def test_counting_costs_no_lookup() -> None:
     assert counts.of("a") is counts.of("a")
     assert counts.of("a").broker is counts.of("b").broker is counts.broker
     assert TopicCounts().broker is not counts.broker
+
+
+def test_the_delays_of_clients_are_counted_by_their_quota(manager: ReplicaManager) -> None:
+    quotas = ClientQuotas(lambda _: False, lambda: 0.0, delay_ms_max=5_000)
+    quotas.take(Quotas({QuotaEntity(DEFAULT): {Quota.CONSUMER_BYTE_RATE: 100}}))
+    bill = quotas.of(CALLER, "x")
+    assert bill is not None
+    bill.charge(Quota.CONSUMER_BYTE_RATE, 300)
+    found = read(metrics_of(manager, quotas))
+    assert found["strandline_throttled_seconds_total", "consumer_byte_rate"] == 2
+    assert found["strandline_throttled_seconds_total", "producer_byte_rate"] == 0

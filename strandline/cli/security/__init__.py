@@ -1,1 +1,1 @@
-"""Commands about what protects a cluster: certificates, and users."""
+"""Commands about what protects a cluster: certificates, users, and quotas."""

@@ -14,6 +14,7 @@ from strandline.client.admin.acls import AclAdmin
 from strandline.client.admin.brokers import BrokerAdmin
 from strandline.client.admin.groups import GroupAdmin, GroupDescription
 from strandline.client.admin.placement import PlacementAdmin
+from strandline.client.admin.quotas import QuotaAdmin
 from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
 from strandline.client.admin.users import UserAdmin
@@ -70,7 +71,7 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
-class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, UserAdmin, Client[ClientSettings]):
+class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client[ClientSettings]):
     """Manages topics, groups, brokers, replicas, ACLs and users (DESIGN §11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. It finds the active controller, also after

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from strandline.security.access import Asker
+from strandline.security.asker import Asker
 from strandline.security.quotas.model import Quota, Quotas
 from strandline.security.quotas.usage import Usage
 

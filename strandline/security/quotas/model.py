@@ -60,6 +60,8 @@ class QuotaEntity:
                     f"{name[:32]!r}… has {len(name)} characters, more than {NAME_CHARS_MAX}",
                     limit=NAME_CHARS_MAX,
                 )
+            if name is not None and not name.isprintable():
+                raise InvalidRequest(f"{name!r} has characters that cannot be printed")
 
     def __lt__(self, other: QuotaEntity) -> bool:
         return _order(self) < _order(other)

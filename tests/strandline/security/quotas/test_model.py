@@ -100,6 +100,8 @@ def test_an_alteration_sets_and_removes_and_leaves_the_rest() -> None:
 def test_an_entity_has_a_name_and_it_is_not_too_long() -> None:
     with pytest.raises(InvalidRequest):
         QuotaEntity()
+    with pytest.raises(InvalidRequest, match="cannot be printed"):
+        QuotaEntity(None, "a\n")
     with pytest.raises(InvalidRequest, match="2000 characters"):
         QuotaEntity("a" * 2_000)
 

@@ -28,13 +28,13 @@ def usage(entity: QuotaEntity, limit: float, quota: Quota = RATE, **given: int) 
     st.integers(1_000, 10_000),
 )
 def test_a_caller_that_waits_keeps_to_its_rate(requests: list[tuple[int, float]], rate: int) -> None:
-    """Whatever it sends, and whatever pauses it makes: at most the rate, what a second saves, and one
+    """It may send anything, and pause when it likes: at most the rate, what a second saves, and one
     request."""
     bucket, now, sent = usage(QuotaEntity("alice"), rate), 0.0, 0
     for size, pause_s in requests:
         wait_s = bucket.charge(RATE, "alice", "x", size, now)
         sent += size
-        assert sent <= rate * (now + 1) + size
+        assert sent <= rate * (now + 1) + size + 1e-3
         assert bucket.owed(RATE, "alice", "x", now) == wait_s
         now += wait_s + pause_s
     assert bucket.charge(RATE, "bob", "x", 10**9, now) == 0

@@ -1,0 +1,165 @@
+"""`strandline quota`: sets, lists and deletes quotas of users and client ids, with the words of Kafka's
+tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
+from strandline.security.quotas.model import (
+    DEFAULT,
+    EntityQuotas,
+    Quota,
+    QuotaAlteration,
+    QuotaEntity,
+    QuotaFilter,
+    shown,
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_MEANINGS: Final = {
+    Quota.PRODUCER_BYTE_RATE: "Bytes a second that each broker takes from its producers.",
+    Quota.CONSUMER_BYTE_RATE: "Bytes a second that each broker gives to its consumers.",
+    Quota.REQUEST_PERCENTAGE: "Of each broker's time; 100 is all of its event loop.",
+    Quota.CONTROLLER_MUTATION_RATE: "Partitions a second that are created or deleted.",
+}
+
+
+def _entity_options(command: Function) -> Function:
+    """--user, --user-default, --client-id, --client-id-default."""
+    for option in (
+        click.option("--client-id-default", is_flag=True, help="Each client id without a quota of its own."),
+        click.option("--client-id", metavar="ID", help="A client id."),
+        click.option("--user-default", is_flag=True, help="Each user without a quota of its own."),
+        click.option("--user", metavar="NAME", help="A user, without User: before it."),
+    ):
+        command = option(command)
+    return command
+
+
+def _limit_options(command: Function) -> Function:
+    for quota, meaning in reversed(_MEANINGS.items()):
+        option = f"--{quota.replace('_', '-')}"
+        command = click.option(option, str(quota), type=float, metavar="LIMIT", help=meaning)(command)
+    return command
+
+
+def _name(name: str | None, default: bool, option: str) -> str | None:
+    if name is not None and default:
+        raise click.UsageError(f"give --{option} or --{option}-default, not both")
+    if name == DEFAULT:
+        raise click.UsageError(f"--{option} has no name: --{option}-default means each one without a quota")
+    return DEFAULT if default else name
+
+
+def _entity(
+    user: str | None, user_default: bool, client_id: str | None, client_id_default: bool
+) -> QuotaEntity:
+    """Raises click.UsageError, InvalidRequest."""
+    names = _name(user, user_default, "user"), _name(client_id, client_id_default, "client-id")
+    if names == (None, None):
+        raise click.UsageError("name whom: --user, --user-default, --client-id or --client-id-default")
+    return QuotaEntity(*names)
+
+
+@click.group(cls=Group)
+def quota() -> None:
+    """Set, list and delete quotas of users and client ids."""
+
+
+@quota.command("set")
+@_entity_options
+@_limit_options
+@pass_invocation
+def set_(
+    invocation: Invocation,
+    /,
+    user: str | None,
+    user_default: bool,
+    client_id: str | None,
+    client_id_default: bool,
+    **limits: float | None,
+) -> None:
+    """Set limits of a user, a client id, or a user with a client id.
+
+    Its other limits stay. With a user and a client id, the quota is for the two together. A client over its
+    quota is delayed, and never refused. Brokers know it a moment later.
+    """
+    entity = _entity(user, user_default, client_id, client_id_default)
+    wanted = {Quota(name): limit for name, limit in limits.items() if limit is not None}
+    if not wanted:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in limits)
+        raise click.UsageError(f"give a limit: {options}")
+    _alter(invocation, QuotaAlteration(entity, wanted))
+    invocation.out.note(f"the quotas of {entity} are set")
+
+
+@quota.command("list")
+@_entity_options
+@pass_invocation
+def list_(
+    invocation: Invocation,
+    /,
+    user: str | None,
+    user_default: bool,
+    client_id: str | None,
+    client_id_default: bool,
+) -> None:
+    """List all quotas, or those that name this user or this client id."""
+    wanted = QuotaFilter(_name(user, user_default, "user"), _name(client_id, client_id_default, "client-id"))
+    found = run(lambda: _described(invocation, wanted))
+    if invocation.out.json:
+        for each in found:
+            parts = {"user": each.entity.user, "client_id": each.entity.client_id}
+            named = {part: shown(name) for part, name in parts.items() if name is not None}
+            invocation.out.emit({**named, **{str(key): limit for key, limit in sorted(each.limits.items())}})
+    elif found:
+        rows = [
+            (str(each.entity), str(key), f"{limit:,.15g}")
+            for each in found
+            for key, limit in sorted(each.limits.items())
+        ]
+        invocation.out.table(("entity", "quota", "limit"), rows)
+
+
+@quota.command()
+@_entity_options
+@click.option(
+    "--quota", "names", type=click.Choice(list(map(str, Quota))), multiple=True,
+    help="Only this limit; may be repeated.",
+)  # fmt: skip
+@pass_invocation
+def delete(
+    invocation: Invocation,
+    /,
+    user: str | None,
+    user_default: bool,
+    client_id: str | None,
+    client_id_default: bool,
+    names: tuple[str, ...],
+) -> None:
+    """Delete the limits of a user, a client id, or a user with a client id."""
+    entity = _entity(user, user_default, client_id, client_id_default)
+    _alter(invocation, QuotaAlteration(entity, dict.fromkeys(map(Quota, names) if names else Quota)))
+    invocation.out.note(f"the quotas of {entity} are deleted")
+
+
+def _alter(invocation: Invocation, alteration: QuotaAlteration) -> None:
+    from strandline import Admin
+
+    async def main() -> None:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+            await admin.alter_client_quotas([alteration])
+
+    run(main)
+
+
+async def _described(invocation: Invocation, wanted: QuotaFilter) -> Sequence[EntityQuotas]:
+    from strandline import Admin
+
+    async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+        return await admin.describe_client_quotas(wanted)

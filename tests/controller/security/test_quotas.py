@@ -1,0 +1,99 @@
+"""Quota requests to the controller, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
+from strandline.adapters.zookeeper.security.quota_znodes import QUOTAS, load_quota_change
+from strandline.controller.security.quotas import ENTITIES_MAX
+from strandline.errors import InvalidRequest
+from strandline.ports import Coordination
+from strandline.security.quotas.model import (
+    ANY,
+    DEFAULT,
+    EntityQuotas,
+    Quota,
+    QuotaAlteration,
+    QuotaEntity,
+    QuotaFilter,
+)
+from strandline.vocabulary.admin import QuotaResult
+from tests.controller.support.running import Activate
+from tests.waiting import eventually
+
+RATE, WORK = Quota.PRODUCER_BYTE_RATE, Quota.REQUEST_PERCENTAGE
+ALICE, APP = QuotaEntity("alice"), QuotaEntity(DEFAULT, "a/b")
+
+
+async def notices(session: Coordination) -> list[QuotaEntity]:
+    """The entities that notices name, in order."""
+    named: list[QuotaEntity] = []
+    for child in sorted(await session.children(CHANGES)):
+        named += load_quota_change(child, (await session.get(f"{CHANGES}/{child}")).data)
+    return named
+
+
+async def test_quotas_are_set_described_and_removed(active: Activate) -> None:
+    """Each write has a notice; a repeated one writes nothing; an entity without limits has no znode."""
+    async with active([]) as (session, controller, _):
+        admin = controller.admin
+        wanted = [QuotaAlteration(ALICE, {RATE: 1000.0, WORK: 50.0}), QuotaAlteration(APP, {RATE: 5.0})]
+        for _ in range(2):
+            assert await admin.alter_client_quotas(wanted) == [QuotaResult(ALICE), QuotaResult(APP)]
+        assert await notices(session) == [ALICE, APP]
+        stored = json.loads((await session.get(f"{QUOTAS}/user=<default>,client-id=a%2Fb")).data)
+        assert stored == {"producer_byte_rate": 5}
+        alice = EntityQuotas(ALICE, {RATE: 1000.0, WORK: 50.0})
+        assert await admin.describe_client_quotas(QuotaFilter(user="alice")) == [alice]
+        assert len(await admin.describe_client_quotas(QuotaFilter(user=ANY))) == 2
+        await admin.alter_client_quotas([QuotaAlteration(ALICE, {RATE: None, WORK: 60.0})])
+        await admin.alter_client_quotas([QuotaAlteration(APP, {RATE: None})])
+        assert await admin.describe_client_quotas(QuotaFilter()) == [EntityQuotas(ALICE, {WORK: 60.0})]
+        assert await session.children(QUOTAS) == ["user=alice"]
+
+
+async def test_a_trial_writes_nothing(active: Activate) -> None:
+    async with active([]) as (session, controller, _):
+        wanted = [QuotaAlteration(ALICE, {RATE: 1000.0})]
+        assert await controller.admin.alter_client_quotas(wanted, validate_only=True) == [QuotaResult(ALICE)]
+        assert await session.children(QUOTAS) == []
+
+
+async def test_an_entity_that_stands_twice_is_refused_and_others_are_not(active: Activate) -> None:
+    async with active([]) as (session, controller, _):
+        wanted = [QuotaAlteration(each, {RATE: 1.0}) for each in (ALICE, APP, ALICE)]
+        first, good, second = await controller.admin.alter_client_quotas(wanted)
+        assert isinstance(first.error, InvalidRequest) and isinstance(second.error, InvalidRequest)
+        assert good == QuotaResult(APP)
+        assert len(await session.children(QUOTAS)) == 1
+
+
+async def test_quotas_changed_by_hand_are_found_and_garbage_is_none(active: Activate) -> None:
+    async with active([], reconcile_ms=50) as (session, controller, _):
+        await session.create(f"{QUOTAS}/user=alice", b'{"producer_byte_rate": 7}')
+        await session.create(f"{QUOTAS}/user=bob", b"[" * 100_000)
+
+        async def known() -> bool:
+            found = await controller.admin.describe_client_quotas(QuotaFilter())
+            return found == [EntityQuotas(ALICE, {RATE: 7.0})]
+
+        await eventually(known)
+        await controller.admin.alter_client_quotas([QuotaAlteration(QuotaEntity("bob"), {RATE: 8.0})])
+        assert json.loads((await session.get(f"{QUOTAS}/user=bob")).data) == {"producer_byte_rate": 8}
+
+
+async def test_entities_and_their_names_are_bounded(active: Activate) -> None:
+    """Each broker has all of them in memory, and ZooKeeper lists them in one message."""
+
+    async def errors(entities: Iterable[QuotaEntity]) -> set[type[object]]:
+        wanted = [QuotaAlteration(each, {RATE: 1.0}) for each in entities]
+        return {type(each.error) for each in await controller.admin.alter_client_quotas(wanted)}
+
+    async with active([]) as (session, controller, _):
+        many = map(QuotaEntity, map(str, range(ENTITIES_MAX + 1)))
+        assert await errors(many) == {InvalidRequest}
+        long = [QuotaEntity(f"{number}".ljust(1_000, "x"), "y" * 1_000) for number in range(300)]
+        assert await errors(long) == {InvalidRequest}
+        assert await session.children(QUOTAS) == []

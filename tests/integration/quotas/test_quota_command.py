@@ -1,0 +1,52 @@
+"""`strandline quota` against a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.local.cluster import LocalCluster
+from tests.conftest import ClusterFactory
+from tests.strandline.cli.support.shell import Shell
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    return await make_module_cluster(brokers=1)
+
+
+@pytest.fixture(scope="module")
+def shell(cluster: LocalCluster) -> Shell:
+    return Shell(cluster)
+
+
+async def test_quotas_are_set_listed_and_deleted(shell: Shell) -> None:
+    alice = ("--user", "alice")
+    assert (await shell("quota", "set", *alice, "--producer-byte-rate", "1048576")).status == 0
+    app = ("--user-default", "--client-id", "a/b")
+    set_two = await shell("quota", "set", *app, "--request-percentage", "12.5", "--consumer-byte-rate", "1")
+    assert set_two.status == 0
+    default = {"user": "<default>", "client_id": "a/b", "consumer_byte_rate": 1, "request_percentage": 12.5}
+    named = {"user": "alice", "producer_byte_rate": 1048576}
+    assert await shell.objects("quota", "list") == [default, named]
+    assert await shell.objects("quota", "list", "--client-id", "a/b") == [default]
+    table = (await shell("quota", "list", *alice)).out
+    assert b"user alice" in table and b"1,048,576" in table
+    assert (await shell("quota", "delete", *app, "--quota", "consumer_byte_rate")).status == 0
+    assert (await shell("quota", "delete", *alice)).status == 0
+    assert await shell.objects("quota", "list") == [
+        {"user": "<default>", "client_id": "a/b", "request_percentage": 12.5}
+    ]
+
+
+async def test_wrong_usage_is_refused_before_the_cluster_is_asked(shell: Shell) -> None:
+    for arguments in (
+        ("set", "--producer-byte-rate", "1"),
+        ("set", "--user", "alice"),
+        ("set", "--user", "alice", "--user-default", "--producer-byte-rate", "1"),
+        ("set", "--user", "", "--producer-byte-rate", "1"),
+        ("delete",),
+        ("delete", "--user", "alice", "--quota", "x"),
+    ):
+        assert (await shell("quota", *arguments)).status == 2, arguments
+    refused = await shell("quota", "set", "--user", "alice", "--producer-byte-rate", "0.5")
+    assert refused.status == 1 and "producer_byte_rate = 0.5" in refused.err
