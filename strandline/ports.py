@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from strandline.errors import CoordinationError, OutcomeUnknown, StrandlineError
+from strandline.errors import BrokerNotAvailable, CoordinationError, OutcomeUnknown, StrandlineError
 from strandline.security.principal import ANONYMOUS, Principal
 
 
@@ -318,17 +318,23 @@ class StreamEnded(OutcomeUnknown):
     """The peer ended the stream in good order, after its last message."""
 
 
+class StreamOver(BrokerNotAvailable):
+    """The peer took no more requests of the stream, as its caller's login has ended, and has answered all
+    that it took. The others were not carried out, and may be sent on another stream."""
+
+
 class Stream(Protocol[RequestIn, ResponseOut]):
     """One open bidirectional call. After an error it can only be closed."""
 
     async def write(self, request: RequestIn) -> None:
         """Returns once the transport has accepted the request. Raises OutcomeUnknown if the stream
-        is broken."""
+        is broken; that it is over is for `read` to say, after the last answer."""
         ...
 
     async def read(self) -> ResponseOut:
-        """The next response. Raises StreamEnded when the peer ends the stream, OutcomeUnknown when
-        the stream breaks, and any typed error with which the peer ended it."""
+        """The next response. Raises StreamEnded when the peer ends the stream, StreamOver when it takes no
+        more requests, OutcomeUnknown when the stream breaks, and any typed error with which the peer ended
+        it."""
         ...
 
     async def finish(self) -> None:

@@ -38,6 +38,7 @@ from strandline.errors import (
     UnknownProducerId,
 )
 from strandline.ids import ACKS_ALL, NO_BROKER, UNKNOWN_OFFSET, TopicPartition
+from strandline.ports import StreamOver
 from strandline.producer.core.batch import NO_CONNECTION, Batch, Gap, PartitionQueue, Ticket
 from strandline.records import Codec, PackedRecords
 from strandline.records.encode import NO_SEQUENCE
@@ -265,11 +266,13 @@ class Accumulator(Generic[Ticket]):
         return self._retry(batch, error)
 
     def lost(self, connection: int, error: StrandlineError) -> list[Effect[Ticket]]:
-        """A connection is lost: the batches in flight on it may have been appended."""
+        """A connection is lost: the batches in flight on it may have been appended, unless the broker took no
+        more of them."""
+        outcome = error if isinstance(error, StreamOver) else OutcomeUnknown(error.message)
         effects: list[Effect[Ticket]] = []
         for queue in self:
             for batch in [batch for batch in queue.in_flight if batch.connection == connection]:
-                effects += self.refused(batch, OutcomeUnknown(error.message))
+                effects += self.refused(batch, outcome)
         return effects
 
     def _retry(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:

@@ -36,7 +36,7 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.host import ShownKey
-from strandline.ports import Method, Request, Response, Stream, StreamEnded
+from strandline.ports import Method, Request, Response, Stream, StreamEnded, StreamOver
 
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", ANSWER_BYTES_MAX),
@@ -90,9 +90,11 @@ class GrpcStream(Generic[Request, Response]):
         try:
             await self._call.write(sent)
         except grpc.aio.AioRpcError as error:
-            raise self._translated(error) from error
+            if not isinstance(failure := self._translated(error), StreamOver):
+                raise failure from error
         except asyncio.InvalidStateError as error:
-            raise OutcomeUnknown(f"the stream to {self._address} has ended") from error
+            if self._lost_session is None or await self._call.code() is not grpc.StatusCode.UNAUTHENTICATED:
+                raise OutcomeUnknown(f"the stream to {self._address} has ended") from error
 
     async def read(self) -> Response:
         try:
@@ -125,7 +127,7 @@ class GrpcStream(Generic[Request, Response]):
         if self._lost_session is None or not is_lost_session(translated):
             return translated
         self._lost_session()
-        return OutcomeUnknown(f"the login of a stream to {self._address} has ended")
+        return StreamOver(f"the login of a stream to {self._address} has ended")
 
 
 class GrpcTransport:

@@ -14,7 +14,7 @@ from strandline.client.events.identities import Identities
 from strandline.client.retry import Tries
 from strandline.config.client import ClientSettings
 from strandline.errors import BrokerNotAvailable, InvalidRequest, NotController, OutcomeUnknown
-from strandline.ports import Clock, Stream, StreamEnded, Transport
+from strandline.ports import Clock, Stream, StreamEnded, StreamOver, Transport
 from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.state_changes import StateChangeEvent, parse_event
@@ -26,6 +26,9 @@ Reach = Callable[[Callable[[Endpoint], Awaitable[T]]], Awaitable[T]]
 """Finds the active controller within the request timeout and calls the function with it."""
 
 Answers = Stream[StateChangesQuery, StateChangesAnswer]
+_End = OutcomeUnknown | NotController | StreamOver
+_ENDS: Final = (OutcomeUnknown, NotController, StreamOver)
+"""Errors after which the reading continues with another stream."""
 
 BREAKS_MAX: Final = 10
 """Streams in a row that break without an answer before the caller gets the error."""
@@ -82,7 +85,7 @@ class StateChangesReading:
         tries = Tries(self._settings, self._clock)
         while True:
             stream, answer = await self._reach(self._open)
-            end: OutcomeUnknown | NotController | None = None
+            end: _End | None = None
             try:
                 while end is None:
                     for event in _understood(answer.events):
@@ -105,10 +108,10 @@ class StateChangesReading:
             logger.info("the stream of state changes continues from another controller: %s", end)
             await tries.pause()
 
-    async def _next(self, stream: Answers) -> StateChangesAnswer | OutcomeUnknown | NotController:
+    async def _next(self, stream: Answers) -> StateChangesAnswer | _End:
         try:
             return await stream.read()
-        except (OutcomeUnknown, NotController) as error:
+        except _ENDS as error:
             return error
 
     async def _open(self, controller: Endpoint) -> tuple[Answers, StateChangesAnswer]:

@@ -24,6 +24,7 @@ from strandline.errors import (
     UnknownProducerId,
 )
 from strandline.ids import TopicPartition
+from strandline.ports import StreamOver
 from strandline.producer.core.accumulator import (
     Accumulator,
     Acknowledged,
@@ -155,6 +156,17 @@ def test_unanswered_batches_of_a_lost_connection_are_resent_with_their_sequences
     assert bench.take(NEXT_LEADER, NEXT_CONNECTION) == ["a", "b"]
     assert (a.sequence, b.sequence) == (0, 1)
     assert a.unknown and b.unknown
+
+
+def test_batches_that_a_broker_did_not_take_are_sent_again_and_are_not_in_doubt() -> None:
+    """A11: its login had ended. So a producer without sequences writes none of them twice."""
+    bench = Bench()
+    bench.add("a")
+    (a,) = bench.core.take(LEADER, CONNECTION)
+    bench.core.lost(CONNECTION, StreamOver("the login has ended"))
+    bench.core.led(NAME, NEXT_LEADER, 2)
+    assert bench.take(NEXT_LEADER, NEXT_CONNECTION) == ["a"]
+    assert not a.unknown
 
 
 def test_a_duplicate_is_a_success_of_an_unknown_offset() -> None:

@@ -32,10 +32,9 @@ from strandline.errors import (
     AuthenticationFailed,
     BrokerNotAvailable,
     IllegalSaslState,
-    OutcomeUnknown,
     StrandlineError,
 )
-from strandline.ports import Caller, Listener, Method, Reply, Rpc, ServedCall, ServedStream
+from strandline.ports import Caller, Listener, Method, Reply, Rpc, ServedCall, ServedStream, StreamOver
 from strandline.security.login.authenticator import Authenticator
 from strandline.security.login.credentials import make_credential
 from strandline.security.login.mechanisms import HASHES, SCRAM_SHA_512
@@ -276,7 +275,10 @@ async def test_a_stream_takes_no_request_after_the_end_and_answers_those_before(
     port.clock.now_s += LIFETIME_MS / 1000
     await stream.write("third")
     assert await stream.read() == "second"
-    with pytest.raises(OutcomeUnknown, match=ENDED):
+    with pytest.raises(StreamOver, match=ENDED):
+        await stream.read()
+    await stream.write("fourth")
+    with pytest.raises(StreamOver, match=ENDED):
         await stream.read()
     again = await transport.open(port.address, TALK, timeout_s=TIMEOUT_S)
     await again.write("third")
@@ -291,7 +293,7 @@ async def test_answers_without_requests_end_with_the_session(port: Port, transpo
     assert await stream.read() == "first"
     port.clock.now_s += LIFETIME_MS / 1000
     port.pushed.set()
-    with pytest.raises(OutcomeUnknown, match=ENDED):
+    with pytest.raises(StreamOver, match=ENDED):
         await stream.read()
 
 
