@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -13,20 +12,16 @@ from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.errors import (
     AuthenticationFailed,
     IllegalSaslState,
-    StrandlineError,
     TopicAuthorizationFailed,
 )
 from strandline.local.cluster import LocalCluster
 from strandline.security.acls import AclBinding, PatternType, Permission, ResourcePattern
-from strandline.security.login.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from strandline.security.principal import Principal
 from strandline.security.rights import CREATE_TOPIC
 from tests.conftest import ClusterFactory
-from tests.strandline.cli.support.cli_process import strandline
+from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, client, with_users
 from tests.waiting import eventually
 
-MECHANISMS: Final = [SCRAM_SHA_512, SCRAM_SHA_256]
-PASSWORD: Final = "wonderland-1"
 SECONDS: Final = 20.0
 SETTINGS: Final = {
     "security_protocol": "SASL_PLAINTEXT",
@@ -37,44 +32,12 @@ SETTINGS: Final = {
 }
 
 
-async def add_user(cluster: LocalCluster, name: str, file: Path) -> None:
-    options = [part for mechanism in MECHANISMS for part in ("--mechanism", mechanism)]
-    line = ["user", "bootstrap", name, "--zookeeper", cluster.zookeeper, "--password-file", str(file)]
-    ended = await strandline(*line, *options)
-    assert ended.status == 0, ended.err
-
-
-def client(name: str = "root", mechanism: str = SCRAM_SHA_512, password: str = PASSWORD) -> dict[str, Any]:
-    return {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_username": name,
-        "sasl_password": password,
-    }
-
-
 @pytest.fixture(scope="module")
 async def cluster(
     make_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> LocalCluster:
     made = await make_module_cluster(brokers=2, broker_settings=SETTINGS, controller_settings=SETTINGS)
-    file = tmp_path_factory.mktemp("passwords") / "password"
-    file.write_text(f"{PASSWORD}\n")
-    for name in ("root", "alice", "broker-1"):
-        await add_user(made, name, file)
-
-    async def known() -> bool:
-        try:
-            for address in made.bootstrap.split(","):
-                async with Admin(address, **client()) as admin:
-                    await admin.list_topics()
-                    await admin.describe_cluster()
-        except StrandlineError:
-            return False
-        return True
-
-    await eventually(known, what="root can log in everywhere")
-    return made
+    return await with_users(made, tmp_path_factory.mktemp("users"), "alice", "broker-1")
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -138,19 +101,25 @@ def ended_streams(caplog: pytest.LogCaptureFixture) -> int:
     return sum(ENDED in message for message in caplog.messages)
 
 
+@pytest.mark.parametrize("idempotent", [True, False])
 async def test_a_producer_goes_on_while_its_logins_end(
-    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture, idempotent: bool
 ) -> None:
-    """A11: no record is lost or written twice, and no error is seen."""
+    """A11: no record is lost or written twice, and no error is seen, though many are in flight."""
     caplog.set_level(logging.INFO, "strandline.client.broker_stream")
+    topic = f"long-produce-{idempotent}"
+    settings = {"batch_bytes": 1_024, "enable_idempotence": idempotent, **client()}
     async with Admin(cluster.bootstrap, **client()) as admin:
-        await admin.create_topic("long-produce", partitions=1, replication_factor=2)
-        offsets = []
-        async with Producer(cluster.bootstrap, **client()) as producer:
-            async with asyncio.timeout(SECONDS):
-                while ended_streams(caplog) < 2:
-                    offsets.append((await producer.send_and_wait("long-produce", b"high")).offset)
-        assert offsets == list(range(len(offsets)))
+        await admin.create_topic(topic, partitions=1, replication_factor=2)
+    sent = []
+    async with Producer(cluster.bootstrap, **settings) as producer:
+        async with asyncio.timeout(SECONDS):
+            while ended_streams(caplog) < 2:
+                sent += [await producer.send(topic, b"high" * 64, partition=0) for _ in range(20)]
+                await sent[-10]
+        await producer.flush()
+    offsets = [(await each).offset for each in sent]
+    assert sorted(offsets) == list(range(len(offsets)))
 
 
 async def test_a_consumer_goes_on_while_its_logins_end(

@@ -1,0 +1,54 @@
+"""Users of a cluster that runs, and the clients that log in as they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from strandline import Admin
+from strandline.errors import StrandlineError
+from strandline.local.cluster import LocalCluster
+from strandline.security.login.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
+from tests.strandline.cli.support.cli_process import strandline
+from tests.waiting import eventually
+
+MECHANISMS: Final = [SCRAM_SHA_512, SCRAM_SHA_256]
+PASSWORD: Final = "wonderland-1"
+
+
+def client(name: str = "root", mechanism: str = SCRAM_SHA_512, password: str = PASSWORD) -> dict[str, Any]:
+    """The settings of a client without encryption."""
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_username": name,
+        "sasl_password": password,
+    }
+
+
+async def with_users(
+    cluster: LocalCluster, folder: Path, *names: str, addresses: str = "", **of_port: Any
+) -> LocalCluster:
+    """The cluster, once root and the others can log in at these addresses, or all, and at the controller.
+    `of_port`: what root's clients need besides. Leaves the password in `folder`/password."""
+    file = folder / "password"
+    file.write_text(f"{PASSWORD}\n")
+    file.chmod(0o600)
+    options = [part for mechanism in MECHANISMS for part in ("--mechanism", mechanism)]
+    for name in ("root", *names):
+        line = ["user", "bootstrap", name, "--zookeeper", cluster.zookeeper, "--password-file", str(file)]
+        ended = await strandline(*line, *options)
+        assert ended.status == 0, ended.err
+
+    async def known() -> bool:
+        try:
+            for address in (addresses or cluster.bootstrap).split(","):
+                async with Admin(address, **{**client(), **of_port}) as admin:
+                    await admin.list_topics()
+                    await admin.describe_cluster()
+        except StrandlineError:
+            return False
+        return True
+
+    await eventually(known, what="root can log in everywhere")
+    return cluster

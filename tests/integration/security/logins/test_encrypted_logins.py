@@ -1,0 +1,142 @@
+"""strandline's own clients log in over encrypted connections, and hear what is wrong with their settings."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from strandline import Admin, Consumer, Producer
+from strandline.errors import AuthenticationFailed, IllegalSaslState, StrandlineError
+from strandline.local.cluster import LocalCluster
+from strandline.local.ports import LOOPBACK, free_ports
+from strandline.security.login.mechanisms import PLAIN
+from tests.conftest import ClusterFactory
+from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, client, with_users
+from tests.strandline.cli.support.cli_process import strandline
+from tests.tls_files import Files, TestAuthority
+
+SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    cluster: LocalCluster
+    folder: Path
+    shown: Files
+    """A certificate of the cluster's authority."""
+
+    @property
+    def encrypted(self) -> dict[str, Any]:
+        return {"security_protocol": "SASL_SSL", "ssl_cafile": str(self.shown.cafile)}
+
+    def client(self, **other: Any) -> dict[str, Any]:
+        return {**client(**other), **self.encrypted}
+
+
+@pytest.fixture(scope="module")
+async def stage(make_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """Members follow each other over a port with logins, by their key."""
+    folder = tmp_path_factory.mktemp("users")
+    authority = await asyncio.to_thread(TestAuthority, folder / "tls")
+    shown = await asyncio.to_thread(authority.issue, "member")
+    settings = {
+        **shown.settings,
+        "security_protocol": "SASL_SSL",
+        "sasl_enabled_mechanisms": ",".join([*MECHANISMS, PLAIN]),
+        "authorizer": "acl",
+        "super_users": "User:root",
+    }
+    made = await make_module_cluster(brokers=2, broker_settings=settings, controller_settings=settings)
+    stage = Stage(made, folder, shown)
+    await with_users(made, folder, **stage.encrypted)
+    return stage
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, PLAIN])
+async def test_a_client_logs_in(stage: Stage, mechanism: str) -> None:
+    """A11: a password takes the place of a client's certificate."""
+    topic, settings = f"tides-{mechanism}", stage.client(mechanism=mechanism)
+    async with Admin(stage.cluster.bootstrap, **settings) as admin:
+        await admin.create_topic(topic, partitions=2, replication_factor=2)
+    async with Producer(stage.cluster.bootstrap, **settings) as producer:
+        for partition in range(2):
+            await producer.send_and_wait(topic, b"high", partition=partition)
+    settings |= {"group_id": topic, "offset_reset": "earliest"}
+    async with Consumer(stage.cluster.bootstrap, **settings) as consumer:
+        consumer.subscribe([topic])
+        async with asyncio.timeout(SECONDS):
+            read = [await consumer.getone() for _ in range(2)]
+    assert sorted(record.partition for record in read) == [0, 1]
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, PLAIN])
+@pytest.mark.parametrize("name, password", [("root", "guess"), ("stranger", PASSWORD)])
+async def test_a_refused_login_is_final(stage: Stage, mechanism: str, name: str, password: str) -> None:
+    """A10"""
+    settings = stage.client(name=name, mechanism=mechanism, password=password)
+    async with Admin(stage.cluster.bootstrap, **settings) as admin:
+        with pytest.raises(AuthenticationFailed, match="the name or the password is wrong"):
+            await admin.list_topics()
+
+
+async def refused(address: str, settings: dict[str, Any]) -> StrandlineError:
+    async with Admin(address, **settings) as admin:
+        with pytest.raises(StrandlineError) as failed:
+            await admin.list_topics()
+    return failed.value
+
+
+async def test_a_client_with_another_protocol_hears_what_is_wrong(stage: Stage) -> None:
+    """A10: at once, and for good."""
+    address = stage.cluster.bootstrap.partition(",")[0]
+    for settings in ({}, client()):
+        error = await refused(address, settings)
+        assert isinstance(error, AuthenticationFailed) and "SSL or SASL_SSL" in error.message
+    error = await refused(address, stage.shown.settings)
+    assert isinstance(error, IllegalSaslState) and "log in first" in error.message
+
+
+async def test_the_command_line_logs_in(stage: Stage) -> None:
+    """A11: the password is in a file, and no error shows it."""
+    lines = [f'{name} = "{value}"' for name, value in stage.client().items() if name != "sasl_password"]
+    file = stage.folder / "client.toml"
+    file.write_text("\n".join([*lines, f'sasl_password_file = "{stage.folder}/password"']))
+    common = ["--bootstrap", stage.cluster.bootstrap, "--command-config", str(file)]
+    ended = await strandline("topic", "create", "of-the-command-line", *common)
+    assert ended.status == 0, ended.err
+    (stage.folder / "password").chmod(0o644)
+    ended = await strandline("topic", "list", *common)
+    assert ended.status == 1 and "other users may read it" in ended.err
+    (stage.folder / "password").chmod(0o600)
+
+
+async def test_only_the_external_port_has_logins(make_cluster: ClusterFactory, tmp_path: Path) -> None:
+    """A11: members and their clients show certificates at the first port, and clients log in at the other."""
+    authority = await asyncio.to_thread(TestAuthority, tmp_path / "tls")
+    shown = await asyncio.to_thread(authority.issue, "member")
+    ports = free_ports(2)
+    settings = {
+        **shown.settings,
+        "external_host": LOOPBACK,
+        "external_security_protocol": "SASL_SSL",
+        "sasl_enabled_mechanisms": ",".join(MECHANISMS),
+    }
+    made = await make_cluster(
+        brokers=1,
+        broker_settings={**settings, "external_port": ports[0]},
+        controller_settings={**settings, "external_port": ports[1]},
+    )
+    stage, address = Stage(made, tmp_path, shown), f"{LOOPBACK}:{ports[0]}"
+    await with_users(made, tmp_path, addresses=address, **stage.encrypted)
+    async with Admin(address, **stage.client()) as admin:
+        await admin.create_topic("tides")
+    async with Producer(address, **stage.client()) as producer:
+        await producer.send_and_wait("tides", b"high")
+    async with Admin(made.bootstrap, **shown.settings) as admin:
+        assert "tides" in await admin.list_topics()
+    error = await refused(made.bootstrap, stage.client())
+    assert isinstance(error, AuthenticationFailed) and "demands a certificate" in error.message
