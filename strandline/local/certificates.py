@@ -9,7 +9,7 @@ from typing import Any, Final
 from strandline.adapters.system.clock import SystemClock
 from strandline.config.security import SSL
 from strandline.errors import SettingsError
-from strandline.local.layout import Layout
+from strandline.local.layout import Layout, write_private
 from strandline.local.ports import LOOPBACK
 
 ADMIN: Final = "admin"
@@ -50,7 +50,7 @@ class ClusterCertificates:
             hosts = () if name == ADMIN else (LOOPBACK, "localhost")
             authority.issue(name, now, days=DAYS, hosts=hosts)
         lines = (f"{name} = {json.dumps(value)}" for name, value in self.client_settings.items())
-        self._client_file.write_text("\n".join(lines) + "\n")
+        write_private(self._client_file, "\n".join(lines) + "\n")
 
     def service_settings(self, name: str) -> dict[str, Any]:
         """Those of a broker or a controller: principals are the names of certificates, ACLs

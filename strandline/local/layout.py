@@ -150,10 +150,10 @@ class Layout:
 
     def write(self, cluster: ClusterFile) -> None:
         """Replace the file atomically: another process may be reading it."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.directory / _FILE
         draft = path.with_name(f"{_FILE}.{os.getpid()}.new")
-        draft.write_text(cluster.model_dump_json(indent=2, exclude_none=True) + "\n")
+        write_private(draft, cluster.model_dump_json(indent=2, exclude_none=True) + "\n")
         os.replace(draft, path)
 
     @contextmanager
@@ -164,8 +164,8 @@ class Layout:
         The kernel releases it when its holder dies. No child inherits it: a member that keeps
         running would keep the folder locked.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)  # not inheritable
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)  # not inheritable
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -177,3 +177,13 @@ class Layout:
             yield
         finally:
             os.close(descriptor)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its owner alone may read."""
+    with open(path, "w", encoding="utf-8", opener=_open_private) as file:
+        file.write(text)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

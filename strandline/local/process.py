@@ -77,7 +77,7 @@ class Process:
         """
         if not detached:
             command = [*dying_with_this_process(), *command]
-        log_path.parent.mkdir(parents=True, exist_ok=True)
+        log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         pid = os.posix_spawn(
             command[0],
@@ -85,7 +85,7 @@ class Process:
             environment,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, str(log_path), append, 0o644),
+                (os.POSIX_SPAWN_OPEN, 1, str(log_path), append, 0o600),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ],
             setsid=detached,

@@ -106,7 +106,7 @@ class ZooKeeperProcess:
     def start(self) -> Process:
         """Start the server; `wait_serving` waits until it answers. Raises SettingsError."""
         java, jars = find_java(), find_jars(_JARS if self._tls is None else (*_JARS, *TLS_JARS))
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         configuration = self.directory / "zoo.cfg"
         configuration.write_text(
             _CONFIGURATION.format(

@@ -87,7 +87,7 @@ def spawn(
     """As `Process.spawn`; what is `python -m MODULE …` and not detached is a fork."""
     match command:
         case [sys.executable, "-m", module, *arguments] if not detached:
-            log_path.parent.mkdir(parents=True, exist_ok=True)
+            log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with Path(os.devnull).open("rb") as nothing, log_path.open("ab") as log:
                 streams = (nothing.fileno(), log.fileno(), log.fileno())
                 pid = fork_server().fork(module, arguments, environment, streams)
