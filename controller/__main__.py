@@ -9,6 +9,9 @@ import sys
 def main() -> int:
     """Returns exit status 0 after a clean stop, 2 if a setting is wrong."""
     gc.disable()  # imports make no garbage, and collections take a seventh of their time
+    from strandline.adapters.system.environment import silence_grpc
+
+    silence_grpc()
     import uvloop
 
     from strandline.adapters.service_host import service_host, stop_on_signals

@@ -38,7 +38,7 @@ class ForkServer:
             os.posix_spawn(
                 command[0],
                 command,
-                {**os.environ, **MALLOC, "PYTHONPATH": path},
+                {**os.environ, **MALLOC, "PYTHONPATH": path, "GRPC_VERBOSITY": "NONE"},
                 file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), number) for number in (0, 1)],
             )
 

@@ -21,8 +21,9 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.logins.bearer import shown_session
 from strandline.adapters.rpc.member_key import shown_key
-from strandline.adapters.rpc.parsing_interceptor import ParsingInterceptor
 from strandline.adapters.rpc.served_stream import write
+from strandline.adapters.rpc.server.grpc_server import new_grpc_server
+from strandline.adapters.rpc.server.parsing_interceptor import ParsingInterceptor
 from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.adapters.system.descriptors import connection_options
@@ -161,7 +162,7 @@ def new_server(settings: ListenerSettings, on_refused: OnRefused) -> grpc.aio.Se
         ("grpc.max_metadata_size", settings.call_headers_bytes_max),
         ("grpc.absolute_max_metadata_size", settings.call_headers_bytes_max),
     )
-    return grpc.aio.server(
+    return new_grpc_server(
         options=options,
         interceptors=[ParsingInterceptor(on_refused)],
         maximum_concurrent_rpcs=settings.calls_max,
@@ -191,7 +192,7 @@ def add_calls(
             handler = grpc.stream_stream_rpc_method_handler(calls.stream(each))
         services[service][name] = handler
     for service, handlers in services.items():
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        server.add_registered_method_handlers(service, handlers)
 
 
 def host_of(peer: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from typing import Final, TextIO
 
@@ -16,6 +15,10 @@ from strandline.config.services import ServiceSettings
 _QUIET: Final = ("grpc", "asyncio")
 """Libraries whose warnings repeat strandline's own events in less detail: only their errors are logged."""
 
+_GRPC_CORE: Final = "grpc._cython.cygrpc"
+_OF_CALLERS: Final = "Invalid encoding"
+"""How gRPC's lines begin that repeat, with a traceback, what bytes a caller has put into its headers."""
+
 
 def configure_logging(settings: ServiceSettings, *, stream: TextIO | None = None) -> None:
     """Set up logging for this process from `log_format` and `log_level`; lines go to standard
@@ -23,7 +26,6 @@ def configure_logging(settings: ServiceSettings, *, stream: TextIO | None = None
 
     Every line has `timestamp` (UTC, ISO 8601), `level`, `event`, and further fields.
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before the first server or channel is made
     output = stream if stream is not None else sys.stderr
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     first: list[Processor] = [
@@ -48,6 +50,7 @@ def configure_logging(settings: ServiceSettings, *, stream: TextIO | None = None
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    logging.getLogger(_GRPC_CORE).addFilter(_of_own_process)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(level, logging.ERROR))
 
@@ -63,6 +66,11 @@ def _renderer(log_format: str, output: TextIO) -> list[Processor]:
         ]
     tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     return [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
+
+
+def _of_own_process(record: logging.LogRecord) -> bool:
+    """Any caller could fill the disk with the others."""
+    return not str(record.msg).startswith(_OF_CALLERS)
 
 
 def _fit_for_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:

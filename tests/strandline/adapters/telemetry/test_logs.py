@@ -49,3 +49,14 @@ def test_repeated_warnings_of_libraries_are_left_out() -> None:
     logging.getLogger("grpc").warning("Connection dropped")
     logging.getLogger("grpc").error("Unhandled exception")
     assert [json.loads(line)["event"] for line in output.getvalue().splitlines()] == ["Unhandled exception"]
+
+
+def test_headers_that_are_no_text_are_not_logged() -> None:
+    """CORRECTNESS X14: gRPC logs each with a traceback, and any caller could fill the disk with them."""
+    output = io.StringIO()
+    configure_logging(ZooKeeperSettings(), stream=output)
+    core = logging.getLogger("grpc._cython.cygrpc")
+    core.error("Invalid encoding on %s", b"\xff")
+    core.error("Unexpected [%s] raised by servicer method", "ValueError")
+    (line,) = output.getvalue().splitlines()
+    assert json.loads(line)["event"] == "Unexpected [ValueError] raised by servicer method"

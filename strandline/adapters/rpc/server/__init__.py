@@ -1,0 +1,1 @@
+"""The gRPC server of a process, and what it does with calls that no handler gets."""

@@ -1,0 +1,88 @@
+"""A server of calls, and callers that name what no client names (docs/correctness.md, X14)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from strandline.adapters.rpc.grpc_listener import new_server
+from strandline.adapters.rpc.server.grpc_server import HAS_HOOKS
+from strandline.config.services import ControllerSettings
+
+CALL_S_MAX = 10.0
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, SETTINGS, GOAWAY = 0, 1, 4, 7
+END_HEADERS, END_STREAM = 4, 1
+CHECK = b"/grpc.health.v1.Health/Check"
+STRANGE = (b"/strandli\x80e.v1.Log/Fetch", b"\xff\xfe", b"/a/b\xc3", b"/" + b"\x80" * 200)
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def literal(name: bytes, value: bytes) -> bytes:
+    """A header that changes no table (RFC 7541, section 6.2.2)."""
+    return b"\0" + b"".join(_string(each) for each in (name, value))
+
+
+def _string(text: bytes) -> bytes:
+    if len(text) < 127:
+        return bytes([len(text)]) + text
+    return bytes([127, (len(text) - 127) % 128 | 0x80, (len(text) - 127) // 128]) + text
+
+
+def call(stream: int, path: bytes) -> bytes:
+    """A whole call with an empty message."""
+    names = {
+        b":method": b"POST", b":scheme": b"http", b":path": path, b":authority": b"x",
+        b"te": b"trailers", b"content-type": b"application/grpc",
+    }  # fmt: skip
+    head = b"".join(literal(name, value) for name, value in names.items())
+    return frame(HEADERS, END_HEADERS, stream, head) + frame(DATA, END_STREAM, stream, bytes(5))
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    """Of a server with the health service."""
+    server = new_server(ControllerSettings(), lambda error, peer: None)
+    servicer = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    await servicer.set("", health_pb2.HealthCheckResponse.SERVING)
+    found = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield found
+    await server.stop(None)
+
+
+async def test_a_name_that_is_no_text_ends_no_server(port: int) -> None:
+    """CORRECTNESS X14: its call is answered, and so are the next ones of this connection and of others."""
+    assert HAS_HOOKS, "grpcio has a new server: adapt grpc_server.py"
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(PREFACE + frame(SETTINGS, 0, 0, b""))
+    for number, path in enumerate((*STRANGE, CHECK)):
+        writer.write(call(2 * number + 1, path))
+    ended: set[int] = set()
+    async with asyncio.timeout(CALL_S_MAX):
+        while len(ended) <= len(STRANGE):
+            head = await reader.readexactly(9)
+            payload = await reader.readexactly(int.from_bytes(head[:3], "big"))
+            kind, flags, stream = head[3], head[4], int.from_bytes(head[5:], "big")
+            assert kind != GOAWAY, payload
+            if kind == HEADERS and flags & END_STREAM:
+                ended.add(stream)
+    writer.transport.abort()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        answer = await health_pb2_grpc.HealthStub(channel).Check(
+            health_pb2.HealthCheckRequest(), timeout=CALL_S_MAX
+        )
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            later: Any = channel.unary_unary("/of.a.later.Version/Call")
+            await later(b"", timeout=CALL_S_MAX)
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
