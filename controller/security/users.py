@@ -52,14 +52,13 @@ class UserRequests:
             there = set(await self._reader.listed())
             new = {change.user for change in changes if change.credential is not None} - there
             refused = _too_many(there, new) if new else None
+            wanted = [user for user in by_user if refused is None or user not in new]
 
             async def write(user: str) -> None:
-                if refused is not None and user in new:
-                    raise refused
                 await self._write(user, by_user[user])
 
-            errors = await each_alone(write, by_user)
-        return [UserResult(user, error) for user, error in errors.items()]
+            errors = await each_alone(write, wanted)
+        return [UserResult(user, errors.get(user, refused)) for user in by_user]
 
     async def describe(self, users: Sequence[str]) -> list[UserDescription]:
         """These users, or all of them, by name."""

@@ -7,6 +7,7 @@ import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from unicodedata import is_normalized, normalize
 
 from strandline.errors import InvalidRequest, ResourceNotFound
 from strandline.security.login.mechanisms import HASHES, check_user_name
@@ -56,8 +57,8 @@ EVERY_MECHANISM: Final = ""
 class UserChange:
     """A credential of one user is set, or removed: then it is None.
 
-    Raises InvalidRequest, also for a name that no login can give, since a login gives it in the spelling of
-    `prepared`.
+    Raises InvalidRequest, also for a new name that no login gives: a login gives it normalized, as `prepared`
+    does.
     """
 
     user: str
@@ -72,8 +73,10 @@ class UserChange:
             return
         if self.credential.mechanism != self.mechanism:
             raise InvalidRequest(f"a {self.credential.mechanism} credential is not for {self.mechanism!r}")
-        if not self.user.isascii() and prepared(self.user, "name") != self.user:
-            raise InvalidRequest(f"at a login the user {self.user!r} is {prepared(self.user, 'name')!r}")
+        if not is_normalized("NFKC", self.user):
+            raise InvalidRequest(
+                f"the user's name {self.user!r} is {normalize('NFKC', self.user)!r} at a login: set that one"
+            )
 
 
 def changed(credentials: Credentials, changes: Sequence[UserChange]) -> Credentials:
