@@ -18,6 +18,7 @@ from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.crash_points import arm
 from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.metrics_server import serve_metrics
+from strandline.adapters.token_keys import token_keys
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.groups.groups import Groups
@@ -90,7 +91,12 @@ class Broker:
         self._audit.explained_by(authorizer)
         self.access = Access(authorizer, self._key.is_shown, on_denied=self._audit.denied)
         """Decides what callers may do."""
-        authenticator = Authenticator(settings.mechanisms, self._key.secret, authorizer.is_member)
+        authenticator = Authenticator(
+            settings.mechanisms,
+            self._key.secret,
+            authorizer.is_member,
+            token_keys(settings, host.clock),
+        )
         self._logins = Logins(authenticator, host.clock, host.threads, host.new_id, self._audit)
         self._quotas = ClientQuotas(
             self.access.is_member, host.clock.monotonic, delay_ms_max=settings.quota_delay_ms_max

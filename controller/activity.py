@@ -18,6 +18,7 @@ import structlog
 
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.telemetry.audit import Audit
+from strandline.adapters.token_keys import token_keys
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.adapters.zookeeper.security.pictures import user_picture
@@ -69,7 +70,12 @@ class Activity:
         self.key = MemberKey(host.new_id)
         self.authorizer = Authorizer(settings.authorization_rules(), audit.decided)
         """Has the ACLs while this controller is the active one."""
-        self.authenticator = Authenticator(settings.mechanisms, self.key.secret, self.authorizer.is_member)
+        self.authenticator = Authenticator(
+            settings.mechanisms,
+            self.key.secret,
+            self.authorizer.is_member,
+            token_keys(settings, host.clock),
+        )
         """Has the users, whether this controller is active or not: callers log in to hear which one is."""
         self.quotas = ClientQuotas(
             Access(self.authorizer, self.key.is_shown).is_member,

@@ -1,7 +1,7 @@
 """Carries out the steps of logins for all ports of a process, within bounds.
 
-A step of SCRAM is quick at the server. One of PLAIN is milliseconds in a thread; the threads also write logs
-to the disk, so few logins use them at a time.
+A step of SCRAM is quick at the server. One of PLAIN is milliseconds in a thread, and one of OAUTHBEARER may
+wait for keys there; the threads also write logs to the disk, so few logins use them at a time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from strandline.host import Threads
 from strandline.ports import Caller, Clock
 from strandline.security.login.attempts import Attempts
 from strandline.security.login.authenticator import Authenticator
-from strandline.security.login.mechanisms import HASHES
-from strandline.security.login.scram import prepare
 from strandline.security.login.steps import Login, Step
 from strandline.security.principal import Principal
 
@@ -59,9 +57,10 @@ class Logins:
         return self.authenticator.mechanisms
 
     async def prepare(self) -> None:
-        """Have what logins need, so that the first one does not hold up the event loop."""
-        if any(mechanism in HASHES for mechanism in self.mechanisms):
-            await self._threads.run(prepare)
+        """Have what logins need, so that the first one does not hold up the event loop. Raises
+        SettingsError."""
+        if self.mechanisms:
+            await self._threads.run(self.authenticator.prepare)
 
     def begin(self, mechanism: str) -> Login:
         """Raises UnsupportedSaslMechanism."""
@@ -78,7 +77,8 @@ class Logins:
             return await self._in_thread(login, token) if login.slow else login.step(token)
         except AuthenticationFailed as error:
             self._attempts.failed(address, self._clock.monotonic())
-            logger.warning("login refused", address=address, mechanism=login.mechanism, reason=error.message)
+            reason = error.message if error.__cause__ is None else f"{error.message}: {error.__cause__}"
+            logger.warning("login refused", address=address, mechanism=login.mechanism, reason=reason)
             raise
         finally:
             self._attempts.end(address)

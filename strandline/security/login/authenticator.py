@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from strandline.errors import BrokerNotAvailable, InvalidRequest, UnsupportedSaslMechanism
 from strandline.security.login.credentials import Credential, Credentials, prepared, stand_in
-from strandline.security.login.mechanisms import HASHES, PLAIN, check_user_name
+from strandline.security.login.mechanisms import HASHES, OAUTHBEARER, PLAIN, check_user_name
+from strandline.security.login.oauthbearer import OauthLogin, Tokens
 from strandline.security.login.plain import PlainLogin
-from strandline.security.login.scram import ScramLogin
+from strandline.security.login.scram import ScramLogin, prepare
 from strandline.security.login.steps import Login, Why, refused
 from strandline.security.principal import Principal
 
@@ -17,14 +18,19 @@ class Authenticator:
     """The users of one process, as it knows them now."""
 
     def __init__(
-        self, mechanisms: Sequence[str], secret: Callable[[], bytes], is_member: Callable[[Principal], bool]
+        self,
+        mechanisms: Sequence[str],
+        secret: Callable[[], bytes],
+        is_member: Callable[[Principal], bool],
+        tokens: Tokens | None,
     ) -> None:
         """`secret`: the same at all members of the cluster, so that a user who does not exist looks the same
         everywhere. `is_member`: whether a broker or a controller has this principal. No user logs in as one,
-        since it would need no ACL: members have certificates."""
+        since it would need no ACL: members have certificates. `tokens`: None without OAUTHBEARER."""
         self.mechanisms = tuple(mechanisms)
         self._secret = secret
         self._is_member = is_member
+        self._tokens = tokens
         self._users: Mapping[str, Credentials] | None = None
 
     @property
@@ -36,12 +42,22 @@ class Authenticator:
         """Know these users from now on."""
         self._users = users
 
+    def prepare(self) -> None:
+        """Have what the first login needs: some work, and reading. Raises SettingsError."""
+        if any(mechanism in HASHES for mechanism in self.mechanisms):
+            prepare()
+        if self._tokens is not None:
+            self._tokens.prepare()
+
     def begin(self, mechanism: str, nonce: str) -> Login:
         """`nonce`: random, printable, without commas. Raises UnsupportedSaslMechanism, and BrokerNotAvailable
         before the users are known."""
         if mechanism not in self.mechanisms:
             enabled = ", ".join(self.mechanisms) or "none"
             raise UnsupportedSaslMechanism(f"mechanism {mechanism[:50]!r} is not enabled here; {enabled} are")
+        if mechanism == OAUTHBEARER:
+            assert self._tokens is not None
+            return OauthLogin(self._tokens, self._is_member)
         if self._users is None:
             raise BrokerNotAvailable("the users are not known here yet; ask again soon")
         if mechanism == PLAIN:

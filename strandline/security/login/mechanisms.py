@@ -9,13 +9,16 @@ from strandline.errors import InvalidRequest
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"
 PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
 
 HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 """The hash of each SCRAM mechanism, as hashlib names it."""
 KAFKA_NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
 """The SCRAM mechanisms in Kafka's requests about users (KIP-554)."""
-MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)
-"""All of them, the strongest first."""
+MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN, OAUTHBEARER)
+"""All of them. Of those with passwords the strongest comes first."""
+SECRETS_SENT: Final = frozenset({PLAIN, OAUTHBEARER})
+"""Those whose message is enough for a login of everyone who reads it."""
 
 NAME_CHARS_MAX: Final = 249
 """The longest name of a user: it is a znode's name, and part of a principal."""

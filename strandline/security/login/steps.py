@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Protocol
 
 from strandline.errors import AuthenticationFailed
+from strandline.security.login.mechanisms import OAUTHBEARER
 from strandline.security.principal import Principal
 
 
@@ -17,6 +18,19 @@ class Step:
     token: bytes
     principal: Principal | None = None
     """Who the client is, once it has proved it; None: the login goes on."""
+    ends_at: float | None = None
+    """When the proof ends, in seconds since the epoch; None: never."""
+
+
+def session_ms(step: Step, lifetime_ms: int, now_ms: int) -> int:
+    """How long the login that this step ended counts, in milliseconds; 0: as long as its connection.
+
+    `lifetime_ms`: the longest; 0: there is none. `now_ms`: since the epoch.
+    """
+    if step.ends_at is None:
+        return lifetime_ms
+    left_ms = max(1, int(step.ends_at * 1000) - now_ms)
+    return min(left_ms, lifetime_ms) if lifetime_ms else left_ms
 
 
 class Login(Protocol):
@@ -39,6 +53,8 @@ class Why(Enum):
     UNKNOWN_USER = "unknown user"
     """The user does not exist, has no password for the mechanism, or has the name of a member."""
     WRONG_PASSWORD = "wrong password"
+    TOKEN = "token not accepted"
+    """The log of the process has the reason."""
     OTHER_USER = "other user"
     """The login was renewed by another user, or by another mechanism."""
     NO_MECHANISM = "mechanism not enabled"
@@ -59,5 +75,7 @@ class LoginRefused(AuthenticationFailed):
 
 
 def refused(mechanism: str, why: Why, user: str = "") -> LoginRefused:
-    """The one refusal: its message does not say whether the user exists."""
-    return LoginRefused(f"the name or the password is wrong (mechanism {mechanism})", why, user)
+    """The one refusal of a mechanism: its message does not say whether the user exists, nor what is wrong
+    with a token."""
+    what = "the token is not accepted" if mechanism == OAUTHBEARER else "the name or the password is wrong"
+    return LoginRefused(f"{what} (mechanism {mechanism})", why, user)

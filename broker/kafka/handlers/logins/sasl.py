@@ -13,13 +13,14 @@ from strandline.broker.kafka.wire.sasl import (
 )
 from strandline.errors import IllegalSaslState, StrandlineError
 from strandline.ports import Clock
+from strandline.security.login.steps import session_ms
 
 
 class SaslApi:
     """The logins of all Kafka connections."""
 
     def __init__(self, logins: Logins, clock: Clock, *, lifetime_ms: int) -> None:
-        """`lifetime_ms`: how long a login counts; 0: as long as its connection."""
+        """`lifetime_ms`: how long a login counts at most; 0: as long as its connection."""
         self._logins = logins
         self._clock = clock
         self._lifetime_ms = lifetime_ms
@@ -47,15 +48,16 @@ class SaslApi:
             step = await self._logins.step(login.begun, request.token, call.caller)
             if step.principal is None:
                 return SaslAuthenticateAnswer(step.token)
-            login.succeed(step.principal, self._ends_at())
+            lifetime_ms = session_ms(step, self._lifetime_ms, self._clock.wall_ms())
+            login.succeed(step.principal, self._ends_at(lifetime_ms))
         except StrandlineError as error:
             self._fail(call, login.begun.mechanism if login is not None and login.begun else "", error)
             return SaslAuthenticateAnswer(error=code_of(error), message=message_of(error))
         self._logins.succeeded(call.caller, login.mechanism, step.principal)
-        return SaslAuthenticateAnswer(step.token, lifetime_ms=self._lifetime_ms)
+        return SaslAuthenticateAnswer(step.token, lifetime_ms=lifetime_ms)
 
-    def _ends_at(self) -> float | None:
-        return self._clock.monotonic() + self._lifetime_ms / 1000 if self._lifetime_ms else None
+    def _ends_at(self, lifetime_ms: int) -> float | None:
+        return self._clock.monotonic() + lifetime_ms / 1000 if lifetime_ms else None
 
     def _fail(self, call: Call, mechanism: str, error: StrandlineError) -> None:
         self._logins.refused(call.caller, mechanism, error)

@@ -14,7 +14,7 @@ from strandline.errors import BrokerNotAvailable, StrandlineError, ThrottlingQuo
 from strandline.ports import Caller, Clock, Reply, Served, ServedStream
 from strandline.security.login.messages import LoginAnswer, LoginMessage
 from strandline.security.login.sessions import Session, Sessions
-from strandline.security.login.steps import Login
+from strandline.security.login.steps import Login, session_ms
 from strandline.security.principal import Principal
 
 LOGINS_MAX: Final = 64
@@ -70,9 +70,9 @@ class PortLogins:
         found = self._sessions.find(caller.connection, session, self._clock.monotonic())
         return replace(caller, principal=found.principal, mechanism=found.mechanism, expires_at=found.ends_at)
 
-    def _begin_session(self, connection: str, principal: Principal, mechanism: str) -> str:
+    def _begin_session(self, connection: str, principal: Principal, mechanism: str, lifetime_ms: int) -> str:
         token = f"{self._new_id()}{self._new_id()}"
-        ends_at = self._clock.monotonic() + self._lifetime_ms / 1000 if self._lifetime_ms else None
+        ends_at = self._clock.monotonic() + lifetime_ms / 1000 if lifetime_ms else None
         self._sessions.begin(connection, Session(token, principal, mechanism, ends_at))
         return token
 
@@ -111,7 +111,8 @@ class PortLogins:
             if step.principal is None:
                 await reply(LoginAnswer(step.token))
                 continue
-            session = self._begin_session(caller.connection, step.principal, login.mechanism)
+            lifetime_ms = session_ms(step, self._lifetime_ms, self._clock.wall_ms())
+            session = self._begin_session(caller.connection, step.principal, login.mechanism, lifetime_ms)
             self._logins.succeeded(caller, login.mechanism, step.principal)
-            await reply(LoginAnswer(step.token, session, self._lifetime_ms))
+            await reply(LoginAnswer(step.token, session, lifetime_ms))
             return

@@ -10,10 +10,12 @@ from itertools import count, repeat
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from strandline.adapters.logins import Logins
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.audit import Audit
+from strandline.adapters.token_keys import TokenKeys
 from strandline.broker.kafka.call import Api, Call, answered
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.connection_login import FRAME_BYTES_MAX, LOGIN_S_MAX
@@ -22,18 +24,22 @@ from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.apis import INIT_PRODUCER_ID, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from strandline.broker.kafka.wire.producer_id import InitProducerIdAnswer
 from strandline.broker.kafka.wire.sasl import TOKEN_BYTES_MAX
+from strandline.errors import ErrorCode
 from strandline.ports import Caller
 from strandline.security.login.attempts import DELAY_S, FAILURES_MAX
 from strandline.security.login.authenticator import Authenticator
 from strandline.security.login.credentials import make_credential
-from strandline.security.login.mechanisms import PLAIN, SCRAM_SHA_256
+from strandline.security.login.mechanisms import OAUTHBEARER, PLAIN, SCRAM_SHA_256
 from strandline.security.login.plain import plain_message
 from strandline.security.login.scram import ScramClient
+from strandline.security.login.tokens import LEEWAY_S, TokenRules
 from strandline.security.principal import ANONYMOUS, Principal
 from tests.broker.kafka.support.codec import API_VERSIONS, decode_answer, encode_request
 from tests.broker.kafka.support.memory_connection import MemoryShared, MemoryTransport, feed, turns
+from tests.issuer import AUDIENCE, ISSUER, Issuer, bearer
 
 LIFETIME_MS = 60_000
+TOKENS = Issuer()
 ALICE = Principal("alice")
 
 
@@ -46,6 +52,9 @@ class VirtualClock(SystemClock):
 
     def monotonic(self) -> float:
         return self.seconds
+
+    def wall_ms(self) -> int:
+        return round(self.seconds * 1000)
 
     async def sleep(self, seconds: float) -> None:
         until = self.seconds + seconds
@@ -111,7 +120,10 @@ class Client:
 async def port(clock: VirtualClock, *, with_logins: bool = True) -> AsyncIterator[Any]:
     """A port with one user; gives a function that connects."""
     numbers = count()
-    authenticator = Authenticator((SCRAM_SHA_256, PLAIN), lambda: b"secret", lambda _: False)
+    rules = TokenRules(ISSUER, AUDIENCE, "sub", ("ES256",))
+    tokens = TokenKeys(rules, lambda: TOKENS.jwks, "keys", clock, needed_at_start=True)
+    mechanisms = (SCRAM_SHA_256, PLAIN, OAUTHBEARER)
+    authenticator = Authenticator(mechanisms, lambda: b"secret", lambda _: False, tokens)
     known = {
         name: {SCRAM_SHA_256: make_credential(SCRAM_SHA_256, "wonderland", b"0123456789abcdef", 4_096)}
         for name in ("alice", "bob")
@@ -181,7 +193,10 @@ async def test_a_mechanism_that_is_not_enabled_is_refused_with_those_that_are() 
     """A11"""
     async with port(VirtualClock()) as connect:
         client = connect()
-        assert await client.begin("GSSAPI") == {"error_code": 33, "mechanisms": [SCRAM_SHA_256, PLAIN]}
+        assert await client.begin("GSSAPI") == {
+            "error_code": 33,
+            "mechanisms": [SCRAM_SHA_256, PLAIN, OAUTHBEARER],
+        }
         assert client.transport.closing
 
 
@@ -210,6 +225,47 @@ async def test_a_login_that_has_ended_serves_nothing() -> None:
         assert (await late.log_in())["error_code"] == 0
         assert await late.works()
         assert not await ended.works()
+
+
+async def test_a_login_ends_with_its_token() -> None:
+    """A11, A16: a token of five seconds counts for these and the leeway, and is renewed by the next one."""
+    clock = VirtualClock()
+    async with port(clock) as connect:
+        client = connect()
+        await client.begin(OAUTHBEARER)
+        first = TOKENS.token(clock.seconds + 5, algorithm="ES256")
+        found = await client.send(bearer(first))
+        assert found["session_lifetime_ms"] == (5 + LEEWAY_S) * 1000
+        assert await client.works()
+        assert (client.callers[-1].principal, client.callers[-1].mechanism) == (ALICE, OAUTHBEARER)
+        clock.advance(4 + LEEWAY_S)
+        await client.begin(OAUTHBEARER)
+        second = await client.send(bearer(TOKENS.token(clock.seconds + 3_600, algorithm="ES256")))
+        assert second["session_lifetime_ms"] == LIFETIME_MS, "no longer than every login"
+        clock.advance(LIFETIME_MS / 1000 - 1)
+        assert await client.works()
+        clock.advance(1)
+        assert not await client.works()
+
+
+async def test_a_refused_token_gets_no_reason() -> None:
+    """A16: the log has it."""
+    clock = VirtualClock()
+    async with port(clock) as connect:
+        answers = []
+        for token in (
+            TOKENS.token(clock.seconds - LEEWAY_S, algorithm="ES256"),
+            TOKENS.token(clock.seconds + 5, algorithm="ES256", aud="waves"),
+        ):
+            client = connect()
+            await client.begin(OAUTHBEARER)
+            with capture_logs() as logged:
+                answers.append(await client.send(bearer(token)))
+            (line,) = [each for each in logged if each["event"] == "login refused"]
+            assert "expired" in line["reason"] or "audience" in line["reason"]
+            assert token not in str(logged)
+        assert answers[0] == answers[1]
+        assert answers[0]["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 async def test_steps_come_in_order() -> None:

@@ -26,6 +26,7 @@ from strandline.adapters.system_host import SystemThreads, new_id
 from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.tls.channels import Link
 from strandline.adapters.tls.grpc_credentials import open_channel
+from strandline.adapters.token_keys import TokenKeys
 from strandline.config.client import ClientSettings
 from strandline.config.sasl import SaslSettings
 from strandline.errors import (
@@ -37,13 +38,16 @@ from strandline.errors import (
 from strandline.ports import Caller, Listener, Method, Reply, Rpc, ServedCall, ServedStream, StreamOver
 from strandline.security.login.authenticator import Authenticator
 from strandline.security.login.credentials import make_credential
-from strandline.security.login.mechanisms import HASHES, SCRAM_SHA_512
+from strandline.security.login.mechanisms import HASHES, OAUTHBEARER, SCRAM_SHA_512
 from strandline.security.login.messages import LoginMessage
+from strandline.security.login.tokens import LEEWAY_S, TokenRules
 from strandline.security.principal import ANONYMOUS
 from tests.hand_clock import HandClock
+from tests.issuer import AUDIENCE, ISSUER, Issuer, bearer
 
 KEY = b"the members' key"
 PASSWORD = "wonderland-1"
+TOKENS = Issuer()
 LIFETIME_MS = 3_600_000
 TIMEOUT_S = 10.0
 _LOG = "/strandline.v1.Log/"
@@ -95,7 +99,9 @@ async def port() -> AsyncIterator[Port]:
 
 async def opened(settings: SaslSettings, *, with_logins: bool = True, **bounds: Any) -> AsyncIterator[Port]:
     server, clock = grpc.aio.server(), HandClock()
-    authenticator = Authenticator(tuple(HASHES), lambda: KEY, lambda _: False)
+    rules = TokenRules(ISSUER, AUDIENCE, "sub", ("ES256",))
+    tokens = TokenKeys(rules, lambda: TOKENS.jwks, "keys", clock, needed_at_start=True)
+    authenticator = Authenticator((*HASHES, OAUTHBEARER), lambda: KEY, lambda _: False, tokens)
     credential = make_credential(SCRAM_SHA_512, PASSWORD, b"0123456789abcdef", 4_096)
     authenticator.take({"alice": {SCRAM_SHA_512: credential}})
     port = Port(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", clock, authenticator)
@@ -298,6 +304,24 @@ async def test_answers_without_requests_end_with_the_session(port: Port, transpo
 
 
 # --- bounds ----------------------------------------------------------------------------------------
+
+
+async def test_a_session_ends_with_its_token(port: Port) -> None:
+    """A11, A16: however long a login counts at most."""
+    channel = open_channel(port.address, None, CHANNEL_OPTIONS)
+    multi: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(AUTHENTICATE.path)
+    stream = multi()
+    token = TOKENS.token(port.clock.now_s + 5, algorithm="ES256")
+    await stream.write(AUTHENTICATE.encode(LoginMessage(OAUTHBEARER, bearer(token))))
+    found = await stream.read()
+    assert isinstance(found, bytes)
+    answer = AUTHENTICATE.decode(found)
+    assert answer.lifetime_ms == (5 + LEEWAY_S) * 1000
+    port.clock.now_s += 4 + LEEWAY_S
+    assert await status(port, channel, answer.session) is None
+    port.clock.now_s += 1
+    assert isinstance(await status(port, channel, answer.session), AuthenticationFailed)
+    await channel.close()
 
 
 async def test_logins_in_progress_are_bounded(transport: GrpcTransport) -> None:

@@ -31,7 +31,7 @@ def binding(name: str) -> AclBinding:
 
 
 def watched(session: MemorySession, authorizer: Authorizer) -> SecurityWatch:
-    no_logins = Authenticator((), bytes, lambda _: False)
+    no_logins = Authenticator((), bytes, lambda _: False, None)
     return SecurityWatch(session, needed_pictures(session, authorizer, no_logins), SystemClock())
 
 

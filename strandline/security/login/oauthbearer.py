@@ -1,0 +1,70 @@
+"""OAUTHBEARER (RFC 7628): a signed token in one message. It needs a connection that is encrypted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from strandline.security.login.mechanisms import OAUTHBEARER
+from strandline.security.login.steps import Step, Why, refused
+from strandline.security.login.tokens import InvalidToken, TokenUser
+from strandline.security.principal import Principal
+
+_MESSAGE: Final = re.compile(
+    r"n,(?:a=(?P<role>[^,\x01]*))?,\x01(?P<pairs>(?:[A-Za-z]+=[^\x01]*\x01)+)\x01", re.ASCII
+)
+_BEARER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/=-]+)", re.IGNORECASE | re.ASCII)
+
+
+class Tokens(Protocol):
+    """Checks tokens with the keys of their issuer."""
+
+    def prepare(self) -> None:
+        """Have what the first login needs: some work, and reading. Raises SettingsError."""
+        ...
+
+    def user_of(self, token: str) -> TokenUser:
+        """May read the keys first. Raises InvalidToken."""
+        ...
+
+
+class OauthLogin:
+    """The server's side: one message. A step checks a signature, and may wait for the issuer's keys."""
+
+    mechanism = OAUTHBEARER
+    slow = True
+
+    def __init__(self, tokens: Tokens, is_member: Callable[[Principal], bool]) -> None:
+        """`is_member`: whether a broker or a controller has this principal, which no token gives."""
+        self._tokens = tokens
+        self._is_member = is_member
+
+    def step(self, token: bytes) -> Step:
+        try:
+            role, bearer = _read(token)
+            user = self._tokens.user_of(bearer)
+            principal = Principal(user.name)
+            if self._is_member(principal):
+                raise InvalidToken("its user has the name of a member of the cluster")
+            if role not in ("", user.name):
+                raise InvalidToken("the client asks for another name")
+        except InvalidToken as reason:
+            raise refused(OAUTHBEARER, Why.TOKEN) from reason
+        return Step(b"", principal, user.ends_at)
+
+
+def _read(message: bytes) -> tuple[str, str]:
+    """The name that the client asks for, if any, and the token. Raises InvalidToken."""
+    try:
+        found = _MESSAGE.fullmatch(message.decode())
+    except UnicodeDecodeError:
+        found = None
+    if found is None:
+        raise InvalidToken("the message has not the form of RFC 7628")
+    pairs = (pair.partition("=") for pair in found["pairs"].split("\x01"))
+    values = [value for name, _, value in pairs if name == "auth"]
+    bearer = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
+    if bearer is None:
+        raise InvalidToken("the message has no bearer token")
+    return (found["role"] or "").replace("=2C", ",").replace("=3D", "="), bearer[1]
