@@ -138,7 +138,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         send batches with acks=0, or leave its group, and hang up."""
         self._transport = None
         if self._wants_memory:
-            self._pool.withdraw(self._memory_granted)
+            self._pool.withdraw(self.client_host, self._memory_granted)
             self._wants_memory = False
         self._release_memory()
         if self._end_wait is not None:
@@ -196,11 +196,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _grow(self, growth: int) -> None:
         self._pool = self._shared.memory.of(self._frames.size)
-        if self._pool.take(growth):
+        if self._pool.take(self.client_host, growth):
             self._memory += growth
             return
         self._wants_memory = True
-        self._pool.wait(growth, self._memory_granted)
+        self._pool.wait(self.client_host, growth, self._memory_granted)
         self._pace()
 
     def _memory_granted(self) -> None:
@@ -210,7 +210,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _release_memory(self) -> None:
         if self._memory:
-            self._pool.give_back(self._memory)
+            self._pool.give_back(self.client_host, self._memory)
             self._memory = 0
 
     # --- requests ----------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             work = self._measured(slot, arrived, call, began, call.bill)
         task = self._shared.spawn(work)
         pool, held, self._memory = self._pool, self._memory, 0
-        task.add_done_callback(lambda _: pool.give_back(held))
+        task.add_done_callback(lambda _: pool.give_back(self.client_host, held))
         if not api.changes:
             self._reads.add(task)
             task.add_done_callback(self._reads.discard)

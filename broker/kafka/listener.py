@@ -56,7 +56,7 @@ class KafkaListener:
     ) -> None:
         self.traffic = KafkaTraffic(host.clock)
         self.router = Router(())
-        self.memory = FramePools(settings.kafka_receiving_bytes_max)
+        self.memory = FramePools(settings.kafka_receiving_bytes_max, settings.kafka_request_bytes_max)
         self.request_bytes_max = settings.kafka_request_bytes_max
         self.requests_in_flight_max = settings.kafka_requests_in_flight_max
         self.quotas = quotas

@@ -305,6 +305,25 @@ async def test_a_small_request_does_not_wait_behind_large_frames_that_never_end(
             connection.connection_lost(None)
 
 
+async def test_a_large_request_does_not_wait_behind_frames_of_one_client_that_never_end() -> None:
+    """CORRECTNESS X6: however many connections it has, other clients have half of the memory."""
+    held = Held()
+    async with connected(held) as (shared, first, first_transport):
+        hostile = [(first, first_transport), *(shared.connect() for _ in range(3))]
+        for connection, transport in hostile:
+            feed(connection, transport, (16 * MIB).to_bytes(4, "big") + bytes(16 * MIB - 1), repeat(MIB))
+        assert not hostile[-1][1].is_reading()
+        other, other_transport = shared.connect("192.0.2.2")
+        assert not feed(other, other_transport, large(1), repeat(1_000))
+        await turns()
+        assert sorted(held.open) == [1]
+        held.complete(1)
+        await turns()
+        for connection in (*(each for each, _ in hostile), other):
+            connection.connection_lost(None)
+        assert shared.memory.left == 64 * MIB
+
+
 async def test_a_connection_that_ends_while_it_waits_for_memory_gets_none() -> None:
     """CORRECTNESS X6: nothing would give it back."""
     async with connected(Held(), memory_bytes=FOR_ONE_LARGE) as (shared, first, first_transport):

@@ -22,8 +22,8 @@ from strandline.tasks import Slices
 class MemoryTransport(asyncio.Transport):
     """Keeps what is written. The test decides when it is full."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("192.0.2.1", 40_000)})
+    def __init__(self, host: str = "192.0.2.1") -> None:
+        super().__init__({"peername": (host, 40_000)})
         self.written = bytearray()
         self.closing = False
         self.reading = True
@@ -76,8 +76,8 @@ class MemoryShared:
     def __init__(self, router: Router, tasks: asyncio.TaskGroup, *, memory_bytes: int = 64 * MIB) -> None:
         self.router = router
         self.traffic = KafkaTraffic(SystemClock())
-        self.memory = FramePools(memory_bytes)
         self.request_bytes_max = 16 * MIB
+        self.memory = FramePools(memory_bytes, self.request_bytes_max)
         self.requests_in_flight_max = 5
         self.connections: set[KafkaConnection] = set()
         self.refused: list[str] = []
@@ -118,8 +118,8 @@ class MemoryShared:
     def malformed(self, error: MalformedRequest, peer: str) -> None:
         self.refused.append(error.message)
 
-    def connect(self) -> tuple[KafkaConnection, MemoryTransport]:
-        connection, transport = KafkaConnection(self, Listener.INTERNAL), MemoryTransport()
+    def connect(self, host: str = "192.0.2.1") -> tuple[KafkaConnection, MemoryTransport]:
+        connection, transport = KafkaConnection(self, Listener.INTERNAL), MemoryTransport(host)
         connection.connection_made(transport)
         return connection, transport
 
