@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from interop.outcome import Missing, Place, Report, Suite, explained, table, unexplained
+from interop.security import write_client_settings
 from interop.suites import aiokafka, clients, kafka_python, librdkafka
 from strandline import LocalCluster
 
@@ -17,6 +18,19 @@ SUITES: Final[dict[str, Suite]] = {
     suite.name: suite for suite in (*clients.SUITES, aiokafka.SUITE, kafka_python.SUITE, *librdkafka.SUITES)
 }
 START_S_MAX: Final = 120.0
+
+
+def cluster_for(suite: Suite) -> LocalCluster:
+    """A cluster that is not started."""
+    acls = {"authorizer": "acl", "super_users": "User:ANONYMOUS"} if suite.acls else {}
+    logins = suite.security.broker_settings if suite.security else {}
+    return LocalCluster(
+        suite.brokers,
+        kafka=True,
+        secure=suite.security is not None,
+        broker_settings={**suite.settings, **acls, **logins},
+        controller_settings=acls,
+    )
 
 
 async def run(suites: list[Suite], arguments: argparse.Namespace) -> int:
@@ -27,12 +41,17 @@ async def run(suites: list[Suite], arguments: argparse.Namespace) -> int:
     for suite in suites:
         began = time.monotonic()
         print(f"{suite.name} …", file=sys.stderr, flush=True)
-        cluster = LocalCluster(brokers=suite.brokers, kafka=True, broker_settings=suite.settings)
+        cluster = cluster_for(suite)
         try:
             await cluster.start(timeout_s=START_S_MAX)
+            folder = None
+            if suite.security is not None:
+                folder = arguments.output / "security" / suite.security.value
+                await write_client_settings(suite.security, cluster, folder)
             where = Place(
-                cluster.kafka_bootstrap, arguments.suites, arguments.output, arguments.tests, arguments.slower
-            )
+                cluster.kafka_bootstrap, arguments.suites, arguments.output, arguments.tests,
+                arguments.slower, folder,
+            )  # fmt: skip
             report = await asyncio.to_thread(suite.run, where)
         finally:
             await cluster.stop(clean=False)

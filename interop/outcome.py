@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from interop.security import Security
+
 
 class Status(StrEnum):
     """The end of one test."""
@@ -51,13 +53,15 @@ class Missing:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a suite runs: addresses of the cluster, the folder of suites, a folder for its output, names
-    of tests (without names all run), and a factor for its timeouts."""
+    of tests (without names all run), a factor for its timeouts, and a folder with settings of clients that
+    have to prove who they are."""
 
     kafka: str
     suites: Path
     output: Path
     tests: Sequence[str] = ()
     slower: float = 1.0
+    security: Path | None = None
 
     def wants(self, name: str) -> bool:
         return not self.tests or any(fnmatchcase(name, f"*{test}*") for test in self.tests)
@@ -78,6 +82,10 @@ class Suite:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the brokers that it runs against."""
     brokers: int = 3
+    acls: bool = False
+    """Whether the cluster has ACLs; its clients need none."""
+    security: Security | None = None
+    """How its clients prove who they are; None: they do not, and nothing is encrypted."""
 
 
 def reason_of(name: str, reasons: Mapping[str, str]) -> str:

@@ -1,10 +1,13 @@
 // Java's kafka-clients: topics, records, groups, and administration. Prints a line for each claim.
 
+import java.io.FileReader;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
@@ -34,12 +37,18 @@ public class KafkaClients {
     static final int SECONDS = 60;
     static final List<String> CODECS = List.of("none", "gzip", "snappy", "lz4", "zstd");
     static final String TOPIC = "java-" + System.nanoTime();
-    static String bootstrap;
+    static final Map<String, Object> COMMON = new HashMap<>();
 
-    public static void main(String[] arguments) {
-        bootstrap = arguments[0];
+    public static void main(String[] arguments) throws Exception {
+        String folder = System.getenv("INTEROP_SECURITY");
+        if (folder != null) {
+            var security = new Properties();
+            security.load(new FileReader(folder + "/java.properties"));
+            security.forEach((name, value) -> COMMON.put((String) name, value));
+        }
+        COMMON.put("bootstrap.servers", arguments[0]);
         System.out.println("version " + AppInfoParser.getVersion());
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+        try (Admin admin = Admin.create(COMMON)) {
             claim("topics are created and described", () -> {
                 admin.createTopics(List.of(new NewTopic(TOPIC, Optional.of(3), Optional.of((short) 3)))).all().get();
                 var topic = admin.describeTopics(List.of(TOPIC)).allTopicNames().get().get(TOPIC);
@@ -119,7 +128,7 @@ public class KafkaClients {
         }
         claim("transactions are refused at once", () -> {
             long began = System.nanoTime();
-            var settings = Map.<String, Object>of("bootstrap.servers", bootstrap, "transactional.id", TOPIC);
+            var settings = with(Map.of("transactional.id", TOPIC));
             try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
                 producer.initTransactions();
             } catch (RuntimeException error) {
@@ -130,8 +139,14 @@ public class KafkaClients {
         System.exit(0);
     }
 
+    static Map<String, Object> with(Map<String, Object> settings) {
+        var all = new HashMap<>(COMMON);
+        all.putAll(settings);
+        return all;
+    }
+
     static void produce(String codec, int count) throws Exception {
-        var settings = Map.<String, Object>of("bootstrap.servers", bootstrap, "compression.type", codec, "acks", "all");
+        var settings = with(Map.of("compression.type", codec, "acks", "all"));
         try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
             var sent = IntStream.range(0, count)
                     .mapToObj(number -> producer.send(new ProducerRecord<>(TOPIC, "" + number, codec + "-" + number)))
@@ -141,10 +156,9 @@ public class KafkaClients {
     }
 
     static KafkaConsumer<String, String> consumer(String group, String assignor) {
-        return new KafkaConsumer<>(Map.of(
-                "bootstrap.servers", bootstrap, "group.id", group, "auto.offset.reset", "earliest",
-                "enable.auto.commit", "false",
-                "partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor),
+        return new KafkaConsumer<>(with(Map.of(
+                "group.id", group, "auto.offset.reset", "earliest", "enable.auto.commit", "false",
+                "partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor)),
                 new StringDeserializer(), new StringDeserializer());
     }
 

@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from interop.programs.claims import claim_async, same, version
+from interop.programs.security import of_aiokafka
 
 CODECS: Final = (None, "gzip", "snappy", "lz4", "zstd")
 RECORDS: Final = 100
@@ -21,11 +22,11 @@ class Client:
     """Works on topics of its own."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+        self.common: dict[str, Any] = {"bootstrap_servers": bootstrap, **of_aiokafka()}
         self.topic = self.group = f"aiokafka-{time.time_ns()}"
 
     async def create(self) -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+        admin = AIOKafkaAdminClient(**self.common)
         await admin.start()
         try:
             await admin.create_topics([NewTopic(self.topic, 3, 3)])
@@ -37,7 +38,7 @@ class Client:
     async def produce(self) -> None:
         for codec in CODECS:
             async with AIOKafkaProducer(
-                bootstrap_servers=self.bootstrap, compression_type=codec, enable_idempotence=True
+                **self.common, compression_type=codec, enable_idempotence=True
             ) as producer:
                 sent = [
                     await producer.send(self.topic, f"{codec}-{number}".encode() * 20)
@@ -51,7 +52,7 @@ class Client:
         read: list[Any] = []
         for wanted in (expected // 2, expected):
             consumer = AIOKafkaConsumer(
-                self.topic, bootstrap_servers=self.bootstrap, group_id=self.group,
+                self.topic, **self.common, group_id=self.group,
                 auto_offset_reset="earliest", enable_auto_commit=False,
             )  # fmt: skip
             await consumer.start()
@@ -69,7 +70,7 @@ class Client:
         """Two members with the default assignor."""
         members = [
             AIOKafkaConsumer(
-                self.topic, bootstrap_servers=self.bootstrap, group_id=f"{self.group}-two",
+                self.topic, **self.common, group_id=f"{self.group}-two",
                 enable_auto_commit=False,
             )
             for _ in range(2)
@@ -86,7 +87,7 @@ class Client:
 
     async def offsets(self) -> None:
         partitions = [TopicPartition(self.topic, number) for number in range(3)]
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap)
+        consumer = AIOKafkaConsumer(**self.common)
         await consumer.start()
         try:
             same(set((await consumer.beginning_offsets(partitions)).values()), {0})
@@ -97,7 +98,7 @@ class Client:
             await consumer.stop()
 
     async def groups(self) -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+        admin = AIOKafkaAdminClient(**self.common)
         await admin.start()
         try:
             same(self.group in {name for name, *_ in await admin.list_consumer_groups()}, True)

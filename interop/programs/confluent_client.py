@@ -12,6 +12,7 @@ import confluent_kafka.admin
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 
 from interop.programs.claims import claim, same, version
+from interop.programs.security import of_librdkafka
 
 SECONDS: Final = 30.0
 ADMIN: Final[Any] = confluent_kafka.admin
@@ -22,7 +23,7 @@ class Client:
     """Works on topics of its own."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.common = {"bootstrap.servers": bootstrap}
+        self.common = {"bootstrap.servers": bootstrap, **of_librdkafka()}
         self.admin = ADMIN.AdminClient(self.common)
         self.mark = f"{time.time_ns()}"
         self.topic = f"confluent-{self.mark}"

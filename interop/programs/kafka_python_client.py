@@ -10,6 +10,7 @@ import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from interop.programs.claims import claim, same, version
+from interop.programs.security import of_kafka_python
 
 CODECS: Final = (None, "gzip")
 """Others need more packages."""
@@ -21,7 +22,7 @@ class Client:
     """Works on topics of its own."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.common = {"bootstrap_servers": bootstrap.split(",")}
+        self.common: dict[str, Any] = {"bootstrap_servers": bootstrap.split(","), **of_kafka_python()}
         self.topic = self.group = f"kafka-python-{time.time_ns()}"
 
     def create(self) -> None:

@@ -8,6 +8,7 @@ import time
 from typing import Final
 
 from interop.programs.claims import claim, same, version
+from interop.programs.security import librdkafka_file
 
 SECONDS: Final = 60.0
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -18,12 +19,13 @@ class Client:
     """Works on a topic of its own, which brokers create on demand."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+        file = librdkafka_file()
+        self.common = ["-b", bootstrap] if file is None else ["-F", str(file), "-b", bootstrap]
         self.topic = self.group = f"kcat-{time.time_ns()}"
 
     def run(self, *arguments: str, given: str = "") -> str:
         done = subprocess.run(
-            ["kcat", "-b", self.bootstrap, *arguments],
+            ["kcat", *self.common, *arguments],
             input=given, text=True, capture_output=True, timeout=SECONDS, check=False,
         )  # fmt: skip
         if done.returncode:

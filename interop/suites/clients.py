@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from interop.outcome import Place, Suite
+from interop.security import Security
 from interop.suites.programs import PROGRAMS, Command, program_suite
 
 GO_SOURCES: Final = Path("/usr/share/gocode")
@@ -70,18 +71,33 @@ def application(module: str, program: str) -> Command:
     return command
 
 
+WITH_SECURITY: Final[tuple[tuple[str, str, Command], ...]] = (
+    ("kcat", "Debian's package kcat", kcat),
+    ("confluent-kafka", "make setup", here("confluent_kafka", "confluent_client")),
+    ("aiokafka client", "make setup", here("aiokafka", "aiokafka_client")),
+    ("kafka-python client", "make setup", here("kafka", "kafka_python_client")),
+    ("Java kafka-clients", "kafka-clients.jar and slf4j-api.jar in SUITES/java, a JDK", java),
+)
+"""Clients that are also run with certificates and logins."""
+STAYS: Final = {
+    ("kcat", Security.SCRAM): {"*": "librdkafka before 2.6.1 sends a wrong nonce, and is refused"}
+}
+
 SUITES: Final[tuple[Suite, ...]] = (
-    program_suite("kcat", "Debian's package kcat", kcat),
-    program_suite("confluent-kafka", "make setup", here("confluent_kafka", "confluent_client")),
-    program_suite("aiokafka client", "make setup", here("aiokafka", "aiokafka_client")),
-    program_suite("kafka-python client", "make setup", here("kafka", "kafka_python_client")),
+    *(program_suite(*client) for client in WITH_SECURITY),
+    *(
+        program_suite(
+            f"{name}/{security}", how, command, stays=STAYS.get((name, security)), security=security
+        )
+        for name, how, command in WITH_SECURITY
+        for security in Security
+    ),
     program_suite("kafkajs", "npm install kafkajs in SUITES/node", node("kafkajs", "kafkajs.mjs")),
     program_suite(
         "@platformatic/kafka",
         "npm install @platformatic/kafka in SUITES/node",
         node("@platformatic/kafka", "platformatic.mjs"),
     ),
-    program_suite("Java kafka-clients", "kafka-clients.jar and slf4j-api.jar in SUITES/java, a JDK", java),
     program_suite(
         "Sarama",
         "Debian's packages golang-go and golang-github-shopify-sarama-dev",

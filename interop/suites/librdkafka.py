@@ -124,6 +124,7 @@ def _suite(scenario: str, create: bool) -> Suite:
         partial(run_suite, wanted_scenario=scenario),
         STAYS,
         {"num_partitions": 4, "kafka_auto_create_topics": create},
+        acls=True,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from interop.outcome import Outcome, Place, Report, Status, Suite
 from interop.process import ROOT, run
+from interop.security import Security
 
 PROGRAM_S_MAX: Final = 300.0
 PROGRAMS: Final = ROOT / "interop" / "programs"
@@ -22,6 +23,7 @@ def program_suite(
     *,
     stays: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
+    security: Security | None = None,
 ) -> Suite:
     """A suite whose tests are the claims of one program."""
 
@@ -31,6 +33,8 @@ def program_suite(
             return None
         log = place.output / f"{name.replace('/', '-')}.log"
         given = {"PYTHONPATH": str(ROOT), **(environment or {})}
+        if place.security is not None:
+            given["INTEROP_SECURITY"] = str(place.security)
         status = run([*words, place.kafka], log, seconds=PROGRAM_S_MAX, environment=given)
         version, outcomes = claims_of(log.read_text(errors="replace"))
         if status != 0 or not outcomes:
@@ -38,7 +42,7 @@ def program_suite(
             outcomes.append(Outcome("the whole program", Status.FAILED, ended))
         return Report(name, version, outcomes)
 
-    return Suite(name, how, run_suite, stays or {})
+    return Suite(name, how, run_suite, stays or {}, security=security)
 
 
 def claims_of(text: str) -> tuple[str, list[Outcome]]:

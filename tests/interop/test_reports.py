@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 from pathlib import Path
 
 from interop.outcome import Missing, Outcome, Place, Report, Status, explained, table, unexplained
@@ -115,3 +116,16 @@ def test_a_program_that_ends_early_fails(tmp_path: Path) -> None:
 def test_a_suite_that_is_not_there_has_no_report(tmp_path: Path) -> None:
     place = Place("127.0.0.1:1", tmp_path, tmp_path)
     assert program_suite("p", "", lambda _: None).run(place) is None
+
+
+def test_a_program_of_a_secure_cluster_is_told_how_its_client_proves_who_it_is(tmp_path: Path) -> None:
+    (tmp_path / "librdkafka.properties").write_text("security.protocol=SASL_SSL\nsasl.password=a=b\n")
+    place = Place("127.0.0.1:1", tmp_path, tmp_path, security=tmp_path)
+    program = (
+        "from interop.programs.security import of_kafka_python as given; print('passed', *given().items())"
+    )
+    report = program_suite("p", "", lambda _: [sys.executable, "-c", program]).run(place)
+    assert report is not None
+    (outcome,) = report.outcomes
+    settings = "('security_protocol', 'SASL_SSL') ('sasl_plain_password', 'a=b')"
+    assert outcome == Outcome(settings, Status.PASSED)
