@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from strandline.errors import BrokerNotAvailable, CoordinationError, OutcomeUnknown, StrandlineError
+from strandline.security.audit.entry import Source
 from strandline.security.principal import ANONYMOUS, Principal
 
 
@@ -431,6 +432,8 @@ class Caller:
     """The call, as the audit log names it: `Admin.CreateTopics`, `Kafka CreateTopics`; "": not told."""
     request_id: int | None = None
     """The number that the client gave its request; None: it gave none."""
+    asks_for: Source | None = None
+    """The caller for whom the call is made, as it says: to be believed of members of the cluster only."""
 
     @property
     def reached(self) -> str:

@@ -99,7 +99,7 @@ class Balancing:
         if reason is None and not await self._reach.answering([notice.give_to]):
             reason = f"broker {notice.give_to} does not answer this one"
         if reason is None:
-            await self._handover.yield_to(leadership, notice.give_to, notice.reason)
+            await self._handover.yield_to(leadership, notice.give_to, notice.reason, notice.by)
         return reason
 
     def _is_late(self, notice: ElectionNotice) -> bool:

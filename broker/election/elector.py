@@ -24,6 +24,7 @@ from strandline.broker.core.election.election import (
     claim,
     decide,
     deposes,
+    handed_over_for,
     is_backed,
     others_after,
     vacancy_reason,
@@ -374,6 +375,9 @@ class Elector:
             at_ms=self._clock.wall_ms(),
             reason=reason if lost is None else f"{reason}; {lost}",
             lost=lost,
+            by=replica.unclean_by
+            if candidacy.stand.unclean and ballot.permitted
+            else handed_over_for(ballot),
         )
         return replace(state, trail=replica.trail.extended(ballot.state.trail, event))
 

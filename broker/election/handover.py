@@ -19,6 +19,7 @@ from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.tasks import pipelined
+from strandline.vocabulary.state_changes import AskedBy
 
 logger = structlog.get_logger(__name__)
 
@@ -117,9 +118,11 @@ class Handover:
 
     # --- one of them ---------------------------------------------------------------------------
 
-    async def yield_to(self, leadership: Leadership, broker: BrokerId, reason: str) -> bool:
+    async def yield_to(
+        self, leadership: Leadership, broker: BrokerId, reason: str, by: AskedBy | None = None
+    ) -> bool:
         """Hands the leadership to this broker if no client is harmed by it. Returns True if it is handed
-        over.
+        over. `by`: the caller that asked for it.
 
         The handover is written only if the broker is in sync in its registered life and is not shutting down.
         While the outcome of the write is unknown, nothing is accepted: a record with acks=1 might be lost
@@ -135,7 +138,7 @@ class Handover:
         if leadership.ended():
             return False
         next_leader = await self._resignations.hand_in(
-            Resignation(replica, leadership.epoch, reason, to=broker)
+            Resignation(replica, leadership.epoch, reason, to=broker, by=by)
         )
         if next_leader is None:
             self._lead_on(leadership, f"broker {broker} could not take over")

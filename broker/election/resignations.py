@@ -35,6 +35,7 @@ from strandline.ports import (
 )
 from strandline.tasks import pipelined
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
+from strandline.vocabulary.state_changes import AskedBy
 
 logger = structlog.get_logger(__name__)
 
@@ -67,6 +68,8 @@ class Resignation:
     """The broker that must be the successor, otherwise the leadership stays. None: resign in any case, for
     any successor."""
     place: Place = Place.KEPT
+    by: AskedBy | None = None
+    """The caller that asked for it; None: no caller did."""
     outcome: asyncio.Future[BrokerId | None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -236,6 +239,7 @@ class Resignations:
             at_ms=self._clock.wall_ms(),
             reason=resignation.reason,
             left=() if me in after else (me,),
+            by=resignation.by,
         )
         after = replace(after, trail=replica.trail.extended(state.trail, event))
         return _Prepared(resignation, after, version, next_leader, leader_node_stands)

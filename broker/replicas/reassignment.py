@@ -157,19 +157,28 @@ class Reassigning:
             replica.name.topic, replica.key, wanted, state, me, at_ms=now, reason=move.reason
         )
         if state.leader == NO_BROKER:
-            left = () if me in state else (me,)
-            events.append(
-                resigned(replica.name.topic, replica.key, me, state, at_ms=now, reason=REASON, left=left)
+            event = resigned(
+                replica.name.topic,
+                replica.key,
+                me,
+                state,
+                at_ms=now,
+                reason=REASON,
+                left=() if me in state else (me,),
+                by=wanted.by,
             )
+            events.append(event)
         return replace(state, trail=replica.trail.extended(replica.trail.current, *events))
 
     def _requests(
         self, command: Command, brokers: Iterable[BrokerId], me: BrokerId, epoch: LeaderEpoch, reason: str
     ) -> Requests:
         replica, now = self._replica, self._clock.wall_ms()
+        name, key, moving = replica.name, replica.key, replica.reassignment
+        by = None if moving is None else moving.by
         return {
             broker: StateChange(
-                self._new_id(), command, replica.name.topic, replica.key, epoch, me, now, reason=reason
+                self._new_id(), command, name.topic, key, epoch, me, now, reason=reason, by=by
             )
             for broker in brokers
         }

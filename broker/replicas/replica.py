@@ -17,6 +17,7 @@ from strandline.broker.storage.log import PartitionLog
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
 from strandline.vocabulary.metadata import Reassignment
+from strandline.vocabulary.state_changes import AskedBy
 from strandline.vocabulary.topic_config import TopicConfig
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class Replica:
         """Called when the HW may have decreased, before anything is appended (CORRECTNESS H7)."""
         self.lossy_epoch: LeaderEpoch = NO_EPOCH
         """The last epoch whose leader may lack committed records, as far as known here."""
+        self.unclean_by: AskedBy | None = None
+        """The caller that asked for the unclean election of `unclean_permit`."""
         self.unclean_permit: LeaderEpoch = NO_EPOCH
         """The epoch after which an operator allowed an election of this replica, with a loss."""
         self.trail = PartitionTrail(name, trail_events_max)

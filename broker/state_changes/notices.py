@@ -80,7 +80,7 @@ class NoticeReceiver:
         replica = self._manager.get(notice.key)
         if replica is not None and notice.leader_epoch >= replica.leader_epoch:
             if notice.unclean:
-                replica.unclean_permit = notice.leader_epoch
+                replica.unclean_permit, replica.unclean_by = notice.leader_epoch, notice.by
             self._vacant(replica, not notice.unclean)
 
     async def _delete(self, path: str) -> None:

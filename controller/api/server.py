@@ -11,6 +11,7 @@ from strandline.adapters.codecs import quotas as quota_rpcs
 from strandline.adapters.codecs import users as user_rpcs
 from strandline.adapters.guarded_calls import guarded
 from strandline.adapters.rpc.member_key import MemberKey
+from strandline.controller.api.askers import done_for_askers
 from strandline.controller.api.guarded import GuardedAdmin
 from strandline.controller.api.service import AdminService
 from strandline.controller.api.state_changes_stream import StateChangeStreams
@@ -72,4 +73,4 @@ def admin_calls(
         ),
         ServedStream(rpcs.STATE_CHANGES.served, state_changes, pushes=True),
     ]
-    return guarded(calls, access)
+    return guarded(done_for_askers(calls, key), access)

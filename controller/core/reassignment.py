@@ -23,6 +23,7 @@ from strandline.errors import (
 from strandline.ids import BrokerId, TopicId
 from strandline.vocabulary.admin import PartitionReassignment
 from strandline.vocabulary.metadata import REPLACED_MAX, PartitionState, Reassignment, Replaced
+from strandline.vocabulary.state_changes import AskedBy
 from strandline.vocabulary.topic_config import TopicConfig
 
 
@@ -63,6 +64,7 @@ class Asked:
     request_id: str
     at_ms: int
     throttle_bytes_per_s: int = 0
+    by: AskedBy | None = None
 
 
 def plan_move(
@@ -91,17 +93,19 @@ def plan_move(
             asked.throttle_bytes_per_s,
             request_id=asked.request_id,
             at_ms=asked.at_ms,
+            by=asked.by,
         )
     wanted = replace(standing, throttle_bytes_per_s=asked.throttle_bytes_per_s)
     if replicas == standing.target:
         return None if wanted == standing else wanted
-    before = Replaced(standing.request_id, standing.replicas, standing.at_ms, asked.at_ms)
+    before = Replaced(standing.request_id, standing.replicas, standing.at_ms, asked.at_ms, standing.by)
     return replace(
         wanted,
         replicas=replicas,
         reverting=False,
         request_id=asked.request_id,
         at_ms=asked.at_ms,
+        by=asked.by,
         replaced=(*standing.replaced, before)[-REPLACED_MAX:],
     )
 

@@ -14,6 +14,7 @@ from strandline.controller.core.election import check_preferred, is_led
 from strandline.controller.core.reassignment import Placed
 from strandline.controller.core.topics import Brokers
 from strandline.controller.leadership.transfer import LOOK_AGAIN_S, Yielding, yield_leaderships
+from strandline.controller.term.asked import asked_by
 from strandline.controller.term.placements import PlacedPartitions, read_placements, unknown_partition
 from strandline.controller.term.term import Term
 from strandline.errors import (
@@ -156,4 +157,4 @@ async def _read(
 def _yielding(each: _There) -> Yielding:
     state = each.now.state
     key = PartitionKey(each.topic_id, PartitionId(each.name.partition))
-    return Yielding(each.name.topic, key, state.leader, state.leader_epoch, each.preferred)
+    return Yielding(each.name.topic, key, state.leader, state.leader_epoch, each.preferred, asked_by())

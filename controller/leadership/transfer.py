@@ -20,6 +20,7 @@ from strandline.controller.term.reading import read_partitions
 from strandline.controller.term.term import Term
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionKey
 from strandline.tasks import pipelined
+from strandline.vocabulary.state_changes import AskedBy
 
 LOOK_AGAIN_S: Final = 0.1
 
@@ -33,6 +34,8 @@ class Yielding:
     leader: BrokerId
     epoch: LeaderEpoch
     give_to: BrokerId
+    by: AskedBy | None = None
+    """The caller that asked for it; None: no caller did."""
 
 
 async def yield_leaderships(
@@ -57,7 +60,8 @@ async def yield_leaderships(
 async def _ask(term: Term, wanted: Sequence[Yielding], reason: str) -> None:
     leaders: defaultdict[BrokerId, list[ElectionNotice]] = defaultdict(list)
     for each in wanted:
-        leaders[each.leader].append(ElectionNotice(each.topic, each.key, each.epoch, each.give_to, reason))
+        notice = ElectionNotice(each.topic, each.key, each.epoch, each.give_to, reason, by=each.by)
+        leaders[each.leader].append(notice)
     await leave_notices(term.session, leaders)
 
 

@@ -14,6 +14,7 @@ from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX
 from strandline.controller.core.unclean import UncleanPlan, plan_unclean
 from strandline.controller.leadership.transfer import LOOK_AGAIN_S
+from strandline.controller.term.asked import asked_by
 from strandline.controller.term.notices import leave_notices
 from strandline.controller.term.placements import PlacedPartitions, read_placements, unknown_partition
 from strandline.controller.term.reading import read_partitions
@@ -88,8 +89,9 @@ async def elect_unclean(
 
 async def _have_elected(term: Term, wanted: Sequence[_Wanted]) -> dict[TopicPartition, UncleanElection]:
     notices: defaultdict[BrokerId, list[ElectionNotice]] = defaultdict(list)
+    by = asked_by()
     for each in wanted:
-        notice = ElectionNotice(each.name.topic, each.key, each.epoch, reason=REASON, unclean=True)
+        notice = ElectionNotice(each.name.topic, each.key, each.epoch, reason=REASON, unclean=True, by=by)
         notices[each.plan.chosen.broker].append(notice)
         logger.warning(
             "unclean election asked for",

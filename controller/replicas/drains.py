@@ -7,14 +7,14 @@ batches; replicas move by a bounded number of reassignments at a time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import structlog
 
 from strandline.adapters.system.crash_points import crash_point
-from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper import drain_znodes, znodes
 from strandline.adapters.zookeeper.facts import read_drains
 from strandline.controller.core.broker_list import listed
 from strandline.controller.core.drains import DrainPlan, LeadershipMove, ReplicaMove, plan_drains
@@ -22,13 +22,14 @@ from strandline.controller.core.survey import Survey
 from strandline.controller.core.topics import Brokers
 from strandline.controller.leadership.transfer import Yielding, yield_leaderships
 from strandline.controller.replicas.reassignment import Reassignments
+from strandline.controller.term.asked import asked_by, doing_for
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, OutcomeUnknown
 from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import BadVersion, Create, Delete, MultiFailed, NodeExists, NoNode, SetData
 from strandline.vocabulary.admin import DrainProgress, PartitionReassignment
 from strandline.vocabulary.metadata import Drain
-from strandline.vocabulary.state_changes import ANY_LIFE
+from strandline.vocabulary.state_changes import ANY_LIFE, AskedBy
 
 logger = structlog.get_logger(__name__)
 
@@ -104,7 +105,7 @@ class Drains:
 
     async def _write(self, broker: BrokerId, wanted: Drain) -> bool:
         """Writes the drain. Returns False if another writer changed it meanwhile."""
-        path, data = znodes.drain(broker), znodes.dump_drain(wanted)
+        path, data = znodes.drain(broker), drain_znodes.dump_drain(wanted)
         found = await self._term.session.exists(path)
         write = Create(path, data) if found is None else SetData(path, data, found.version)
 
@@ -143,8 +144,8 @@ class Drains:
     async def step(self, survey: Survey) -> bool:
         """Moves what can move now. Returns True if more can move soon. Raises Deposed."""
         plan = self.plan(survey)
-        begun = await self._move_replicas(plan.replicas)
-        await self._move_leaderships(plan.leaderships)
+        begun = await self._move_replicas(plan.replicas, survey.drains)
+        await self._move_leaderships(plan.leaderships, survey.drains)
         moving = any(
             partition.reassignment is not None
             and any(survey.is_emptied(broker) for broker in partition.assigned)
@@ -152,10 +153,12 @@ class Drains:
         )
         return begun or moving or bool(plan.leaderships)
 
-    async def _move_leaderships(self, moves: Sequence[LeadershipMove]) -> None:
+    async def _move_leaderships(
+        self, moves: Sequence[LeadershipMove], drains: Mapping[BrokerId, Drain]
+    ) -> None:
         moved = 0
         for start in range(0, len(moves), LEADERSHIPS_AT_ONCE_MAX):
-            batch = [_yielding(move) for move in moves[start : start + LEADERSHIPS_AT_ONCE_MAX]]
+            batch = [_yielding(move, drains) for move in moves[start : start + LEADERSHIPS_AT_ONCE_MAX]]
             left = await yield_leaderships(self._term, batch, REASON, wait_s=YIELD_WAIT_S)
             moved += len(batch) - len(left)
             if left:
@@ -166,14 +169,17 @@ class Drains:
         if moves:
             logger.info("drain moved leaderships", moved=moved, wanted=len(moves))
 
-    async def _move_replicas(self, moves: Sequence[ReplicaMove]) -> bool:
-        throttles: defaultdict[int, list[PartitionReassignment]] = defaultdict(list)
+    async def _move_replicas(self, moves: Sequence[ReplicaMove], drains: Mapping[BrokerId, Drain]) -> bool:
+        asked: defaultdict[tuple[int, AskedBy | None], list[PartitionReassignment]] = defaultdict(list)
         for move in moves:
             name = TopicPartition(move.partition.topic, move.partition.key.partition)
-            throttles[move.throttle_bytes_per_s].append(PartitionReassignment(name, move.replicas))
+            emptied = (drains[each] for each in move.partition.assigned if each in drains)
+            by = next((drain.by for drain in emptied if drain.replicas), None)
+            asked[move.throttle_bytes_per_s, by].append(PartitionReassignment(name, move.replicas))
         begun = 0
-        for throttle_bytes_per_s, wanted in sorted(throttles.items()):
-            outcomes = await self._reassignments.ask(wanted, throttle_bytes_per_s=throttle_bytes_per_s)
+        for (throttle_bytes_per_s, by), wanted in asked.items():
+            with doing_for(by):
+                outcomes = await self._reassignments.ask(wanted, throttle_bytes_per_s=throttle_bytes_per_s)
             for outcome in outcomes:
                 if outcome.error is None:
                     begun += 1
@@ -206,10 +212,10 @@ def _wanted(
     else:
         life = ANY_LIFE if standing is None else standing.broker_epoch
     if not replicas:
-        return Drain(life, replicas)
+        return Drain(life, replicas, by=asked_by())
     earlier = () if standing is None or not standing.replicas else _throttles(standing)
     kept = [each for each in dict.fromkeys(earlier) if each != throttle_bytes_per_s]
-    return Drain(life, replicas, throttle_bytes_per_s, tuple(kept[-THROTTLES_MAX:]))
+    return Drain(life, replicas, throttle_bytes_per_s, tuple(kept[-THROTTLES_MAX:]), asked_by())
 
 
 def _throttles(drain: Drain) -> tuple[int, ...]:
@@ -217,7 +223,9 @@ def _throttles(drain: Drain) -> tuple[int, ...]:
     return (*drain.earlier_throttles, drain.throttle_bytes_per_s)
 
 
-def _yielding(move: LeadershipMove) -> Yielding:
+def _yielding(move: LeadershipMove, drains: Mapping[BrokerId, Drain]) -> Yielding:
     partition = move.partition
     state = partition.state
-    return Yielding(partition.topic, partition.key, state.leader, state.leader_epoch, move.give_to)
+    drain = drains.get(state.leader)
+    by = None if drain is None else drain.by
+    return Yielding(partition.topic, partition.key, state.leader, state.leader_epoch, move.give_to, by)

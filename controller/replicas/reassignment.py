@@ -168,7 +168,7 @@ class Reassignments:
         settled: list[PartitionResult] = []
         for move in moves:
             topic = topics[move.name.topic]
-            asked = Asked(stamp.new_id(), stamp.at_ms, throttle_bytes_per_s)
+            asked = Asked(stamp.new_id(), stamp.at_ms, throttle_bytes_per_s, stamp.by)
             try:
                 if isinstance(topic, StrandlineError):
                     raise topic

@@ -11,6 +11,7 @@ from strandline.adapters.zookeeper.facts import read_drains
 from strandline.config.services import ControllerSettings
 from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.core.topics import Brokers
+from strandline.controller.term.asked import asked_by
 from strandline.controller.term.fenced_session import FencedSession, Happened
 from strandline.controller.term.reading import read_brokers
 from strandline.controller.term.recorder import RequestRecorder
@@ -62,7 +63,7 @@ class Term:
 
     def stamp(self) -> Stamp:
         """Returns a stamp for requests that are made now."""
-        return Stamp(self.clock.wall_ms(), self.new_id)
+        return Stamp(self.clock.wall_ms(), self.new_id, asked_by())
 
     def pack(self, steps: Iterable[Step]) -> list[Multi]:
         """Packs these steps into as few multis as possible; at least one, which may be empty."""

@@ -23,7 +23,7 @@ from strandline.ids import (
 )
 from strandline.ports import Check, Create, Delete, Operation, SetData
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
-from strandline.vocabulary.state_changes import Command, StateChange, StateChangeEvent, life_of
+from strandline.vocabulary.state_changes import AskedBy, Command, StateChange, StateChangeEvent, life_of
 
 T = TypeVar("T")
 
@@ -42,6 +42,8 @@ class Stamp:
     """Milliseconds since the Unix epoch."""
     new_id: Callable[[], str]
     """See `strandline.host.Host`."""
+    by: AskedBy | None = None
+    """The caller that asked for the change; None: no caller did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ def requests(
             NO_BROKER,
             stamp.at_ms,
             reason=reason,
+            by=stamp.by,
         )
         for broker in brokers
     }

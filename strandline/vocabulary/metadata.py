@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final
 
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
-from strandline.vocabulary.state_changes import StateChangeEvent
+from strandline.vocabulary.state_changes import AskedBy, StateChangeEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,7 @@ class Replaced:
     replicas: tuple[BrokerId, ...]
     at_ms: int
     until_ms: int
+    by: AskedBy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,8 @@ class Reassignment:
     at_ms: int = 0
     """The time of the request."""
     replaced: tuple[Replaced, ...] = ()
+    by: AskedBy | None = None
+    """The caller that asked for these replicas; None: no caller did."""
 
     @property
     def target(self) -> tuple[BrokerId, ...]:
@@ -186,6 +189,8 @@ class Drain:
     """The limit for the reassignments that it makes."""
     earlier_throttles: tuple[int, ...] = ()
     """Its earlier limits; reassignments of this drain that still have one of them get the present limit."""
+    by: AskedBy | None = field(default=None, compare=False)
+    """The caller that asked for it; None: no caller did."""
 
 
 @dataclass(frozen=True, slots=True)

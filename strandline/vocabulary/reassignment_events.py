@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, PartitionKey
 from strandline.vocabulary.metadata import PartitionState, Reassignment
-from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import AskedBy, ChangeKind, RequestState, StateChangeEvent
 
 
 def reassignment_asked(
@@ -15,7 +15,9 @@ def reassignment_asked(
 ) -> list[StateChangeEvent]:
     """The events of the replaced targets from begin to end, and the request of this one."""
 
-    def asked(request_id: str, replicas: tuple[BrokerId, ...], at_ms: int) -> StateChangeEvent:
+    def asked(
+        request_id: str, replicas: tuple[BrokerId, ...], at_ms: int, by: AskedBy | None
+    ) -> StateChangeEvent:
         return StateChangeEvent(
             id=request_id or f"reassign-{key.topic_id}-{key.partition}-{at_ms}",
             command=ChangeKind.REASSIGN,
@@ -27,18 +29,19 @@ def reassignment_asked(
             at_ms=at_ms,
             requester=NO_BROKER,
             replicas=replicas,
+            by=by,
         )
 
     targets = [*(each.replicas for each in wanted.replaced), wanted.replicas]
     events: list[StateChangeEvent] = []
     for earlier, instead in zip(wanted.replaced, targets[1:], strict=True):
-        event = asked(earlier.request_id, earlier.replicas, earlier.at_ms)
+        event = asked(earlier.request_id, earlier.replicas, earlier.at_ms, earlier.by)
         reason = f"replaced: to {','.join(map(str, instead))}"
         events += [
             event,
             replace(event, state=RequestState.SUPERSEDED, at_ms=earlier.until_ms, reason=reason),
         ]
-    return [*events, asked(wanted.request_id, wanted.replicas, wanted.at_ms)]
+    return [*events, asked(wanted.request_id, wanted.replicas, wanted.at_ms, wanted.by)]
 
 
 def reassignment_forgotten(

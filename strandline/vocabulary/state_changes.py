@@ -93,6 +93,23 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedBy:
+    """Who asked for a change: a principal, and the address that it asked from."""
+
+    principal: str
+    address: str
+
+
+def dump_asked_by(by: AskedBy) -> dict[str, str]:
+    return {"principal": by.principal, "address": by.address}
+
+
+def load_asked_by(raw: Any) -> AskedBy | None:
+    """None: no caller is named. Raises ValueError, TypeError or KeyError for anything but a caller."""
+    return None if raw is None else AskedBy(text(raw["principal"]), text(raw["address"]))
+
+
+@dataclass(frozen=True, slots=True)
 class StateChange:
     """One request in a broker's queue; a znode holds a list of requests.
 
@@ -113,6 +130,8 @@ class StateChange:
     reason: str = ""
     """Why it was requested, for human readers."""
     end: End | None = None
+    by: AskedBy | None = None
+    """The caller that asked for the change of which it is a part; None: no caller did."""
 
 
 # --- events ---------------------------------------------------------------------------------
@@ -163,6 +182,8 @@ class StateChangeEvent:
     first: int | None = None
     end: int | None = None
     lost: int | None = None
+    by: AskedBy | None = None
+    """The caller that asked for the change; None: no caller did, or the record is older than this field."""
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -204,6 +225,8 @@ def dump_event(event: StateChangeEvent) -> dict[str, Any]:
             fields[name] = list(brokers)
     if event.unclean:
         fields["unclean"] = True
+    if event.by is not None:
+        fields["by"] = dump_asked_by(event.by)
     return fields
 
 
@@ -236,6 +259,7 @@ def load_event(fields: Any) -> StateChangeEvent:
             first=_offset(fields.get("first")),
             end=_offset(fields.get("end")),
             lost=_offset(fields.get("lost")),
+            by=load_asked_by(fields.get("by")),
         )
 
 
@@ -282,6 +306,7 @@ def life_of(change: StateChange, broker: BrokerId) -> list[StateChangeEvent]:
             at_ms=at_ms,
             requester=change.requester,
             reason=reason,
+            by=change.by,
         )
 
     steps = [event(RequestState.REQUESTED, change.at_ms, change.reason)]

@@ -13,6 +13,7 @@ from strandline.broker.core.state_changes.events import resignation
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.vocabulary.log_statements import current_statements, longest, missing, silent_members
 from strandline.vocabulary.metadata import IsrMember, LogCondition, LogStatement, PartitionState, Registration
+from strandline.vocabulary.state_changes import AskedBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,14 @@ def vacancy_reason(ballot: Ballot, *, cause: str) -> str:
     unclean election, else empty."""
     reason = _why_vacant(ballot)
     return f"{reason}, and {cause}" if cause else reason
+
+
+def handed_over_for(ballot: Ballot) -> AskedBy | None:
+    """The caller that asked the leader before to hand over; None: no caller did."""
+    if ballot.state.leader != NO_BROKER:
+        return None
+    resigned = resignation(ballot.state.trail, ballot.state.leader_epoch)
+    return None if resigned is None else resigned.by
 
 
 def _why_vacant(ballot: Ballot) -> str:

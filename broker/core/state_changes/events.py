@@ -8,19 +8,26 @@ from dataclasses import replace
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey
 from strandline.vocabulary.log_statements import Loss
 from strandline.vocabulary.metadata import PartitionState
-from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import AskedBy, ChangeKind, RequestState, StateChangeEvent
 
 
 def elected(
-    topic: str, key: PartitionKey, state: PartitionState, *, at_ms: int, reason: str, lost: Loss | None = None
+    topic: str,
+    key: PartitionKey,
+    state: PartitionState,
+    *,
+    at_ms: int,
+    reason: str,
+    lost: Loss | None = None,
+    by: AskedBy | None = None,
 ) -> StateChangeEvent:
     """The leader of `state` won; `reason` says why there was a vacancy. `lost`: the known loss of records
-    that an unclean winner lacks."""
+    that an unclean winner lacks. `by`: the caller that asked for the election."""
     id_ = f"elect-{_name(key)}-{state.leader_epoch}"
     event = _event(ChangeKind.ELECT_LEADER, id_, topic, key, state.leader, state.leader_epoch, at_ms, reason)
     if lost is not None:
         event = replace(event, unclean=True, first=lost.first, end=lost.end, lost=lost.certain)
-    return replace(event, isr=state.isr_ids)
+    return replace(event, isr=state.isr_ids, by=by)
 
 
 def resigned(
@@ -32,11 +39,13 @@ def resigned(
     at_ms: int,
     reason: str,
     left: tuple[BrokerId, ...] = (),
+    by: AskedBy | None = None,
 ) -> StateChangeEvent:
-    """`broker` gave up the leadership of the epoch of `state`, and the `isr` znode has no leader."""
+    """`broker` gave up the leadership of the epoch of `state`, and the `isr` znode has no leader. `by`: the
+    caller that asked for it."""
     id_ = f"resign-{_name(key)}-{state.leader_epoch}"
     event = _event(ChangeKind.RESIGN_LEADER, id_, topic, key, broker, state.leader_epoch, at_ms, reason)
-    return replace(event, isr=state.isr_ids, left=left)
+    return replace(event, isr=state.isr_ids, left=left, by=by)
 
 
 def isr_changed(

@@ -61,7 +61,8 @@ class AclsApi:
     async def describe(self, request: DescribeAclsRequest, call: Call) -> DescribeAclsAnswer:
         try:
             self._check(call, DESCRIBE_CLUSTER)
-            bindings = await self._controller.ask(DESCRIBE_ACLS, _filter(request.wanted), self._deadline())
+            controller = self._controller.of(call.caller)
+            bindings = await controller.ask(DESCRIBE_ACLS, _filter(request.wanted), self._deadline())
         except StrandlineError as error:
             return DescribeAclsAnswer(_outcome(error))
         by_pattern = groupby(bindings, lambda each: each.pattern)
@@ -79,7 +80,8 @@ class AclsApi:
             wanted, wrong = _made(request.acls, _binding)
             errors |= wrong
             if wanted:
-                results = await self._controller.ask(CREATE_ACLS, list(wanted.values()), self._deadline())
+                controller = self._controller.of(call.caller)
+                results = await controller.ask(CREATE_ACLS, list(wanted.values()), self._deadline())
                 errors |= {at: result.error for at, result in zip(wanted, results, strict=True)}
         except StrandlineError as error:
             errors = {at: errors.get(at, error) for at in range(len(request.acls))}
@@ -93,7 +95,8 @@ class AclsApi:
             wanted, wrong = _made(request.filters, _filter)
             found |= {at: DeletedByFilter(_outcome(error)) for at, error in wrong.items()}
             if wanted:
-                results = await self._controller.ask(DELETE_ACLS, list(wanted.values()), self._deadline())
+                controller = self._controller.of(call.caller)
+                results = await controller.ask(DELETE_ACLS, list(wanted.values()), self._deadline())
                 found |= {at: _deleted(result) for at, result in zip(wanted, results, strict=True)}
         except StrandlineError as error:
             refused = DeletedByFilter(_outcome(error))

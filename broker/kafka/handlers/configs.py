@@ -143,7 +143,7 @@ class ConfigsApi:
                         alterations.append(alteration)
                 except StrandlineError as refused:
                     outcomes[resource] = refused
-        for result in await self._controller.alter(alterations, deadline):
+        for result in await self._controller.of(caller).alter(alterations, deadline):
             outcomes[Resource(TOPIC, result.topic)] = result.error
         return AlterAnswer(tuple(_outcome(resource, outcomes[resource]) for resource, _ in changes))
 

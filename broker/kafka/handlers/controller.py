@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence, Sized
 from dataclasses import replace
 from typing import Final
 
+from strandline.adapters.asked_for import asking_for
 from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.client.controller_link import ControllerLink
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
@@ -17,7 +18,8 @@ from strandline.errors import (
     OutcomeUnknown,
     StrandlineError,
 )
-from strandline.ports import Clock, Method, Request, Response
+from strandline.ports import Caller, Clock, Method, Request, Response
+from strandline.security.audit.entry import Source, source_of
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, NewTopic, TopicResult
 
@@ -62,8 +64,14 @@ class Deadline:
 class ControllerRequests:
     """The requests. Those about topics return one outcome a topic, in order, and raise nothing."""
 
-    def __init__(self, link: ControllerLink) -> None:
+    def __init__(self, link: ControllerLink, source: Source | None = None) -> None:
+        """`source`: the caller for whom they are made; None: the broker itself."""
         self._link = link
+        self._source = source
+
+    def of(self, caller: Caller) -> ControllerRequests:
+        """Those of one caller: the controller keeps who asked."""
+        return ControllerRequests(self._link, source_of(caller))
 
     async def create(
         self,
@@ -130,7 +138,8 @@ class ControllerRequests:
             async with asyncio.timeout(deadline.call_s):
                 while True:
                     try:
-                        return await self._link.call(method, request)
+                        with asking_for(self._source):
+                            return await self._link.call(method, request)
                     except NotController:
                         if deadline.left_s <= 0:
                             raise

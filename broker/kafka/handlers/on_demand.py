@@ -75,7 +75,7 @@ class TopicsOnDemand:
         others = [self._in_progress[name] for name in names if name in self._in_progress]
         own = self._allowed([name for name in names if name not in self._in_progress])
         if own:
-            answers |= await self._create(own)
+            answers |= await self._create(own, caller)
         if others:
             await asyncio.wait(others, timeout=WAIT_MS / 1000)
         being_created = LeaderNotAvailable("the topic is being created")
@@ -94,7 +94,7 @@ class TopicsOnDemand:
             self._failed(name, LeaderNotAvailable(reason))
         return allowed
 
-    async def _create(self, names: list[str]) -> dict[str, StrandlineError]:
+    async def _create(self, names: list[str], caller: Caller) -> dict[str, StrandlineError]:
         """The refusals. A creation that may come to pass if it is tried again is none."""
         done = asyncio.get_running_loop().create_future()
         self._in_progress.update(dict.fromkeys(names, done))
@@ -102,7 +102,7 @@ class TopicsOnDemand:
             size = self._defaults.partitions, self._defaults.replication_factor
             new = [NewTopic(name, *size) for name in names]
             deadline = Deadline(self._clock, WAIT_MS)
-            results = await self._controller.create(new, deadline, by_default=names)
+            results = await self._controller.of(caller).create(new, deadline, by_default=names)
         finally:
             for name in names:
                 del self._in_progress[name]

@@ -58,16 +58,20 @@ class PlacementApi:
         if names is not None and not names:
             return PlacementAnswer(())  # to the controller, no names are all
         try:
-            results = await self._elected(names or [], request.kind, self._deadline(request.timeout_ms))
+            deadline = self._deadline(request.timeout_ms)
+            results = await self._elected(names or [], request.kind, call, deadline)
         except StrandlineError as error:
             return _refused(names or [], error)
         return PlacementAnswer(_outcomes(results))
 
-    async def _elected(self, names: list[TopicPartition], kind: int, deadline: Deadline) -> Results:
+    async def _elected(
+        self, names: list[TopicPartition], kind: int, call: Call, deadline: Deadline
+    ) -> Results:
+        controller = self._controller.of(call.caller)
         if kind == PREFERRED:
-            return await self._controller.ask(ELECT_PREFERRED, names, deadline)
+            return await controller.ask(ELECT_PREFERRED, names, deadline)
         if kind == UNCLEAN:
-            return await self._controller.ask(ELECT_UNCLEAN, ElectUnclean(names), deadline)
+            return await controller.ask(ELECT_UNCLEAN, ElectUnclean(names), deadline)
         raise InvalidRequest(f"election type {kind} is not known: 0 is preferred, 1 is unclean")
 
     async def reassign(self, request: ReassignRequest, call: Call) -> PlacementAnswer:
@@ -88,7 +92,8 @@ class PlacementApi:
                 moves.append(PartitionReassignment(name, replicas or ()))
         deadline = self._deadline(request.timeout_ms)
         try:
-            found = await self._controller.ask(REASSIGN, Reassign(moves), deadline) if moves else ()
+            controller = self._controller.of(call.caller)
+            found = await controller.ask(REASSIGN, Reassign(moves), deadline) if moves else ()
         except StrandlineError as error:
             return _refused([name for name, _ in wanted], error)
         results |= {result.name: result for result in found}
@@ -99,7 +104,7 @@ class PlacementApi:
         deadline = self._deadline(request.timeout_ms)
         try:
             self._access.check(call.caller, DESCRIBE_CLUSTER)
-            ongoing = await self._controller.ask(LIST_REASSIGNMENTS, None, deadline)
+            ongoing = await self._controller.of(call.caller).ask(LIST_REASSIGNMENTS, None, deadline)
         except StrandlineError as error:
             return ListReassignmentsAnswer((), code_of(error), error.message)
         if request.topics is not None:

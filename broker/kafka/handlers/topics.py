@@ -88,7 +88,7 @@ class TopicsApi:
         wanted = await in_slices(partial(_or_refused, new_topic), request.topics, self._clock)
         new = [each for each in wanted if isinstance(each, NewTopic)]
         by_default = {each.name for each in request.topics if each.replication_factor == DEFAULT}
-        found = await self._controller.create(
+        found = await self._controller.of(call.caller).create(
             new, deadline, validate_only=request.validate_only, by_default=by_default
         )
         asked = iter(found)
@@ -150,7 +150,7 @@ class TopicsApi:
         unallowed = self._access.refusals(call.caller, DELETE_TOPIC, (name for name, _ in wanted if name))
         known = [(name, topic_id) for name, topic_id in wanted if name is not None and name not in unallowed]
         deletion = DeleteTopics([name for name, _ in known], [topic_id for _, topic_id in known])
-        results = iter(await self._controller.delete(deletion, deadline))
+        results = iter(await self._controller.of(call.caller).delete(deletion, deadline))
         return DeleteTopicsAnswer(
             tuple(
                 _no_such_id(asked)
@@ -188,7 +188,7 @@ class TopicsApi:
 
         wanted = await in_slices(partial(_or_refused, alteration), request.topics, self._clock)
         alterations = [each for each in wanted if isinstance(each, AlterTopic)]
-        asked = iter(await self._controller.alter(alterations, deadline))
+        asked = iter(await self._controller.of(call.caller).alter(alterations, deadline))
         results = [next(asked) if isinstance(each, AlterTopic) else each for each in wanted]
         totals = {each.topic: each.partitions for each in alterations}
         grown = {

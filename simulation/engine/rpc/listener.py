@@ -146,7 +146,14 @@ class _Connection:
         if served is None or self._port.stopping:
             self.end.send(call.stream, call.ending.broken, NOT_SERVED if served is None else STOPPING)
             return
-        caller = Caller(self._name, self.end.peer.host, self._port.kind, call.key, call.principal)
+        caller = Caller(
+            self._name,
+            self.end.peer.host,
+            self._port.kind,
+            call.key,
+            call.principal,
+            asks_for=call.asks_for,
+        )
         work = _Call(self, call, caller).serve(served)
         loop, context = asyncio.get_running_loop(), self.listener.context.copy()
         task = self.tasks[call.stream] = loop.create_task(work, name=call.path, context=context)

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Final, Generic, Protocol
 
+from strandline.adapters.asked_for import asked_for
 from strandline.adapters.rpc.transport import encoded
 from strandline.adapters.rpc.wire_errors import error_from_bytes
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
@@ -54,6 +55,7 @@ class Opened:
         self.key = key
         self.principal = principal
         self.ending = ending
+        self.asks_for = asked_for()
         self.request: bytes | None = None
         """The request of a call that has one; None: it is a stream."""
         self.up: Flow

@@ -18,6 +18,7 @@ import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from strandline.adapters.asked_for import claimed
 from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.logins.bearer import shown_session
 from strandline.adapters.rpc.member_key import shown_key
@@ -252,16 +253,17 @@ class _Calls:
         unless any caller may make the call."""
         peer, metadata = context.peer(), context.invocation_metadata()
         key = shown_key(metadata)
+        asks_for = None if key is None else claimed(metadata)
         if self._logins is not None:
-            caller = Caller(peer, host_of(peer), self._listener, key)
+            caller = Caller(peer, host_of(peer), self._listener, key, asks_for=asks_for)
             if RPCS[path].decided is Decided.NOWHERE:
                 return caller
             return self._logins.admit(caller, shown_session(metadata))
         subject = next(iter(context.auth_context().get(SUBJECT, ())), None)
         if subject is None:
-            return Caller(peer, host_of(peer), self._listener, key)
+            return Caller(peer, host_of(peer), self._listener, key, asks_for=asks_for)
         principal = self._principals.of(text_of_grpc(subject))
-        return Caller(peer, host_of(peer), self._listener, key, principal, SSL)
+        return Caller(peer, host_of(peer), self._listener, key, principal, SSL, asks_for=asks_for)
 
     async def _refuse(self, rpc: Rpc[Any, Any], context: Context, error: StrandlineError) -> bytes:
         """The answer that carries the error; ends the call if there is no such answer."""

@@ -13,6 +13,7 @@ from typing import Final, Generic
 
 import grpc
 
+from strandline.adapters.asked_for import asked_for_metadata
 from strandline.adapters.rpc.logins.bearer import bearer_metadata
 from strandline.adapters.rpc.logins.of_client import (
     LOGINS_PER_CALL_MAX,
@@ -171,7 +172,7 @@ class GrpcTransport:
         for _ in range(LOGINS_PER_CALL_MAX):
             session = await self._session(address, link)
             try:
-                return await call(metadata=self._metadata(session))
+                return await call(metadata=(*self._metadata(session), *asked_for_metadata()))
             except grpc.aio.AioRpcError as error:
                 failure = _translated(address, error)
                 if self._logins is None or session is None or not is_lost_session(failure):

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
 
-from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper import drain_znodes, znodes
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
 from strandline.ports import NoNode, Znode
@@ -78,7 +78,9 @@ async def read_registrations(session: Reader) -> dict[BrokerId, Registration]:
 
 
 async def read_drain(session: Reader, broker: BrokerId) -> Drain | None:
-    return await read_znode(session, znodes.drain(broker), lambda node: znodes.load_drain(broker, node.data))
+    return await read_znode(
+        session, znodes.drain(broker), lambda node: drain_znodes.load_drain(broker, node.data)
+    )
 
 
 async def read_drains(session: Reader) -> dict[BrokerId, Drain]:

@@ -8,7 +8,15 @@ from typing import Any
 
 from strandline.adapters.zookeeper.znodes import dump, reading
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.vocabulary.state_changes import Command, End, RequestState, StateChange
+from strandline.vocabulary.state_changes import (
+    AskedBy,
+    Command,
+    End,
+    RequestState,
+    StateChange,
+    dump_asked_by,
+    load_asked_by,
+)
 from strandline.vocabulary.typed_json import INT32_MAX, integer, text
 
 
@@ -32,6 +40,8 @@ def _request(change: StateChange) -> dict[str, Any]:
         fields["reason"] = change.reason
     if (end := change.end) is not None:
         fields["end"] = [end.state.value, end.at_ms, end.received_at_ms, end.reason]
+    if change.by is not None:
+        fields["by"] = dump_asked_by(change.by)
     return fields
 
 
@@ -50,6 +60,7 @@ def load_state_changes(data: bytes) -> list[StateChange]:
                 BrokerEpoch(integer(item["broker_epoch"])),
                 text(item.get("reason", "")),
                 _end(item["end"]) if "end" in item else None,
+                load_asked_by(item.get("by")),
             )
             for item in raw
         ]
@@ -91,16 +102,24 @@ class ElectionNotice:
     reason: str = ""
     """The reason for people; it goes into the record of the election."""
     unclean: bool = False
+    by: AskedBy | None = None
+    """The caller that asked for it; None: no caller did."""
 
 
 def dump_notices(notices: Sequence[ElectionNotice]) -> bytes:
     return dump(
         [
-            [n.topic, n.key.topic_id, n.key.partition, n.leader_epoch, n.give_to, n.reason]
-            + ([True] if n.unclean else [])
+            [n.topic, n.key.topic_id, n.key.partition, n.leader_epoch, n.give_to, n.reason, *_more(n)]
             for n in notices
         ]
     )
+
+
+def _more(notice: ElectionNotice) -> list[Any]:
+    """The fields that most notices leave out, at the end."""
+    if notice.by is not None:
+        return [notice.unclean, dump_asked_by(notice.by)]
+    return [True] if notice.unclean else []
 
 
 def load_notices(data: bytes) -> list[ElectionNotice]:
@@ -113,7 +132,8 @@ def load_notices(data: bytes) -> list[ElectionNotice]:
                 _epoch(epoch),
                 _broker(give_to),
                 text(reason),
-                unclean == [True],
+                more[:1] == [True],
+                load_asked_by(more[1] if len(more) > 1 else None),
             )
-            for name, topic_id, number, epoch, give_to, reason, *unclean in raw
+            for name, topic_id, number, epoch, give_to, reason, *more in raw
         ]

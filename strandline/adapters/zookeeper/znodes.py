@@ -20,7 +20,6 @@ from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX
 from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from strandline.ports import Check
 from strandline.vocabulary.metadata import (
-    Drain,
     Endpoint,
     IsrMember,
     LogCondition,
@@ -30,7 +29,13 @@ from strandline.vocabulary.metadata import (
     Registration,
     Replaced,
 )
-from strandline.vocabulary.state_changes import StateChangeEvent, dump_event, load_event
+from strandline.vocabulary.state_changes import (
+    StateChangeEvent,
+    dump_asked_by,
+    dump_event,
+    load_asked_by,
+    load_event,
+)
 from strandline.vocabulary.topics import check_topic_name, is_topic_name
 from strandline.vocabulary.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
 
@@ -441,22 +446,26 @@ def load_controller(data: bytes) -> ControllerNode:
 
 
 def dump_reassignment(wanted: Reassignment) -> bytes:
-    return dump(
-        {
-            "id": wanted.topic_id,
-            "replicas": list(wanted.replicas),
-            "original": list(wanted.original),
-            "throttle": wanted.throttle_bytes_per_s,
-            "reverting": wanted.reverting,
-            "request": wanted.request_id,
-            "at": wanted.at_ms,
-            "replaced": [[r.request_id, list(r.replicas), r.at_ms, r.until_ms] for r in wanted.replaced],
-        }
-    )
+    fields: dict[str, Any] = {
+        "id": wanted.topic_id,
+        "replicas": list(wanted.replicas),
+        "original": list(wanted.original),
+        "throttle": wanted.throttle_bytes_per_s,
+        "reverting": wanted.reverting,
+        "request": wanted.request_id,
+        "at": wanted.at_ms,
+        "replaced": [[r.request_id, list(r.replicas), r.at_ms, r.until_ms] for r in wanted.replaced],
+    }
+    if wanted.by is not None:
+        fields["by"] = dump_asked_by(wanted.by)
+    if any(each.by is not None for each in wanted.replaced):
+        fields["replaced_by"] = [each.by and dump_asked_by(each.by) for each in wanted.replaced]
+    return dump(fields)
 
 
 def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
     with reading(reassigned(name, number), data) as raw:
+        askers = raw.get("replaced_by") or [None] * len(raw["replaced"])
         return Reassignment(
             TopicId(text(raw["id"])),
             _brokers(raw["replicas"]),
@@ -466,25 +475,10 @@ def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
             text(raw["request"]),
             integer(raw["at"]),
             tuple(
-                Replaced(text(request_id), _brokers(replicas), integer(at_ms), integer(until_ms))
-                for request_id, replicas, at_ms, until_ms in raw["replaced"]
+                Replaced(
+                    text(request_id), _brokers(replicas), integer(at_ms), integer(until_ms), load_asked_by(by)
+                )
+                for (request_id, replicas, at_ms, until_ms), by in zip(raw["replaced"], askers, strict=True)
             ),
+            load_asked_by(raw.get("by")),
         )
-
-
-def dump_drain(wanted: Drain) -> bytes:
-    fields: dict[str, Any] = {
-        "broker_epoch": wanted.broker_epoch,
-        "replicas": wanted.replicas,
-        "throttle": wanted.throttle_bytes_per_s,
-    }
-    if wanted.earlier_throttles:
-        fields["earlier_throttles"] = list(wanted.earlier_throttles)
-    return dump(fields)
-
-
-def load_drain(broker_id: int, data: bytes) -> Drain:
-    with reading(drain(broker_id), data) as raw:
-        throttle = integer(raw["throttle"], least=0)
-        earlier = tuple(integer(each, least=0) for each in raw.get("earlier_throttles", ()))
-        return Drain(BrokerEpoch(integer(raw["broker_epoch"])), bool(raw["replicas"]), throttle, earlier)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Final
 
+from strandline.adapters.telemetry.terminal import printable
 from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChangeEvent
 
 CONTROLLER: Final = -1
@@ -19,7 +20,8 @@ def line_of(event: StateChangeEvent, today: date) -> str:
         time = at.time().isoformat(timespec="milliseconds")
     reason = f": {event.reason}" if event.reason else ""
     epoch = f", at epoch {event.epoch}" if event.epoch >= 0 else ""
-    return f"{time}  {_what(event)}{epoch}{reason}"
+    by = f" (for {printable(event.by.principal)} from {printable(event.by.address)})" if event.by else ""
+    return f"{time}  {_what(event)}{epoch}{reason}{by}"
 
 
 def _what(event: StateChangeEvent) -> str:

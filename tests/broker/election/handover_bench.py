@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import drain_znodes, queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.core.replication.reassignment import PartitionAssignment
@@ -96,7 +96,7 @@ class HandoverBench:
 
     def drain(self, broker: BrokerId, drain: Drain) -> None:
         self._make(znodes.drain(broker))
-        self.seat.tree.apply(SetData(znodes.drain(broker), znodes.dump_drain(drain)), owner=0)
+        self.seat.tree.apply(SetData(znodes.drain(broker), drain_znodes.dump_drain(drain)), owner=0)
 
     def leader(self, number: int = 0) -> BrokerId:
         """The leader of record."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import drain_znodes, queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.errors import InvalidReplicationFactor, InvalidRequest, NotController, StrandlineError
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
@@ -53,7 +53,7 @@ async def drains(session: Coordination) -> dict[int, Drain]:
     for child in await session.children(znodes.DRAINS):
         with suppress(NoNode):  # it has just ended
             data = (await session.get(f"{znodes.DRAINS}/{child}")).data
-            found[int(child)] = znodes.load_drain(int(child), data)
+            found[int(child)] = drain_znodes.load_drain(int(child), data)
     return found
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from strandline import Admin, Producer, RecordMetadata
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import drain_znodes, queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey
 from strandline.ports import NoNode
@@ -114,7 +114,7 @@ async def test_a_drained_broker_leads_again_only_once_it_is_back_and_ready(harne
     topic = await harness.create_topic([(1, 2, 3)])
     await led_by(topic, 1)
     life = (await harness.live())[BrokerId(1)].epoch
-    await harness.session.create(znodes.drain(1), znodes.dump_drain(Drain(life, replicas=False)))
+    await harness.session.create(znodes.drain(1), drain_znodes.dump_drain(Drain(life, replicas=False)))
     try:
         await ask(topic, give_to=2)
         given = await led_by(topic, 2)

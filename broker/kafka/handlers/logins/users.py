@@ -70,7 +70,8 @@ class UsersApi:
             check_count(entries, "changes of users")
             changes, outcomes = _changes(entries)
             if changes:
-                results = await self._controller.ask(ALTER_USERS, changes, self._deadline())
+                controller = self._controller.of(call.caller)
+                results = await controller.ask(ALTER_USERS, changes, self._deadline())
                 outcomes |= {each.user: _altered(each.user, each.error) for each in results}
         except StrandlineError as error:
             outcomes = {entry.user: _altered(entry.user, error) for entry in entries} | outcomes

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import drain_znodes, queue_znodes, znodes
 from strandline.vocabulary.state_changes import StateChangeEvent, load_event, parse_event
 
 LOADERS: dict[str, Callable[[bytes], object]] = {
@@ -21,7 +21,7 @@ LOADERS: dict[str, Callable[[bytes], object]] = {
     "deletion": lambda data: znodes.load_deletion("t", data),
     "controller": znodes.load_controller,
     "reassignment": lambda data: znodes.load_reassignment("t", 0, data),
-    "drain": lambda data: znodes.load_drain(1, data),
+    "drain": lambda data: drain_znodes.load_drain(1, data),
     "cluster id": znodes.load_cluster_id,
     "state changes": queue_znodes.load_state_changes,
     "notices": queue_znodes.load_notices,

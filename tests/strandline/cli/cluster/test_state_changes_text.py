@@ -9,7 +9,7 @@ import pytest
 
 from strandline.cli.cluster.state_changes_text import line_of
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import AskedBy, ChangeKind, Command, RequestState, StateChangeEvent
 
 DAY = date(2026, 11, 20)
 AT = int(datetime(2026, 11, 20, 10, 31, 2, 123_000).timestamp() * 1000)
@@ -131,6 +131,11 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
         (
             replace(HAPPENED, command=ChangeKind.DELETE_STRAY, reason="no assignment names it"),
             "broker 1, removed the stray replica of orders-1, at epoch 10: no assignment names it",
+        ),
+        (
+            replace(HAPPENED, command=ChangeKind.DELETE_STRAY, by=AskedBy("User:a\x1b[2J", "192.0.2.1")),
+            "broker 1, removed the stray replica of orders-1, at epoch 10 "
+            "(for User:a\\x1b[2J from 192.0.2.1)",
         ),
     ],
 )
