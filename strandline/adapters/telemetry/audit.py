@@ -22,6 +22,7 @@ from typing import Final, TextIO
 import structlog
 
 from strandline.adapters.telemetry.metrics import Sample, counter
+from strandline.config.security import SSL
 from strandline.errors import (
     IllegalSaslState,
     SettingsError,
@@ -103,7 +104,7 @@ class Audit:
 
     def met(self, caller: Caller) -> None:
         """Note the first call of a connection with a certificate: it is that connection's login."""
-        if not self.is_written or not caller.mechanism or caller.connection in self._connections:
+        if not self.is_written or caller.mechanism != SSL or caller.connection in self._connections:
             return
         self._connections[caller.connection] = None
         while len(self._connections) > CONNECTIONS_KNOWN_MAX:

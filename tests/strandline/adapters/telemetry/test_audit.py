@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,12 +127,13 @@ def test_a_refused_login_has_the_reason_that_the_client_is_not_told(tmp_path: Pa
 
 
 def test_a_connection_with_a_certificate_logs_in_once(tmp_path: Path) -> None:
-    """A15"""
+    """A15: a login by a password is noted where it is carried out."""
     path = tmp_path / "audit"
     with audited(str(path)) as (audit, _):
         for _ in range(3):
             audit.met(ALICE)
         audit.met(Caller("ipv4:192.0.2.3:1", "192.0.2.3"))
+        audit.met(replace(ALICE, connection="ipv4:192.0.2.4:1", mechanism="SCRAM-SHA-512"))
     assert [line["principal"] for line in lines(path)] == ["User:alice"]
 
 
