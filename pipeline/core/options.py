@@ -13,13 +13,19 @@ from typing import Final
 
 from strandline.ids import INTERNAL_PREFIX, TopicPartition
 from strandline.pipeline.core import offsets
+from strandline.pipeline.core.connection import (
+    BOOTSTRAP,
+    KAFKA_BOOTSTRAP,
+    Connection,
+    connection,
+    is_secret,
+    security_options,
+)
 from strandline.pipeline.core.numbers import decimal
 from strandline.pipeline.core.offsets import EARLIEST, LATEST, Offsets
 from strandline.pipeline.errors import InvalidOption
 from strandline.vocabulary.topics import is_topic_name
 
-BOOTSTRAP: Final = "bootstrap"
-KAFKA_BOOTSTRAP: Final = "kafka.bootstrap.servers"
 GROUP_IDS: Final = ("kafka.group.id", "groupIdPrefix")
 """Accepted for compatibility with Kafka's source; this source is in no group."""
 
@@ -96,7 +102,7 @@ class Bound:
 class SourceOptions:
     """The options of a reader. `stream`: whether it is a stream reader."""
 
-    bootstrap: str
+    connection: Connection
     selection: Selection
     stream: bool
     starting: Bound
@@ -129,7 +135,7 @@ def source_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         read.whole("fetchOffset.retryIntervalMs", 0),
     )
     return SourceOptions(
-        bootstrap=bootstrap(given),
+        connection=connection(given),
         selection=_selection(read),
         stream=stream,
         starting=_bound(
@@ -156,30 +162,25 @@ def includes_headers(given: Mapping[str, str]) -> bool:
     return _Options(given).flag("includeHeaders", False)
 
 
-def bootstrap(given: Mapping[str, str]) -> str:
-    """The brokers' addresses, `host:port` separated by commas. Raises InvalidOption if they are missing."""
-    read = _Options(given)
-    ours, kafkas = read.text(BOOTSTRAP), read.text(KAFKA_BOOTSTRAP)
-    if ours is not None and kafkas is not None and ours != kafkas:
-        raise InvalidOption(f"{BOOTSTRAP} = {ours!r} and {KAFKA_BOOTSTRAP} = {kafkas!r}: give one of them")
-    found = ours or kafkas
-    if found is None:
-        raise InvalidOption(f"{BOOTSTRAP} is missing: say where brokers are, as in '127.0.0.1:9092'")
-    return found
-
-
 def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises InvalidOption for an unknown name, with the closest known one."""
-    names = {name.lower(): name for name in (*known, *SPARKS_OWN)}
+    """Raises InvalidOption for an unknown name, with the closest known one; also for a secret, which would be
+    seen in query plans."""
+    connecting = [f"{prefix}{name}" for name in security_options() for prefix in ("", "kafka.")]
+    names = {name.lower(): name for name in (*known, *SPARKS_OWN, *connecting)}
     for key in given:
         if key.lower() in names:
             continue
+        if is_secret(key.lower().replace(".", "_")):
+            raise InvalidOption(
+                f"an option {key!r} would be seen in query plans: put the secret into a file, which the "
+                "driver and every executor can read, and name that"
+            )
         nearest = difflib.get_close_matches(key.lower(), names, n=1)
         hint = f"did you mean {names[nearest[0]]}?" if nearest else f"known are {', '.join(sorted(known))}"
         if key.lower().startswith("kafka."):
             hint = (
-                "settings of Kafka's clients mean nothing here; of those only kafka.bootstrap.servers and "
-                f"kafka.group.id are known{', ' + hint if nearest else ''}"
+                "settings of Kafka's clients mean nothing here; of those only kafka.bootstrap.servers, "
+                f"kafka.group.id and those of connections are known{', ' + hint if nearest else ''}"
             )
         raise InvalidOption(f"there is no option {key!r}: {hint}")
 

@@ -12,8 +12,9 @@ from typing import Final
 
 from strandline.config.limits import INTERVAL_MS_MAX, KIB, RECORDS_BYTES_MAX
 from strandline.ids import INTERNAL_PREFIX
+from strandline.pipeline.core.connection import BOOTSTRAP, KAFKA_BOOTSTRAP, Connection, connection
 from strandline.pipeline.core.numbers import decimal
-from strandline.pipeline.core.options import BOOTSTRAP, KAFKA_BOOTSTRAP, bootstrap, refuse_unknown
+from strandline.pipeline.core.options import refuse_unknown
 from strandline.pipeline.errors import InvalidOption, InvalidSchema
 from strandline.records import Codec
 from strandline.vocabulary.topics import is_topic_name
@@ -56,7 +57,7 @@ written."""
 class SinkOptions:
     """How to write. `topic` None: each row names its topic."""
 
-    bootstrap: str
+    connection: Connection
     topic: str | None
     codec: Codec
     batch_bytes: int
@@ -76,7 +77,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     if compression not in names:
         raise InvalidOption(f"{COMPRESSION} = {compression!r}: give one of {', '.join(names)}")
     return SinkOptions(
-        bootstrap=bootstrap(given),
+        connection=connection(given),
         topic=topic,
         codec=Codec.named(compression),
         batch_bytes=_whole(texts, BATCH_BYTES, RECORDS_BYTES_MAX, KIB, RECORDS_BYTES_MAX),

@@ -98,7 +98,7 @@ def read_range(
     if not isinstance(partition, RangePartition):
         return iter(())
     scan = Scan(
-        options.bootstrap,
+        options.connection,
         options.include_headers,
         options.poll_timeout_ms / 1000,
         options.fail_on_data_loss,

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from strandline.adapters.system_host import system_host
+from strandline.adapters.system_host import client_host
 from strandline.client.admin.groups import GroupAdmin
 from strandline.client.client import Client
 from strandline.client.cluster import Cluster
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries, retry
 from strandline.config.client import ClientSettings
+from strandline.config.load import load
 from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
@@ -51,9 +52,12 @@ class ClusterFacts(Client[ClientSettings]):
         retries: int = 3,
         retry_interval_ms: int = 1_000,
         host: Host | None = None,
+        **connecting: Any,
     ) -> None:
-        host = host or system_host()
-        super().__init__("driver's client", bootstrap, ClientSettings(), host.transport(None), host.clock)
+        """`connecting`: settings of its connections."""
+        settings = load(ClientSettings, **connecting)
+        host = client_host(settings, host)
+        super().__init__("driver's client", bootstrap, settings, host.transport(None), host.clock)
         self._tries = retries + 1
         self._interval_s = retry_interval_ms / 1000
         interval_ms = max(1, retry_interval_ms)

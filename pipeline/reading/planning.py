@@ -18,8 +18,9 @@ from strandline.pipeline.reading.ranges import lose
 
 def facts(options: SourceOptions) -> ClusterFacts:
     """A client with these options, not started yet."""
+    to = options.connection
     return ClusterFacts(
-        options.bootstrap, retries=options.retries, retry_interval_ms=options.retry_interval_ms
+        to.bootstrap, retries=options.retries, retry_interval_ms=options.retry_interval_ms, **to.settings
     )
 
 

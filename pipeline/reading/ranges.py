@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from strandline.adapters.system_host import system_host
+from strandline.adapters.system_host import client_host
 from strandline.client.backoff import backoff_s
 from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
@@ -56,9 +56,11 @@ class RangeReader(Client[ConsumerSettings]):
         bootstrap: str | Sequence[str],
         *,
         host: Host | None = None,
+        **connecting: Any,
     ) -> None:
-        settings = load(ConsumerSettings, offset_reset="none", buffer_bytes=BUFFER_BYTES)
-        host = host or system_host()
+        """`connecting`: settings of its connections."""
+        settings = load(ConsumerSettings, offset_reset="none", buffer_bytes=BUFFER_BYTES, **connecting)
+        host = client_host(settings, host)
         super().__init__("range reader", bootstrap, settings, host.transport(None), host.clock)
         self._wakeups = Wakeups(self._clock)
         self._reader = Reader(

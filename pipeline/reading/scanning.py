@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from strandline.config.limits import KIB, MIB
 from strandline.consumer.records import FetchedBatch
 from strandline.pipeline.columns.arrow import record_batch
+from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.core.options import INT64_MAX
 from strandline.pipeline.core.pruning import EVERYTHING, Interval
 from strandline.pipeline.core.ranges import OffsetRange
@@ -29,15 +30,15 @@ FIRST_BYTES: Final = 512 * KIB
 ARROW_BYTES: Final = 8 * MIB
 """The approximate size of a batch for Spark: each one costs a fixed time."""
 
-_idle: WeakKeyDictionary[LoopThread, dict[str, list[RangeReader]]] = WeakKeyDictionary()
-"""Idle readers by broker addresses. A forked process has another loop."""
+_idle: WeakKeyDictionary[LoopThread, dict[Connection, list[RangeReader]]] = WeakKeyDictionary()
+"""Idle readers by the cluster that they reach. A forked process has another loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
     """How to read ranges. `times_us` are the wanted timestamps, microseconds since 1970."""
 
-    bootstrap: str
+    connection: Connection
     include_headers: bool
     poll_timeout_s: float
     fail_on_data_loss: bool
@@ -46,7 +47,7 @@ class Scan:
 
 def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
     """The records of a range, in order. Raises DataLost, ReadStalled, and permanent refusals of a broker."""
-    reader = call(_take(scan.bootstrap))
+    reader = call(_take(scan.connection))
     sound = False
     try:
         call(reader.begin(wanted, timeout_s=scan.poll_timeout_s, fail_on_data_loss=scan.fail_on_data_loss))
@@ -63,7 +64,7 @@ def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
             bytes_max = ARROW_BYTES * sum(batch.size for batch in chunk) // max(1, size)
         sound = True
     finally:
-        call(_give_back(scan.bootstrap, reader, sound=sound))
+        call(_give_back(scan.connection, reader, sound=sound))
 
 
 def _converted(chunk: Sequence[FetchedBatch], wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
@@ -92,20 +93,20 @@ def _within(found: pa.RecordBatch, times_us: Interval) -> pa.RecordBatch:
     return found
 
 
-async def _take(bootstrap: str) -> RangeReader:
+async def _take(connection: Connection) -> RangeReader:
     """An unused reader."""
-    idle = _idle.setdefault(loop_thread(), {}).get(bootstrap)
+    idle = _idle.setdefault(loop_thread(), {}).get(connection)
     if idle:
         return idle.pop()
-    reader = RangeReader(bootstrap)
+    reader = RangeReader(connection.bootstrap, **connection.settings)
     await reader.start()
     return reader
 
 
-async def _give_back(bootstrap: str, reader: RangeReader, *, sound: bool) -> None:
+async def _give_back(connection: Connection, reader: RangeReader, *, sound: bool) -> None:
     """Keep the reader for the next task, unless it failed or was not read to its end."""
     if sound:
-        _idle[loop_thread()].setdefault(bootstrap, []).append(reader)
+        _idle[loop_thread()].setdefault(connection, []).append(reader)
         return
     try:
         await reader.stop()

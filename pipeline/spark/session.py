@@ -35,6 +35,8 @@ _SETTINGS: Final = {
     # Cached frames get a number of partitions that suits their size, like all others: two hundred nearly
     # empty partitions make every later step slow.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    # As Spark's own, and what this project calls the files of secrets.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|ssl[._]keyfile|sasl[._]",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

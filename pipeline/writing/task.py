@@ -14,6 +14,7 @@ from strandline.adapters.system_host import system_host
 from strandline.client.client import Client
 from strandline.client.retry import retry
 from strandline.config.client import ClientSettings
+from strandline.config.load import load
 from strandline.errors import BrokerNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.identity import identity_of
@@ -51,9 +52,10 @@ class SinkClient(Client[ClientSettings]):
     """A connection to the cluster for one task, or one lookup; used on the loop only."""
 
     def __init__(self, options: SinkOptions) -> None:
-        settings = ClientSettings(request_timeout_ms=options.request_timeout_ms)
-        host = system_host()
-        super().__init__("sink", options.bootstrap, settings, host.transport(None), host.clock)
+        to = options.connection
+        settings = load(ClientSettings, request_timeout_ms=options.request_timeout_ms, **to.settings)
+        host = system_host(settings)
+        super().__init__("sink", to.bootstrap, settings, host.transport(None), host.clock)
         self._delivery_s = options.delivery_timeout_ms / 1000
 
     def wall_ms(self) -> int:

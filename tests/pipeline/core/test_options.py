@@ -39,7 +39,7 @@ def test_names_have_any_case_and_kafkas_name_of_the_bootstrap_is_known() -> None
     options = source_options(
         {"KAFKA.BOOTSTRAP.SERVERS": "b:1", "SubScribe": "b, a", "INCLUDEHEADERS": "True"}, stream=False
     )
-    assert options.bootstrap == "b:1"
+    assert options.connection.bootstrap == "b:1"
     assert options.selection == Selection(topics=("a", "b"))
     assert options.include_headers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.core.sink_options import HEADERS_TYPE, SinkOptions, check_columns, sink_options
 from strandline.pipeline.errors import InvalidOption, InvalidSchema
 from strandline.records import Codec
@@ -14,7 +15,10 @@ TO_ORDERS = sink_options({**LEAST, "topic": "orders"})
 
 
 def test_omitted_options_have_their_defaults() -> None:
-    assert SinkOptions("127.0.0.1:9092", "orders", Codec.NONE, 512 * 1024, 120_000, 10_000) == TO_ORDERS
+    assert (
+        SinkOptions(Connection("127.0.0.1:9092"), "orders", Codec.NONE, 512 * 1024, 120_000, 10_000)
+        == TO_ORDERS
+    )
 
 
 def test_keys_have_any_case_and_kafkas_name_of_the_bootstrap_is_known() -> None:
@@ -22,7 +26,7 @@ def test_keys_have_any_case_and_kafkas_name_of_the_bootstrap_is_known() -> None:
         "KAFKA.bootstrap.servers": "b:1", "Topic": "t", "COMPRESSION": "ZSTD", "batchbytes": "2048",
         "deliveryTimeoutMs": "5", "requesttimeoutms": "6", "checkpointLocation": "/x", "path": "/y",
     }  # fmt: skip
-    assert sink_options(given) == SinkOptions("b:1", "t", Codec.ZSTD, 2048, 5, 6)
+    assert sink_options(given) == SinkOptions(Connection("b:1"), "t", Codec.ZSTD, 2048, 5, 6)
 
 
 @pytest.mark.parametrize(

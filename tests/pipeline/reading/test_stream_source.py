@@ -48,7 +48,10 @@ class Query:
         self.reader = StreamReader(
             options,
             lambda _: ClusterFacts(
-                options.bootstrap, retries=1, retry_interval_ms=1, host=memory_host(self._world, CLOCK)
+                options.connection.bootstrap,
+                retries=1,
+                retry_interval_ms=1,
+                host=memory_host(self._world, CLOCK),
             ),
             commit_s_max=self._commit_s_max,
         )
