@@ -51,6 +51,7 @@ from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.authenticator import Authenticator
 from strandline.security.quotas.bill import ClientQuotas
+from strandline.standing_warnings import warn_while_unsafe
 from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint
 
@@ -220,6 +221,7 @@ class Broker:
                         compact_logs(manager),
                         groups.run(),
                         self._kafka.run(kafka),
+                        warn_while_unsafe(self._settings, self._clock),
                         self._audit.run(),
                     )
                 ]

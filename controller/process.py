@@ -24,6 +24,7 @@ from strandline.controller.metrics import METRICS, ControllerMetrics
 from strandline.errors import SettingsError
 from strandline.host import ServiceHost, ServiceListener
 from strandline.security.access import Access
+from strandline.standing_warnings import warn_while_unsafe
 
 logger = structlog.get_logger(__name__)
 
@@ -85,6 +86,7 @@ async def _serve(
     ):
         running = [
             tasks.create_task(activity.run()),
+            tasks.create_task(warn_while_unsafe(settings, host.clock)),
             tasks.create_task(audit.run()),
             tasks.create_task(_publish_health(activity, activity_changed, listener)),
         ]

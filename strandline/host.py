@@ -184,6 +184,10 @@ class Certificates(Protocol):
     failures: int
     """How often files were put in place that could not be used."""
 
+    def warn_unless_named(self, setting: str, host: str) -> None:
+        """Logs that peers will refuse this process under a host name that its certificate does not have."""
+        ...
+
     def expires_in_s(self) -> float | None:
         """Seconds until its own certificate expires, negative once it has; None: it has none."""
         ...

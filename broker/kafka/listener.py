@@ -21,7 +21,7 @@ from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
-from strandline.config.security import SASL_PLAINTEXT, SSL
+from strandline.config.security import ENCRYPTED, SASL_PLAINTEXT, SSL
 from strandline.config.services import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import BytesServer, ServiceHost
@@ -84,11 +84,18 @@ class KafkaListener:
             return endpoint
         port = self._listen(Listener.INTERNAL, "kafka_port", settings.kafka_port)
         host = settings.kafka_advertised_host or settings.advertised_host or settings.host
+        self._check_name("kafka_port", "kafka_advertised_host", host)
         endpoint = replace(endpoint, kafka=(host, settings.kafka_advertised_port or port))
         if settings.kafka_external_port is None:
             return endpoint
+        self._check_name("kafka_external_port", "kafka_external_host", settings.kafka_external_host)
         port = self._listen(Listener.EXTERNAL, "kafka_external_port", settings.kafka_external_port)
         return replace(endpoint, kafka_external=(settings.kafka_external_host, port))
+
+    def _check_name(self, port: str, setting: str, host: str) -> None:
+        certificates = self._host.certificates
+        if certificates is not None and self._settings.protocol_of(port) in ENCRYPTED:
+            certificates.warn_unless_named(setting, host)
 
     def _listen(self, listener: Listener, setting: str, port: int) -> int:
         if self._host.listen_bytes is None:

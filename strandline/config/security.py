@@ -18,6 +18,7 @@ SASL_SSL: Final = "SASL_SSL"
 WITH_LOGINS: Final = frozenset({SASL_PLAINTEXT, SASL_SSL})
 """The protocols whose clients log in by name and password."""
 ENCRYPTED: Final = frozenset({SSL, SASL_SSL})
+"""The protocols whose servers show a certificate."""
 PROTOCOL_PATTERN: Final = "^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$"
 
 

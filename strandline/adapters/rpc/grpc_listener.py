@@ -86,10 +86,17 @@ class GrpcListener:
         advertised = settings.advertised_host or settings.host
         encrypted = settings.security_protocol in ENCRYPTED
         endpoint = Endpoint(member, advertised, settings.advertised_port or port, rack, encrypted=encrypted)
+        self._check_name("port", "advertised_host" if settings.advertised_host else "host", advertised)
         if settings.external_port is None:
             return endpoint
+        self._check_name("external_port", "external_host", settings.external_host)
         port = self._listen(Listener.EXTERNAL, "external_port", settings.external_port)
         return replace(endpoint, external=(settings.external_host, port))
+
+    def _check_name(self, port: str, setting: str, host: str) -> None:
+        pem = self._pems.get(self._settings.protocol_of(port))
+        if pem is not None:
+            pem.warn_unless_named(setting, host)
 
     def _listen(self, listener: Listener, setting: str, port: int) -> int:
         server = new_server(self._settings, self._on_refused)

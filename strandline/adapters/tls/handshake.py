@@ -8,6 +8,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final
 
 STEPS_MAX: Final = 20
@@ -29,6 +30,12 @@ class Certificate:
     """Milliseconds since the Unix epoch."""
     hosts: frozenset[str]
     """The host names and addresses that it is for."""
+
+    def names(self, host: str) -> bool:
+        """Whether it is for this host name or address (RFC 9525: `*` stands for one label)."""
+        host = host.strip("[]").lower()
+        _, _, parent = host.partition(".")
+        return any(_address(each) == _address(host) or each.lower() == f"*.{parent}" for each in self.hosts)
 
 
 def examine(
@@ -61,6 +68,14 @@ def examine(
     shown = (at_client if as_server else at_server).getpeercert()
     assert shown, "one of the ends verifies the other"
     return _certificate(shown)
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | str:
+    """Addresses have several spellings."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        return host.lower()
 
 
 def reason(error: ssl.SSLError) -> str:

@@ -71,6 +71,19 @@ class ReloadedPem:
             return error.message
         return None
 
+    def warn_unless_named(self, setting: str, host: str) -> None:
+        """Log that peers will refuse this process under a host name that its certificate does not have."""
+        identity = self.now().identity
+        if identity is not None and not identity.certificate.names(host):
+            logger.warning(
+                "the certificate does not name the host under which others reach this process: they will "
+                "refuse it",
+                setting=setting,
+                host=host,
+                certificate=str(self._settings.ssl_certfile),
+                names=sorted(identity.certificate.hosts),
+            )
+
     def expires_in_s(self) -> float | None:
         """Seconds until the certificate expires, negative once it has; None: there is none."""
         identity = self.now().identity
