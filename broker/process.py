@@ -110,7 +110,15 @@ class Broker:
             on_answered=self._times.observe,
             on_refused=refusals_noted(self._refused.note, self._audit),
         )
-        self._kafka = KafkaListener(settings, host, self._times, self._refused, self._audit, self._quotas)
+        self._kafka = KafkaListener(
+            settings,
+            host,
+            self._times,
+            self._refused,
+            self._audit,
+            self._quotas,
+            lambda: authenticator.knows_users,
+        )
 
     async def run(self) -> None:
         """Serves in one session after another until the host asks for a stop. Raises SettingsError."""

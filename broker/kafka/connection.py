@@ -189,6 +189,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return f"{self._caller.connection} {self._client_id}".strip()
 
     @property
+    def has_login(self) -> bool:
+        """Whether the client has to log in."""
+        return self._login is not None
+
+    @property
     def client_host(self) -> str:
         return self._caller.host
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -53,7 +53,9 @@ class KafkaListener:
         refused: RefusedRequests,
         audit: Audit,
         quotas: ClientQuotas,
+        users_known: Callable[[], bool],
     ) -> None:
+        """`users_known`: whether a login could succeed now."""
         self.traffic = KafkaTraffic(host.clock)
         self.router = Router(())
         self.memory = FramePools(settings.kafka_receiving_bytes_max, settings.kafka_request_bytes_max)
@@ -65,6 +67,7 @@ class KafkaListener:
         self._times = times
         self._refused = refused
         self._audit = audit
+        self._users_known = users_known
         self._servers: dict[Listener, BytesServer] = {}
         self._connections: set[KafkaConnection] = set()
         self._of_client: Counter[str] = Counter()
@@ -191,6 +194,8 @@ class KafkaListener:
             return False
         if self._of_client[connection.client_host] >= self._settings.kafka_client_connections_max:
             return False
+        if connection.has_login and not self._users_known():
+            return False  # the client connects again; a refused login would be final
         self._connections.add(connection)
         self.traffic.connections += 1
         self._of_client[connection.client_host] += 1

@@ -38,6 +38,11 @@ class Authenticator:
         """Empty before they are known."""
         return {} if self._users is None else self._users
 
+    @property
+    def knows_users(self) -> bool:
+        """False before `take`."""
+        return self._users is not None
+
     def take(self, users: Mapping[str, Credentials]) -> None:
         """Know these users from now on."""
         self._users = users

@@ -19,6 +19,7 @@ from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataAnswer, MetadataRequest
 from strandline.errors import SettingsError
+from strandline.security.login.mechanisms import SCRAM_SHA_512
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.kafka.support.codec import API_VERSIONS, encode_request
 from tests.broker.kafka.support.kafka_wire import kafka_wire
@@ -30,9 +31,16 @@ PLAIN = Endpoint(1, "10.0.0.1", 9092)
 NO_APIS = Router(())
 
 
-def listener(**given: Any) -> KafkaListener:
-    refused = RefusedRequests(CLOCK)
-    return KafkaListener(settings(**given), HOST, RequestTimes(CLOCK), refused, Audit("", CLOCK), UNLIMITED)
+def listener(*, users_known: bool = True, **given: Any) -> KafkaListener:
+    return KafkaListener(
+        settings(**given),
+        HOST,
+        RequestTimes(CLOCK),
+        RefusedRequests(CLOCK),
+        Audit("", CLOCK),
+        UNLIMITED,
+        lambda: users_known,
+    )
 
 
 @asynccontextmanager
@@ -108,6 +116,23 @@ async def test_one_address_has_a_bound_of_connections() -> None:
         await eventually(lambda: served.count == 0)
         async with kafka_wire(address(endpoint)) as again:
             await again.ask(API_VERSIONS, 3)
+
+
+@pytest.mark.parametrize("users_known", [True, False])
+async def test_a_port_with_logins_takes_connections_once_it_knows_its_users(users_known: bool) -> None:
+    """A10: a client that was refused for its password would not try again."""
+    sasl: dict[str, Any] = {
+        "kafka_security_protocol": "SASL_PLAINTEXT",
+        "sasl_enabled_mechanisms": SCRAM_SHA_512,
+    }
+    async with (
+        serving(users_known=users_known, **sasl) as (served, endpoint),
+        kafka_wire(address(endpoint)) as connection,
+    ):
+        if users_known:
+            await eventually(lambda: served.count == 1)
+        else:
+            assert await connection.ended() == b""
 
 
 async def test_an_idle_connection_is_closed() -> None:
