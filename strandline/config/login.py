@@ -22,7 +22,9 @@ class LoginSettings(SecuritySettings):
     sasl_mechanism: str | None = Field(default=None, pattern="^(SCRAM-SHA-512|SCRAM-SHA-256|PLAIN)$")
     """How the client logs in, while `security_protocol` is SASL_SSL or SASL_PLAINTEXT."""
     sasl_username: str | None = None
+    """The name of the user."""
     sasl_password: SecretStr | None = None
+    """The password of the user. No log and no error shows it."""
     sasl_password_file: Path | None = None
     """A file with the password in its first line, in place of `sasl_password`. Other users must not be able
     to read it. It is read for each login."""

@@ -104,6 +104,10 @@ class GrpcListener:
         protocol = self._settings.protocol_of(setting)
         if protocol == SASL_PLAINTEXT:
             logger.warning("logins without encryption hide passwords and protect nothing else", port=setting)
+            if setting == "port":
+                logger.warning(
+                    "members of the cluster send their key to this port in plaintext", port=setting
+                )
         try:
             bound = add_port(server, address, self._pems.get(protocol))
         except RuntimeError as error:

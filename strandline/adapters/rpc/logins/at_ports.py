@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -18,7 +19,8 @@ from strandline.security.login.steps import Login, session_ms
 from strandline.security.principal import Principal
 
 LOGINS_MAX: Final = 64
-"""Logins in progress; further ones are refused with a retriable error."""
+"""Logins in progress, and twice those of one address, so that it does not keep others out. Further ones are
+refused with a retriable error."""
 LOGIN_S_MAX: Final = 5.0
 """The longest login, with its wait after failures of the same address."""
 
@@ -47,7 +49,7 @@ class PortLogins:
         self._sessions = Sessions(settings.sasl_sessions_max)
         self._clock = clock
         self._new_id = new_id
-        self._in_progress = 0
+        self._in_progress: Counter[str] = Counter()
 
     @property
     def calls(self) -> Sequence[Served]:
@@ -83,16 +85,25 @@ class PortLogins:
     ) -> None:
         """Carries out one login. Raises AuthenticationFailed, UnsupportedSaslMechanism, and a retriable error
         if it could not be tried."""
-        if (logins_max := self._logins_max) <= self._in_progress:
-            raise ThrottlingQuotaExceeded(f"{logins_max} logins are in progress", limit=logins_max)
-        self._in_progress += 1
+        self._take_place(caller.host)
         try:
             async with asyncio.timeout(self._login_s_max):
                 await self._carry_out(requests, reply, caller)
         except TimeoutError:
             raise BrokerNotAvailable(f"the login took longer than {self._login_s_max:.1f} s") from None
         finally:
-            self._in_progress -= 1
+            self._in_progress[caller.host] -= 1
+            self._in_progress += Counter()  # without addresses that have none
+
+    def _take_place(self, address: str) -> None:
+        """Raises ThrottlingQuotaExceeded."""
+        for count, bound, whose in (
+            (self._in_progress.total(), self._logins_max, ""),
+            (self._in_progress[address], self._logins_max // 2, f" from {address}"),
+        ):
+            if count >= bound:
+                raise ThrottlingQuotaExceeded(f"{bound} logins{whose} are in progress", limit=bound)
+        self._in_progress[address] += 1
 
     async def _carry_out(
         self, requests: AsyncIterator[LoginMessage], reply: Reply[LoginAnswer], caller: Caller

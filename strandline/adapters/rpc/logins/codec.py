@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from strandline.adapters.rpc.request_parsing import parse
+from strandline.adapters.rpc.request_parsing import MalformedRequest, parse
+from strandline.config.limits import KIB
 from strandline.ports import Listener, Method, Rpc
 from strandline.rpc import auth_pb2
 from strandline.security.login.messages import LoginAnswer, LoginMessage
 
+LOGIN_BYTES_MAX: Final = 64 * KIB
+"""The longest message: callers send it before they are known."""
 PATH: Final = "/strandline.v1.Auth/Authenticate"
 
 
@@ -20,6 +23,12 @@ def _encode_message(message: LoginMessage) -> bytes:
 
 
 def _decode_message(data: bytes) -> LoginMessage:
+    if len(data) > LOGIN_BYTES_MAX:
+        raise MalformedRequest(
+            f"a message of a login has {len(data)} bytes, more than {LOGIN_BYTES_MAX}",
+            kind=auth_pb2.AuthenticateRequest.__name__,
+            limit=LOGIN_BYTES_MAX,
+        )
     request = parse(auth_pb2.AuthenticateRequest, data)
     return LoginMessage(request.mechanism, request.token)
 

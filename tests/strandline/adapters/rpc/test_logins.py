@@ -16,7 +16,7 @@ from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.grpc_listener import add_calls
 from strandline.adapters.rpc.logins.at_ports import PortLogins
 from strandline.adapters.rpc.logins.bearer import bearer_metadata
-from strandline.adapters.rpc.logins.codec import AUTHENTICATE
+from strandline.adapters.rpc.logins.codec import AUTHENTICATE, LOGIN_BYTES_MAX
 from strandline.adapters.rpc.logins.of_client import ClientLogin
 from strandline.adapters.rpc.logins.of_transport import TransportLogins
 from strandline.adapters.rpc.transport import CHANNEL_OPTIONS, GrpcTransport
@@ -33,6 +33,7 @@ from strandline.errors import (
     AuthenticationFailed,
     BrokerNotAvailable,
     IllegalSaslState,
+    OutcomeUnknown,
     StrandlineError,
 )
 from strandline.ports import Caller, Listener, Method, Reply, Rpc, ServedCall, ServedStream, StreamOver
@@ -44,6 +45,7 @@ from strandline.security.login.tokens import LEEWAY_S, TokenRules
 from strandline.security.principal import ANONYMOUS
 from tests.hand_clock import HandClock
 from tests.issuer import AUDIENCE, ISSUER, Issuer, bearer
+from tests.waiting import eventually
 
 KEY = b"the members' key"
 PASSWORD = "wonderland-1"
@@ -70,9 +72,11 @@ class Port:
     authenticator: Authenticator
     callers: list[Caller] = field(default_factory=list)
     pushed: asyncio.Event = field(default_factory=asyncio.Event)
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(self, request: str, caller: Caller) -> str:
         self.callers.append(caller)
+        await self.answering.wait()
         return f"{caller.principal} {request}"
 
     async def talk(self, requests: AsyncIterator[str], reply: Reply[str], caller: Caller) -> None:
@@ -126,6 +130,7 @@ async def opened(settings: SaslSettings, *, with_logins: bool = True, **bounds: 
         lambda *_: None,
         logins=logins if with_logins else None,
     )
+    port.answering.set()
     await server.start()
     yield port
     await server.stop(None)
@@ -326,18 +331,29 @@ async def test_a_session_ends_with_its_token(port: Port) -> None:
 
 async def test_logins_in_progress_are_bounded(transport: GrpcTransport) -> None:
     """A10: one that does nothing holds its place for a moment only."""
-    async for port in opened(SaslSettings(), logins_max=1, login_s_max=0.5):
+    async for port in opened(SaslSettings(), logins_max=2, login_s_max=0.5):
         channel = open_channel(port.address, None, CHANNEL_OPTIONS)
         multi: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(AUTHENTICATE.path)
         idle = multi()
         await idle.write(AUTHENTICATE.encode(LoginMessage(SCRAM_SHA_512, next(login().begin()))))
         await idle.read()
-        with pytest.raises(BrokerNotAvailable, match="1 logins are in progress"):
+        with pytest.raises(BrokerNotAvailable, match=r"1 logins from .* are in progress"):
             await ask(transport, port)
         with pytest.raises(grpc.aio.AioRpcError, match=r"longer than 0\.5 s"):
             await idle.read()
         assert await ask(transport, port) == "User:alice hello"
         await channel.close()
+
+
+async def test_a_long_message_before_a_login_is_refused(port: Port) -> None:
+    """A10"""
+    channel = open_channel(port.address, None, CHANNEL_OPTIONS)
+    multi: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(AUTHENTICATE.path)
+    call = multi()
+    await call.write(AUTHENTICATE.encode(LoginMessage(SCRAM_SHA_512, bytes(LOGIN_BYTES_MAX))))
+    with pytest.raises(grpc.aio.AioRpcError, match=f"more than {LOGIN_BYTES_MAX}"):
+        await call.read()
+    await channel.close()
 
 
 # --- threads ---------------------------------------------------------------------------------------
@@ -363,4 +379,16 @@ async def test_a_wrong_password_in_a_thread_is_final(port: Port) -> None:
     transport = GrpcBlockingTransport(login=login("guess"))
     with pytest.raises(AuthenticationFailed, match="the name or the password is wrong"):
         await in_thread(port, transport)
+    transport.close()
+
+
+async def test_a_call_of_a_thread_can_be_cancelled(port: Port) -> None:
+    """As one without a login: another thread may end it."""
+    port.answering.clear()
+    transport = GrpcBlockingTransport(login=login())
+    call = transport.begin(port.address, ASK, "hello", timeout_s=TIMEOUT_S)
+    await eventually(lambda: port.callers, what="the call has begun")
+    call.cancel()
+    with pytest.raises(OutcomeUnknown, match="cut short"):
+        await asyncio.to_thread(call.result)
     transport.close()
