@@ -88,7 +88,7 @@ SYNC_GROUP: Final = ApiWire(14, "SyncGroup", 0, 5, 4, membership.read_sync, memb
 DESCRIBE_GROUPS: Final = ApiWire(
     15, "DescribeGroups", 0, 5, 5, administration.read_describe, administration.write_describe
 )
-LIST_GROUPS: Final = ApiWire(16, "ListGroups", 0, 4, 3, administration.read_list, administration.write_list)
+LIST_GROUPS: Final = ApiWire(16, "ListGroups", 0, 5, 3, administration.read_list, administration.write_list)
 DELETE_GROUPS: Final = ApiWire(
     42, "DeleteGroups", 0, 2, 2, administration.read_delete, administration.write_delete
 )

@@ -160,6 +160,15 @@ async def test_groups_are_listed_by_state(wire: KafkaWire, group: str) -> None:
     assert group in [each["group_id"] for each in found["groups"]]
 
 
+async def test_groups_are_listed_by_type(wire: KafkaWire, group: str) -> None:
+    """KIP-848: each is of the classic type, in any spelling."""
+    await stable(wire, group)
+    for types, there in (([], True), (["Classic"], True), (["consumer"], False)):
+        found = await wire.ask(LIST_GROUPS.key, 5, states_filter=[], types_filter=types)
+        listed = {each["group_id"]: each["group_type"] for each in found["groups"]}
+        assert listed.get(group) == ("classic" if there else None)
+
+
 @pytest.mark.parametrize("version", range(DELETE_GROUPS.last + 1))
 async def test_groups_are_deleted_in_every_version(wire: KafkaWire, group: str, version: int) -> None:
     busy, idle = group, next(GROUPS)

@@ -11,6 +11,7 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of
 from strandline.broker.kafka.handlers.operations import operations_of
 from strandline.broker.kafka.wire.groups.administration import (
+    CLASSIC,
     DeleteGroupsAnswer,
     DeleteGroupsRequest,
     DescribeGroupsAnswer,
@@ -45,6 +46,8 @@ class GroupAdministrationApi:
             groups = await self._groups.list_groups(None, call.caller)
         except StrandlineError as error:
             return ListGroupsAnswer(code_of(error))
+        if request.types and CLASSIC not in map(str.lower, request.types):
+            return ListGroupsAnswer(0)
         wanted, found = frozenset(request.states), list[GroupInList]()
         for each in groups:
             if not wanted or each.state in wanted:

@@ -13,16 +13,22 @@ _NAME_BYTES_MIN: Final = 1
 # --- ListGroups -------------------------------------------------------------------------------
 
 
+CLASSIC: Final = "classic"
+"""The type of every group: the other one is that of the next protocol (KIP-848)."""
+
+
 class ListGroupsRequest(NamedTuple):
-    """Only groups in one of these states; empty: all groups."""
+    """Only groups in one of these states, and of one of these types; empty: all groups."""
 
     states: tuple[str, ...]
+    types: tuple[str, ...] = ()
 
 
 class GroupInList(NamedTuple):
     group: str
     protocol_type: str
     state: str
+    type: str = CLASSIC
 
 
 class ListGroupsAnswer(NamedTuple):
@@ -33,7 +39,9 @@ class ListGroupsAnswer(NamedTuple):
 def read_list(reader: Reader, version: int) -> ListGroupsRequest:
     if version < 4:
         return ListGroupsRequest(())
-    return ListGroupsRequest(reader.array(Reader.string, bytes_min=_NAME_BYTES_MIN))
+    states = reader.array(Reader.string, bytes_min=_NAME_BYTES_MIN)
+    types = reader.array(Reader.string, bytes_min=_NAME_BYTES_MIN) if version >= 5 else ()
+    return ListGroupsRequest(states, types)
 
 
 def write_list(writer: Writer, answer: ListGroupsAnswer, version: int) -> Steps:
@@ -42,6 +50,8 @@ def write_list(writer: Writer, answer: ListGroupsAnswer, version: int) -> Steps:
         writer.string(group.protocol_type)
         if version >= 4:
             writer.string(group.state)
+        if version >= 5:
+            writer.string(group.type)
         writer.tags()
 
     if version >= 1:

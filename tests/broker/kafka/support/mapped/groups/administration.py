@@ -6,6 +6,7 @@ from typing import Final
 
 from strandline.broker.kafka.wire.apis import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
 from strandline.broker.kafka.wire.groups.administration import (
+    CLASSIC,
     DeleteGroupsAnswer,
     DeleteGroupsRequest,
     DescribeGroupsAnswer,
@@ -23,12 +24,14 @@ from tests.broker.kafka.support.mapped.mapped import Mapped
 
 
 def list_request(asked: Values, version: int) -> ListGroupsRequest:
-    return ListGroupsRequest(tuple(asked.get("states_filter", ())))
+    return ListGroupsRequest(tuple(asked.get("states_filter", ())), tuple(asked.get("types_filter", ())))
 
 
 def list_answer(found: Values, version: int) -> ListGroupsAnswer:
     groups = tuple(
-        GroupInList(g["group_id"], g["protocol_type"], g.get("group_state", "Stable"))
+        GroupInList(
+            g["group_id"], g["protocol_type"], g.get("group_state", "Stable"), g.get("group_type", CLASSIC)
+        )
         for g in found["groups"]
     )
     return ListGroupsAnswer(found["error_code"], groups)
