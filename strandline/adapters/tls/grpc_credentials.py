@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import grpc
 
@@ -41,18 +42,24 @@ def _channel_credentials(pem: Pem) -> grpc.ChannelCredentials:
 
 
 def _server_credentials(pem: ReloadedPem) -> grpc.ServerCredentials:
-    last = pem.now(), _configuration(pem.now())
+    first = last = pem.now()
 
-    def current() -> grpc.ServerCertificateConfiguration:
-        """gRPC asks at each handshake, in one of its threads."""
+    def newer() -> grpc.ServerCertificateConfiguration | None:
+        """gRPC asks at each handshake, in one of its threads. None: nothing has changed.
+
+        For any other answer gRPC frees what it had, which the handshakes of other threads may be about to use:
+        a process that gave one each time crashed within a few hundred bad handshakes.
+        """
         nonlocal last
         now = pem.now()
-        if now is not last[0]:
-            last = now, _configuration(now)
-        return last[1]
+        if now is last:
+            return None
+        last = now
+        return _configuration(now)
 
+    fetch: Any = newer  # gRPC's stubs do not know that None is an answer
     return grpc.dynamic_ssl_server_credentials(
-        last[1], current, require_client_authentication=pem.demands_certificates
+        _configuration(first), fetch, require_client_authentication=pem.demands_certificates
     )
 
 
