@@ -1,4 +1,4 @@
-"""The settings of a client that logs in by name and password (SASL).
+"""The settings of a client that logs in (SASL).
 
 Names are Kafka's, with `_` for `.`.
 """
@@ -6,12 +6,29 @@ Names are Kafka's, with `_` for `.`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
 from strandline.config.security import SASL_SSL, WITH_LOGINS, SecuritySettings
-from strandline.security.login.mechanisms import PLAIN
+from strandline.security.login.mechanisms import OAUTHBEARER, SECRETS_SENT
+
+_OF_LOGINS: Final = (
+    "sasl_mechanism",
+    "sasl_username",
+    "sasl_password",
+    "sasl_password_file",
+    "sasl_oauth_token_file",
+)
+_NEEDED: Final = {
+    False: ({"sasl_username", "sasl_password"}, {"sasl_username", "sasl_password_file"}),
+    True: ({"sasl_oauth_token_file"},),
+}
+"""What has to be given, and nothing else, by whether it is a token."""
+_NEEDS: Final = {
+    False: "{} needs sasl_username, and sasl_password or sasl_password_file, and no token",
+    True: "{} needs sasl_oauth_token_file, and neither a name nor a password",
+}
 
 
 class LoginSettings(SecuritySettings):
@@ -19,7 +36,9 @@ class LoginSettings(SecuritySettings):
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    sasl_mechanism: str | None = Field(default=None, pattern="^(SCRAM-SHA-512|SCRAM-SHA-256|PLAIN)$")
+    sasl_mechanism: str | None = Field(
+        default=None, pattern="^(SCRAM-SHA-512|SCRAM-SHA-256|PLAIN|OAUTHBEARER)$"
+    )
     """How the client logs in, while `security_protocol` is SASL_SSL or SASL_PLAINTEXT."""
     sasl_username: str | None = None
     """The name of the user."""
@@ -28,20 +47,22 @@ class LoginSettings(SecuritySettings):
     sasl_password_file: Path | None = None
     """A file with the password in its first line, in place of `sasl_password`. Other users must not be able
     to read it. It is read for each login."""
+    sasl_oauth_token_file: Path | None = None
+    """For OAUTHBEARER: a file with a token in its first line, in place of a name and a password. Other users
+    must not be able to read it. It is read for each login: replace a token before it ends."""
 
     @model_validator(mode="after")
     def _can_log_in(self) -> Self:
-        needed = {"sasl_mechanism": self.sasl_mechanism, "sasl_username": self.sasl_username}
-        passwords = (self.sasl_password, self.sasl_password_file)
-        if self.security_protocol not in WITH_LOGINS:
-            if any(value is not None for value in (*needed.values(), *passwords)):
+        given = {name for name in _OF_LOGINS if getattr(self, name)}
+        protocol, mechanism = self.security_protocol, self.sasl_mechanism
+        if protocol not in WITH_LOGINS:
+            if given:
                 raise ValueError("sasl_* needs security_protocol = SASL_SSL or SASL_PLAINTEXT")
             return self
-        for name, value in needed.items():
-            if not value:
-                raise ValueError(f"security_protocol = {self.security_protocol} needs {name}")
-        if sum(password is not None for password in passwords) != 1:
-            raise ValueError("set sasl_password or sasl_password_file")
-        if self.sasl_mechanism == PLAIN and self.security_protocol != SASL_SSL:
-            raise ValueError("PLAIN sends the password itself: it needs security_protocol = SASL_SSL")
+        if mechanism is None:
+            raise ValueError(f"security_protocol = {protocol} needs sasl_mechanism")
+        if given - {"sasl_mechanism"} not in _NEEDED[mechanism == OAUTHBEARER]:
+            raise ValueError(_NEEDS[mechanism == OAUTHBEARER].format(mechanism))
+        if mechanism in SECRETS_SENT and protocol != SASL_SSL:
+            raise ValueError(f"{mechanism} sends the secret itself: it needs security_protocol = SASL_SSL")
         return self

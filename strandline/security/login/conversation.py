@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from strandline.errors import AuthenticationFailed
-from strandline.security.login.mechanisms import PLAIN
+from strandline.security.login.mechanisms import OAUTHBEARER, SECRETS_SENT
+from strandline.security.login.oauthbearer import token_message
 from strandline.security.login.plain import plain_message
 from strandline.security.login.scram import ScramClient
 
@@ -14,13 +15,14 @@ Conversation = Generator[bytes, bytes, None]
 proved itself, if the mechanism makes it do so. Raises AuthenticationFailed for a server that does not."""
 
 
-def conversation(mechanism: str, name: str, password: str, nonce: str) -> Conversation:
-    """`nonce`: random, printable, without commas; SCRAM uses it. With SCRAM the second message takes some
-    milliseconds of work. Raises InvalidRequest for a name or a password that no login allows."""
-    if mechanism == PLAIN:
-        yield plain_message(name, password)
+def conversation(mechanism: str, name: str, secret: str, nonce: str) -> Conversation:
+    """`secret`: the password, or the token with OAUTHBEARER, which needs no name. `nonce`: random, printable,
+    without commas; SCRAM uses it. With SCRAM the second message takes some milliseconds of work. Raises
+    InvalidRequest for a name or a secret that no login allows."""
+    if mechanism in SECRETS_SENT:
+        yield token_message(secret) if mechanism == OAUTHBEARER else plain_message(name, secret)
         return
-    client = ScramClient(mechanism, name, password, nonce)
+    client = ScramClient(mechanism, name, secret, nonce)
     server_first = yield client.first()
     server_final = yield client.final(server_first)
     client.check(server_final)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from strandline.errors import InvalidRequest
 from strandline.security.login.mechanisms import OAUTHBEARER
 from strandline.security.login.steps import Step, Why, refused
 from strandline.security.login.tokens import InvalidToken, TokenUser
@@ -52,6 +53,13 @@ class OauthLogin:
         except InvalidToken as reason:
             raise refused(OAUTHBEARER, Why.TOKEN) from reason
         return Step(b"", principal, user.ends_at)
+
+
+def token_message(token: str) -> bytes:
+    """The client's message. Raises InvalidRequest."""
+    if not _BEARER.fullmatch(f"Bearer {token}"):
+        raise InvalidRequest("the token has characters that no token has")
+    return f"n,,\x01auth=Bearer {token}\x01\x01".encode()
 
 
 def _read(message: bytes) -> tuple[str, str]:

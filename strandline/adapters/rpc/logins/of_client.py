@@ -1,4 +1,4 @@
-"""How a client logs in: the name and the password of its settings."""
+"""How a client logs in: the name and the password of its settings, or the token."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class ClientLogin:
 
     mechanism: str
     name: str
-    password: Callable[[], str]
-    """Raises SettingsError if its file cannot be read."""
+    secret: Callable[[], str]
+    """The password, or the token. Raises SettingsError if its file cannot be read."""
     new_id: Callable[[], str]
 
     @classmethod
@@ -48,25 +48,26 @@ class ClientLogin:
         allows, and for a file that cannot be read."""
         if settings.security_protocol not in WITH_LOGINS:
             return None
-        mechanism, name, file = settings.sasl_mechanism, settings.sasl_username, settings.sasl_password_file
-        assert mechanism is not None and name is not None, "the settings are checked"
+        mechanism, password = settings.sasl_mechanism, settings.sasl_password
+        assert mechanism is not None, "the settings are checked"
 
-        def password() -> str:
-            if file is not None:
-                return _first_line(file)
-            assert settings.sasl_password is not None, "the settings are checked"
-            return settings.sasl_password.get_secret_value()
+        def secret() -> str:
+            for setting in ("sasl_oauth_token_file", "sasl_password_file"):
+                if (file := getattr(settings, setting)) is not None:
+                    return _first_line(setting, file)
+            assert password is not None, "the settings are checked"
+            return password.get_secret_value()
 
-        made = cls(mechanism, name, password, new_id)
+        made = cls(mechanism, settings.sasl_username or "", secret, new_id)
         try:
             next(made.begin())
         except InvalidRequest as error:
-            raise SettingsError(f"setting sasl_username or sasl_password: {error.message}") from None
+            raise SettingsError(f"settings sasl_*: {error.message}") from None
         return made
 
     def begin(self) -> Conversation:
         """Raises SettingsError."""
-        return conversation(self.mechanism, self.name, self.password(), self.new_id())
+        return conversation(self.mechanism, self.name, self.secret(), self.new_id())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +85,15 @@ class ClientSession:
         return cls(answer.session, now + after_s)
 
 
-def _first_line(file: Path) -> str:
+def _first_line(setting: str, file: Path) -> str:
     """Raises SettingsError."""
-    refuse_readable_by_others("sasl_password_file", file)
+    refuse_readable_by_others(setting, file)
     try:
         line, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"setting sasl_password_file = {str(file)!r}: {error}") from error
+        raise SettingsError(f"setting {setting} = {str(file)!r}: {error}") from error
     if not line:
-        raise SettingsError(f"setting sasl_password_file = {str(file)!r}: its first line is empty")
+        raise SettingsError(f"setting {setting} = {str(file)!r}: its first line is empty")
     return line
 
 

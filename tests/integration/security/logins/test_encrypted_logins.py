@@ -10,12 +10,14 @@ from typing import Any, Final
 import pytest
 
 from strandline import Admin, Consumer, Producer
+from strandline.adapters.system.clock import SystemClock
 from strandline.errors import AuthenticationFailed, IllegalSaslState, StrandlineError
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import LOOPBACK, free_ports
-from strandline.security.login.mechanisms import PLAIN
+from strandline.security.login.mechanisms import OAUTHBEARER, PLAIN
 from tests.conftest import ClusterFactory
 from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, client, with_users
+from tests.issuer import AUDIENCE, ISSUER, Issuer
 from tests.strandline.cli.support.cli_process import strandline
 from tests.tls_files import Files, TestAuthority
 
@@ -34,6 +36,9 @@ class Stage:
         return {"security_protocol": "SASL_SSL", "ssl_cafile": str(self.shown.cafile)}
 
     def client(self, **other: Any) -> dict[str, Any]:
+        if other.get("mechanism") == OAUTHBEARER:
+            token = {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_file": str(self.folder / "token")}
+            return {**token, **self.encrypted}
         return {**client(**other), **self.encrypted}
 
 
@@ -46,19 +51,26 @@ async def stage(make_module_cluster: ClusterFactory, tmp_path_factory: pytest.Te
     settings = {
         **shown.settings,
         "security_protocol": "SASL_SSL",
-        "sasl_enabled_mechanisms": ",".join([*MECHANISMS, PLAIN]),
+        "sasl_enabled_mechanisms": ",".join([*MECHANISMS, PLAIN, OAUTHBEARER]),
+        "sasl_oauthbearer_jwks_file": str(folder / "keys.json"),
+        "sasl_oauthbearer_expected_issuer": ISSUER,
+        "sasl_oauthbearer_expected_audience": AUDIENCE,
         "authorizer": "acl",
         "super_users": "User:root",
     }
+    issuer = Issuer()
+    (folder / "keys.json").write_bytes(issuer.jwks)
+    (folder / "token").write_text(issuer.token(SystemClock().wall_ms() / 1000 + 600, sub="root"))
+    (folder / "token").chmod(0o600)
     made = await make_module_cluster(brokers=2, broker_settings=settings, controller_settings=settings)
     stage = Stage(made, folder, shown)
     await with_users(made, folder, **stage.encrypted)
     return stage
 
 
-@pytest.mark.parametrize("mechanism", [*MECHANISMS, PLAIN])
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, PLAIN, OAUTHBEARER])
 async def test_a_client_logs_in(stage: Stage, mechanism: str) -> None:
-    """A11: a password takes the place of a client's certificate."""
+    """A11: a password or a token takes the place of a client's certificate."""
     topic, settings = f"tides-{mechanism}", stage.client(mechanism=mechanism)
     async with Admin(stage.cluster.bootstrap, **settings) as admin:
         await admin.create_topic(topic, partitions=2, replication_factor=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -327,6 +328,28 @@ async def test_a_session_ends_with_its_token(port: Port) -> None:
     port.clock.now_s += 1
     assert isinstance(await status(port, channel, answer.session), AuthenticationFailed)
     await channel.close()
+
+
+async def test_a_client_logs_in_with_the_token_that_its_file_has_now(port: Port, tmp_path: Path) -> None:
+    """A16: a new login reads it again."""
+    file = tmp_path / "token"
+
+    def issue(seconds: float) -> None:
+        file.write_text(TOKENS.token(port.clock.now_s + seconds, algorithm="ES256") + "\n")
+        file.chmod(0o600)
+
+    issue(5)
+    settings = ClientSettings(
+        security_protocol="SASL_SSL", sasl_mechanism=OAUTHBEARER, sasl_oauth_token_file=file
+    )
+    transport = GrpcTransport(login=ClientLogin.of(settings, new_id))
+    assert await ask(transport, port) == "User:alice hello"
+    port.clock.now_s += 5 + LEEWAY_S
+    with pytest.raises(AuthenticationFailed):
+        await ask(transport, port)
+    issue(5)
+    assert await ask(transport, port) == "User:alice hello"
+    await transport.close()
 
 
 async def test_logins_in_progress_are_bounded(transport: GrpcTransport) -> None:
