@@ -10,6 +10,7 @@ from functools import partial
 import structlog
 
 from strandline.adapters.audited_calls import audited, refusals_noted
+from strandline.adapters.charged_calls import charged
 from strandline.adapters.logins import Logins
 from strandline.adapters.rpc.logins.at_ports import PortLogins
 from strandline.adapters.rpc.member_key import MemberKey
@@ -192,10 +193,13 @@ class Broker:
         )
 
     async def _start_listener(self, log: GuardedLog, groups: Groups, followers: Followers) -> None:
-        served = log_calls(log, self._settings, self._times, self._clock, self._key)
+        served = log_calls(log, self._settings, self._times, self._clock, self._key, self._quotas)
         internal = ReplicationService(followers, self.access, self._clock).calls()
         await self._listener.start(
-            audited([*served, *group_calls(groups.handlers, self.access)], self._audit),
+            audited(
+                charged([*served, *group_calls(groups.handlers, self.access)], self._quotas, self._clock),
+                self._audit,
+            ),
             internal=audited(internal, self._audit),
             logins=PortLogins(
                 self._logins, self._key.is_shown, self._settings, self._clock, self._host.new_id

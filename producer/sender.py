@@ -64,6 +64,8 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
         self._unanswered: dict[int, tuple[Batch[Any], float]] = {}
         """Batches in flight and when each was written, by correlation id, the oldest first."""
         self._all_answered = asyncio.Event()
+        self._held_until = 0.0
+        """Until when the broker reads nothing, as this client is over its quota (monotonic seconds)."""
 
     async def finish(self) -> None:
         """Return once the broker has handled everything written: with acks=0 it answers nothing."""
@@ -93,6 +95,9 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
         connection, unanswered = self._connection, self._unanswered
         while True:
             wanted.clear()
+            if (hold_s := self._held_until - self._clock.monotonic()) > 0:
+                await self._clock.sleep(hold_s)
+                continue
             while batches := take(self._broker, connection):
                 entries = []
                 now = self._clock.monotonic()
@@ -114,6 +119,9 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
                 self._carry_out(self._accumulator.written(batches))
                 if unanswered:
                     await self._gather()
+                if self._held_until > now:
+                    wanted.set()
+                    break
             await wanted.wait()
 
     async def _gather(self) -> None:
@@ -128,6 +136,8 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
         accumulator, unanswered = self._accumulator, self._unanswered
         while True:
             for result in await stream.read():
+                if result.throttle_ms:
+                    self._hold(result.throttle_ms)
                 if self._settings.acks == 0:
                     self._refused_unasked(result.error)
                     continue
@@ -138,6 +148,10 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
                     self._carry_out(accumulator.refused(batch, result.error))
             if not unanswered:
                 self._all_answered.set()
+
+    def _hold(self, throttle_ms: int) -> None:
+        """What is sent before the broker reads again would only lie on its way, and seem unanswered."""
+        self._held_until = max(self._held_until, self._clock.monotonic() + throttle_ms / 1000)
 
     def _answered(self, correlation_id: int) -> Batch[Any]:
         """The batch that an answer is for. Raises OutcomeUnknown if there is none, which ends the stream."""

@@ -434,6 +434,8 @@ class Caller:
     """The number that the client gave its request; None: it gave none."""
     asks_for: Source | None = None
     """The caller for whom the call is made, as it says: to be believed of members of the cluster only."""
+    client_id: str = ""
+    """What the client calls itself; "": nothing. A request of Kafka's protocol says it by itself."""
 
     @property
     def reached(self) -> str:

@@ -1,24 +1,38 @@
-"""Serves fetch streams: bounds the requests in flight of each, and the memory of all."""
+"""Serves fetch streams: bounds the requests in flight of each, and the memory of all, and delays answers to
+clients that are over their quota."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from math import ceil
 
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.handlers import answer_bytes
 from strandline.config.services import BrokerSettings
-from strandline.ports import Caller, Reply
+from strandline.ports import Caller, Clock, Reply
+from strandline.security.quotas.bill import Bill, ClientQuotas
+from strandline.security.quotas.model import Quota
+from strandline.turns import Turns
 from strandline.vocabulary.log import FetchAnswer, FetchRequest
 
 
 class FetchStreams:
     """All fetch streams of one broker."""
 
-    def __init__(self, log: GuardedLog, settings: BrokerSettings, times: RequestTimes) -> None:
+    def __init__(
+        self,
+        log: GuardedLog,
+        settings: BrokerSettings,
+        times: RequestTimes,
+        clock: Clock,
+        quotas: ClientQuotas,
+    ) -> None:
         self._log = log
+        self._clock = clock
+        self._quotas = quotas
         self._in_flight_max = settings.fetches_in_flight_max
         self._times = times
         self._answers = FetchBudget(
@@ -40,7 +54,11 @@ class FetchStreams:
 
         async def answer(request: FetchRequest, arrived: float, asked: int) -> None:
             try:
-                await self._answer(request, writing, reply, caller)
+                bill = self._quotas.of(caller, caller.client_id)
+                if bill is None:
+                    await self._answer(request, writing, reply, caller)
+                else:
+                    await self._answer_charged(request, writing, reply, caller, bill)
                 times_ms.observe(self._times.since_ms(arrived))
             finally:
                 self._asked.give_back(caller.connection, asked)
@@ -53,10 +71,30 @@ class FetchStreams:
                 asked = await self._asked.take(caller.connection, len(request.partitions))
                 tasks.create_task(answer(request, arrived, asked))
 
-    async def _answer(
-        self, request: FetchRequest, writing: asyncio.Lock, reply: Reply[FetchAnswer], caller: Caller
+    async def _answer_charged(
+        self,
+        request: FetchRequest,
+        writing: asyncio.Lock,
+        reply: Reply[FetchAnswer],
+        caller: Caller,
+        bill: Bill,
     ) -> None:
-        bytes_max = request.bytes_max
+        """Answers, and charges the client for the time that it takes."""
+        turns = Turns(self._clock.monotonic)
+        try:
+            await turns.of(self._answer(request, writing, reply, caller, bill))
+        finally:
+            bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
+
+    async def _answer(
+        self,
+        request: FetchRequest,
+        writing: asyncio.Lock,
+        reply: Reply[FetchAnswer],
+        caller: Caller,
+        bill: Bill | None = None,
+    ) -> None:
+        bytes_max, throttle_ms = request.bytes_max, 0
         await self._log.fetchable(
             request.partitions,
             caller,
@@ -64,8 +102,31 @@ class FetchStreams:
             bytes_min=request.bytes_min,
             bytes_max=bytes_max,
         )
+        if bill is not None:
+            bytes_max = _of_a_second(bytes_max, bill)
+            throttle_ms = await self._paid(bill)
         # While a client does not read its answers, at most one answer of each stream is read from the disk.
         async with writing, self._answers.taken(caller.connection, answer_bytes(bytes_max)) as has:
-            found = await self._log.read(request.partitions, bytes_max, caller)
-            has(sum(len(fetched.records) for fetched in found))  # the first batch may be larger
-            await reply(FetchAnswer(request.correlation_id, found))
+            if bill is not None and bill.owed(Quota.CONSUMER_BYTE_RATE):
+                # Others with the same quota have used it up meanwhile. The client asks and waits again.
+                found = await self._log.without_records(request.partitions, caller)
+            else:
+                found = await self._log.read(request.partitions, bytes_max, caller)
+            read = sum(len(fetched.records) for fetched in found)
+            has(read)  # the first batch may be larger
+            if bill is not None:
+                bill.charge(Quota.CONSUMER_BYTE_RATE, read)
+            await reply(FetchAnswer(request.correlation_id, found, throttle_ms))
+
+    async def _paid(self, bill: Bill) -> int:
+        """Returns once the client has paid for what it used, by how many milliseconds that delayed it."""
+        owed_s = max(bill.owed(Quota.CONSUMER_BYTE_RATE), bill.owed(Quota.REQUEST_PERCENTAGE))
+        if owed_s:
+            await self._clock.sleep(owed_s)
+        return ceil(owed_s * 1000)
+
+
+def _of_a_second(bytes_max: int, bill: Bill) -> int:
+    """At most as many bytes as the client may have in a second."""
+    limit = bill.limit(Quota.CONSUMER_BYTE_RATE)
+    return bytes_max if limit is None else min(bytes_max, ceil(limit))

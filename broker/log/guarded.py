@@ -128,6 +128,14 @@ class GuardedLog:
 
         return await self._each(caller, READ_TOPIC, partitions, read, Fetched)
 
+    async def without_records(self, partitions: Sequence[FetchPartition], caller: Caller) -> list[Fetched]:
+        """As `read` answers where nothing is."""
+
+        async def answer(allowed: Sequence[FetchPartition]) -> list[Fetched]:
+            return self.handlers.without_records(allowed)
+
+        return await self._each(caller, READ_TOPIC, partitions, answer, Fetched)
+
     # --- offsets -----------------------------------------------------------------------------
 
     async def list_offsets(

@@ -1,4 +1,8 @@
-"""Serves one produce stream: bounds the entries in flight, and sends results in batches."""
+"""Serves one produce stream: bounds the entries in flight, and sends results in batches.
+
+A stream whose client is over its quota is not read for a while: HTTP/2's flow control carries the pressure to
+it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from typing import Final
 
 from strandline.adapters.rpc.request_times import RequestTimes
@@ -15,7 +20,10 @@ from strandline.config.services import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Caller, Clock, Reply
+from strandline.security.quotas.bill import Bill, ClientQuotas
+from strandline.security.quotas.model import Quota
 from strandline.tasks import Slices
+from strandline.turns import Turns
 from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
 
 RESULTS_MAX: Final = 500
@@ -28,10 +36,12 @@ ProduceReply = Reply[Sequence[ProduceResult]]
 
 @dataclass(slots=True)
 class _Arrived:
-    """A message of a produce stream: its arrival time, and the number of its entries without an outcome."""
+    """A message of a produce stream: its arrival time, the number of its entries without an outcome, and how
+    long the stream is not read after it."""
 
     at: float
     entries: int
+    throttle_ms: int
 
 
 class ProduceStream:
@@ -45,6 +55,7 @@ class ProduceStream:
         times: RequestTimes,
         clock: Clock,
         refuse_internal: Callable[[], StrandlineError | None],
+        quotas: ClientQuotas,
     ) -> None:
         self._log = log
         self._caller = caller
@@ -52,6 +63,7 @@ class ProduceStream:
         self._refuse_internal = refuse_internal
         """Returns why the client may not write to internal topics; None for a member of the cluster. Called
         for each entry: a stream may be opened before this broker has read the members' key."""
+        self._quotas = quotas
         self._times = times
         self._times_ms = times.of("Produce")
         self._in_flight_max = settings.produce_entries_in_flight_max
@@ -71,16 +83,29 @@ class ProduceStream:
 
     async def _take_all(self, requests: AsyncIterator[ProduceMessage]) -> None:
         async for message in requests:
-            await self._take(message)
+            bill = self._quotas.of(self._caller, self._caller.client_id)
+            if bill is None:
+                await self._take(message)
+            else:
+                await self._take_charged(message, bill)
             while self._in_flight >= self._in_flight_max:
                 self._room.clear()
                 await self._room.wait()
         self._finished = True
         self._changed.set()
 
-    async def _take(self, message: ProduceMessage) -> None:
+    async def _take_charged(self, message: ProduceMessage, bill: Bill) -> None:
+        """Takes the message, and waits for what it costs."""
+        bill.charge(Quota.PRODUCER_BYTE_RATE, message.bytes)
+        turns = Turns(self._clock.monotonic)
+        await turns.of(self._take(message, throttle_ms=ceil(bill.wait_s * 1000)))
+        bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
+        if wait_s := bill.wait_s:
+            await self._clock.sleep(wait_s)
+
+    async def _take(self, message: ProduceMessage, throttle_ms: int = 0) -> None:
         slices = Slices(self._clock)
-        arrived = _Arrived(self._times.now(), message.count)
+        arrived = _Arrived(self._times.now(), message.count, throttle_ms)
         unsure = frozenset[TopicPartition]()
         if message.unreplicated:
             unsure = await self._log.handlers.unsure(message.unreplicated)
@@ -104,7 +129,7 @@ class ProduceStream:
         if arrived.entries == 0:
             self._times_ms.observe(self._times.since_ms(arrived.at))
         if acks != 0 or isinstance(outcome, StrandlineError):  # with acks=0 only errors are reported
-            self._results.append(_result(correlation_id, outcome))
+            self._results.append(_result(correlation_id, outcome, arrived.throttle_ms))
         else:
             self._let_go(1)
         self._changed.set()
@@ -124,9 +149,9 @@ class ProduceStream:
                 self._changed.set()
 
 
-def _result(correlation_id: int, outcome: ProduceOutcome) -> ProduceResult:
+def _result(correlation_id: int, outcome: ProduceOutcome, throttle_ms: int) -> ProduceResult:
     if isinstance(outcome, StrandlineError):
-        return ProduceResult(correlation_id, outcome)
+        return ProduceResult(correlation_id, outcome, throttle_ms=throttle_ms)
     return ProduceResult(
-        correlation_id, None, outcome.base_offset, outcome.appended, outcome.log_start_offset
+        correlation_id, None, outcome.base_offset, outcome.appended, outcome.log_start_offset, throttle_ms
     )

@@ -14,18 +14,24 @@ from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.produce_stream import ProduceReply, ProduceStream
 from strandline.config.services import BrokerSettings
 from strandline.ports import Caller, Clock, Served, ServedCall, ServedStream
+from strandline.security.quotas.bill import ClientQuotas
 from strandline.vocabulary.log import ProduceMessage
 
 
 def log_calls(
-    log: GuardedLog, settings: BrokerSettings, times: RequestTimes, clock: Clock, key: MemberKey
+    log: GuardedLog,
+    settings: BrokerSettings,
+    times: RequestTimes,
+    clock: Clock,
+    key: MemberKey,
+    quotas: ClientQuotas,
 ) -> list[Served]:
     """The calls, for every listener of one broker."""
-    fetches = FetchStreams(log, settings, times)
+    fetches = FetchStreams(log, settings, times, clock, quotas)
 
     async def produce(requests: AsyncIterator[ProduceMessage], reply: ProduceReply, caller: Caller) -> None:
         refuse_internal = partial(key.refusal, caller.member_key)
-        stream = ProduceStream(log, caller, settings, times, clock, refuse_internal)
+        stream = ProduceStream(log, caller, settings, times, clock, refuse_internal, quotas)
         await stream.serve(requests, reply)
 
     calls: list[Served] = [

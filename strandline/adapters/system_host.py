@@ -15,6 +15,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.tls.peers import to_every_address
 from strandline.adapters.tls.reloaded import ReloadedPem
+from strandline.config.client import ClientSettings
 from strandline.config.login import LoginSettings
 from strandline.config.security import ENCRYPTED, PLAINTEXT
 from strandline.errors import SettingsError
@@ -40,6 +41,7 @@ def system_host(settings: LoginSettings | None = None) -> Host:
     pem = login = None
     if settings is not None and settings.security_protocol in ENCRYPTED:
         pem = ReloadedPem(settings, clock)
+    client_id = settings.client_id if isinstance(settings, ClientSettings) else ""
     if settings is not None:
         login = ClientLogin.of(settings, new_id)
     return Host(
@@ -48,7 +50,7 @@ def system_host(settings: LoginSettings | None = None) -> Host:
         threads=SystemThreads(),
         new_id=new_id,
         random=SystemRandom(),
-        transport=lambda key: GrpcTransport(key, to_every_address(pem), login=login),
+        transport=lambda key: GrpcTransport(key, to_every_address(pem), login=login, client_id=client_id),
         blocking_transport=lambda: GrpcBlockingTransport(to_every_address(pem), login),
     )
 

@@ -31,8 +31,6 @@ class ConsumerSettings(ClientSettings):
         default=None, strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX
     )
     """A name that outlives the process: static membership (KIP-345)."""
-    client_id: str = Field(default="strandline", strict=True, max_length=GROUP_ID_LENGTH_MAX)
-    """The prefix of this client's member ids; `group describe` shows it."""
     rebalance_protocol: str = Field(default="eager", pattern="^(eager|cooperative)$")
     """eager: revoke all partitions before each rebalance (V0); cooperative: revoke only those that
     move (V1, KIP-429)."""

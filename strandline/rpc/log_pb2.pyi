@@ -118,12 +118,17 @@ class ProduceResult(_message.Message):
     BASE_OFFSET_FIELD_NUMBER: _builtins.int
     LOG_START_OFFSET_FIELD_NUMBER: _builtins.int
     APPENDED_FIELD_NUMBER: _builtins.int
+    THROTTLE_MS_FIELD_NUMBER: _builtins.int
     correlation_id: _builtins.int
     base_offset: _builtins.int
     """offset of the batch's first record"""
     log_start_offset: _builtins.int
     appended: _builtins.bool
     """This request appended the batch. False: the batch may have been in the log before."""
+    throttle_ms: _builtins.int
+    """The client is over its quota: the broker reads no further message for this time, and a client that sends none
+    meanwhile has nothing on its way that waits.
+    """
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     def __init__(
@@ -134,10 +139,11 @@ class ProduceResult(_message.Message):
         base_offset: _builtins.int = ...,
         log_start_offset: _builtins.int = ...,
         appended: _builtins.bool = ...,
+        throttle_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "base_offset", b"base_offset", "correlation_id", b"correlation_id", "error", b"error", "log_start_offset", b"log_start_offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "base_offset", b"base_offset", "correlation_id", b"correlation_id", "error", b"error", "log_start_offset", b"log_start_offset", "throttle_ms", b"throttle_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -214,7 +220,12 @@ class FetchResponse(_message.Message):
 
     CORRELATION_ID_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
+    THROTTLE_MS_FIELD_NUMBER: _builtins.int
     correlation_id: _builtins.int
+    throttle_ms: _builtins.int
+    """The client is over its quota: this answer was delayed by this time. It has no records if others with the same
+    quota used it up meanwhile.
+    """
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___FetchedPartition]:
         """all that were asked for; those without room have no records"""
@@ -224,10 +235,11 @@ class FetchResponse(_message.Message):
         *,
         correlation_id: _builtins.int = ...,
         partitions: _abc.Iterable[Global___FetchedPartition] | None = ...,
+        throttle_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["correlation_id", b"correlation_id", "partitions", b"partitions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["correlation_id", b"correlation_id", "partitions", b"partitions", "throttle_ms", b"throttle_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -48,6 +48,8 @@ class ProduceMessage:
     """`count` entries, each made when it is read: only one entry's records are in memory twice."""
     unreplicated: frozenset[TopicPartition]
     """The partitions of entries that their leader alone acknowledges (acks 0 and 1)."""
+    bytes: int = 0
+    """The size of the message."""
 
 
 class ProduceResult(NamedTuple):
@@ -59,6 +61,8 @@ class ProduceResult(NamedTuple):
     appended: bool = False
     """True if this request appended the batch; False if an earlier one may have."""
     log_start_offset: int = 0
+    throttle_ms: int = 0
+    """How long the broker reads no further message, as the client is over its quota."""
 
 
 # --- fetch --------------------------------------------------------------------------------------
@@ -106,6 +110,8 @@ class FetchAnswer:
 
     correlation_id: int
     partitions: Sequence[Fetched]
+    throttle_ms: int = 0
+    """By how much the answer was delayed, as the client is over its quota."""
 
 
 # --- offsets ------------------------------------------------------------------------------------

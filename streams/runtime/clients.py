@@ -20,7 +20,6 @@ from strandline.streams.restore.restorer import Restorer
 _SHARED: Final = frozenset(ClientSettings.model_fields) - frozenset(SecuritySettings.model_fields)
 """Without those of connections, which the host opens."""
 _CONSUMER: Final = _SHARED | {
-    "client_id",
     "offset_reset",
     "on_undecodable",
     "session_timeout_ms",

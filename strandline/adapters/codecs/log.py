@@ -74,7 +74,7 @@ def _encode_produce(entries: Sequence[ProduceEntry]) -> bytes:
 def _decode_produce(data: bytes) -> ProduceMessage:
     entries = parse(log_pb2.ProduceRequest, data).entries
     unreplicated = frozenset(TopicPartition(e.topic, e.partition) for e in entries if e.acks != ACKS_ALL)
-    return ProduceMessage(len(entries), map(_entry, entries), unreplicated)
+    return ProduceMessage(len(entries), map(_entry, entries), unreplicated, len(data))
 
 
 def _entry(entry: log_pb2.PartitionRecords) -> ProduceEntry:
@@ -98,6 +98,7 @@ def _encode_results(results: Sequence[ProduceResult], to: Listener) -> bytes:
                 base_offset=r.base_offset,
                 log_start_offset=r.log_start_offset,
                 appended=r.appended,
+                throttle_ms=r.throttle_ms,
             )
             for r in results
         ]
@@ -112,6 +113,7 @@ def _decode_results(data: bytes) -> Sequence[ProduceResult]:
             r.base_offset,
             r.appended,
             r.log_start_offset,
+            r.throttle_ms,
         )
         for r in log_pb2.ProduceResponse.FromString(data).results
     ]
@@ -167,7 +169,8 @@ _FETCHED_RECORDS: Final = tag(log_pb2.FetchedPartition.RECORDS_FIELD_NUMBER)
 
 
 def _encode_fetched(answer: FetchAnswer, to: Listener) -> bytes:
-    parts: list[bytes] = [log_pb2.FetchResponse(correlation_id=answer.correlation_id).SerializeToString()]
+    head_of_all = log_pb2.FetchResponse(correlation_id=answer.correlation_id, throttle_ms=answer.throttle_ms)
+    parts: list[bytes] = [head_of_all.SerializeToString()]
     for fetched in answer.partitions:
         head = log_pb2.FetchedPartition(
             topic=fetched.name.topic,
@@ -196,6 +199,7 @@ def _decode_fetched(data: bytes) -> FetchAnswer:
             )
             for p in message.partitions
         ],
+        message.throttle_ms,
     )
 
 

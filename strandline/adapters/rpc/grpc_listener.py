@@ -19,6 +19,7 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from strandline.adapters.asked_for import claimed
+from strandline.adapters.client_ids import shown_client_id
 from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.logins.bearer import shown_session
 from strandline.adapters.rpc.member_key import shown_key
@@ -260,6 +261,12 @@ class _Calls:
         return serve
 
     def _caller(self, path: str, context: Context) -> Caller:
+        """Raises as `_proved`."""
+        caller = self._proved(path, context)
+        client_id = shown_client_id(context.invocation_metadata())
+        return replace(caller, client_id=client_id) if client_id else caller
+
+    def _proved(self, path: str, context: Context) -> Caller:
         """Raises AuthenticationFailed for a certificate that gives no principal, and as `CallerLogins.admit`
         unless any caller may make the call."""
         peer, metadata = context.peer(), context.invocation_metadata()

@@ -14,6 +14,7 @@ from typing import Final, Generic
 import grpc
 
 from strandline.adapters.asked_for import asked_for_metadata
+from strandline.adapters.client_ids import client_id_metadata
 from strandline.adapters.rpc.logins.bearer import bearer_metadata
 from strandline.adapters.rpc.logins.of_client import (
     LOGINS_PER_CALL_MAX,
@@ -142,11 +143,13 @@ class GrpcTransport:
         *,
         refused_is_fatal: bool = True,
         login: ClientLogin | None = None,
+        client_id: str = "",
     ) -> None:
         """`login` None: calls are made without a login. A server that refuses this process raises
         AuthenticationFailed, or BrokerNotAvailable with that reason: a member of a cluster tries again, as
         certificates are replaced while it runs."""
         self._key = key
+        self._client_id = client_id_metadata(client_id)
         self._channels = Channels(pem_of, CHANNEL_OPTIONS)
         self._refused_is_fatal = refused_is_fatal
         self._logins = None if login is None else TransportLogins(login, SystemClock())
@@ -200,8 +203,8 @@ class GrpcTransport:
 
     def _metadata(self, session: ClientSession | None) -> tuple[tuple[str, str | bytes], ...]:
         if session is not None:
-            return bearer_metadata(session.token)
-        return key_metadata(None if self._key is None else self._key())
+            return (*bearer_metadata(session.token), *self._client_id)
+        return (*key_metadata(None if self._key is None else self._key()), *self._client_id)
 
     async def _connected(self, address: str, timeout_s: float) -> Link[grpc.aio.Channel]:
         """The link, once it is connected. A request is sent only then, so that a failure to

@@ -11,9 +11,13 @@ from strandline.broker.core.replication.produce_ticket import Produced, ProduceO
 from strandline.broker.log.produce_stream import ProduceStream
 from strandline.errors import BrokerNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.security.quotas.bill import ClientQuotas
+from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
 from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
 from tests.broker.support.access import CALLER, opened
+from tests.broker.support.quotas import UNLIMITED
 from tests.broker.support.replicas import CLOCK, settings
+from tests.hand_clock import HandClock
 from tests.waiting import eventually
 
 IN_FLIGHT_MAX = 5
@@ -64,6 +68,7 @@ async def test_results_that_are_not_read_block_the_ones_behind_them() -> None:
         RequestTimes(CLOCK),
         CLOCK,
         lambda: None,
+        UNLIMITED,
     )
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(stream.serve(entries(1_000), client.reply))
@@ -90,7 +95,31 @@ async def test_the_key_of_members_is_compared_for_each_entry() -> None:
             yield ProduceMessage(1, [entry], frozenset())
 
     stream = ProduceStream(
-        opened(handlers), CALLER, settings(), RequestTimes(CLOCK), CLOCK, lambda: refusals.pop(0)
+        opened(handlers), CALLER, settings(), RequestTimes(CLOCK), CLOCK, lambda: refusals.pop(0), UNLIMITED
     )
     await stream.serve(internal(), reply)
     assert [type(error) for error in errors] == [BrokerNotAvailable, type(None)]
+
+
+async def test_a_stream_over_its_quota_is_not_read_and_its_results_say_for_how_long() -> None:
+    """The broker takes the message, and reads the next one when the client has paid for it."""
+    clock, handlers, told = HandClock(), Handlers(), list[int]()
+    quotas = ClientQuotas(lambda _: False, clock.monotonic, delay_ms_max=5_000)
+    quotas.take(Quotas({QuotaEntity(DEFAULT): {Quota.PRODUCER_BYTE_RATE: 1_000}}))
+
+    async def reply(results: Sequence[ProduceResult]) -> None:
+        told.extend(result.throttle_ms for result in results)
+
+    read_at: list[float] = []
+
+    async def messages() -> AsyncIterator[ProduceMessage]:
+        for number in range(3):
+            read_at.append(clock.now_s)
+            entry = ProduceEntry(TopicPartition("t", 0), b"", correlation_id=number)
+            yield ProduceMessage(1, [entry], frozenset(), bytes=2_000)
+
+    log: Any = handlers
+    stream = ProduceStream(opened(log), CALLER, settings(), RequestTimes(clock), clock, lambda: None, quotas)
+    await stream.serve(messages(), reply)
+    assert told == [1_000, 2_000, 2_000]
+    assert [at - read_at[0] for at in read_at] == [0, 1, 3]

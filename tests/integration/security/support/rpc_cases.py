@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from strandline.adapters.codecs import acls, admin, groups, log, users
+from strandline.adapters.codecs import acls, admin, groups, log, quotas, users
 from strandline.ids import BrokerId, TopicPartition
 from strandline.records import encode_values
 from strandline.security.acls import AclFilter
+from strandline.security.quotas.model import QuotaFilter
 from strandline.security.rights import (
     ALTER_CLUSTER,
+    ALTER_CLUSTER_CONFIGS,
     ALTER_TOPIC,
     ALTER_TOPIC_CONFIGS,
     CREATE_CLUSTER,
@@ -17,6 +19,7 @@ from strandline.security.rights import (
     DELETE_GROUP,
     DELETE_TOPIC,
     DESCRIBE_CLUSTER,
+    DESCRIBE_CLUSTER_CONFIGS,
     DESCRIBE_GROUP,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
@@ -26,6 +29,7 @@ from strandline.security.rights import (
     WRITE_TOPIC,
 )
 from strandline.vocabulary.admin import (
+    AlterClientQuotas,
     AlterTopic,
     CheckBroker,
     CreateTopics,
@@ -136,5 +140,7 @@ CALLS: Final = (
     Case(acls.DESCRIBE_ACLS, AclFilter(), (DESCRIBE_CLUSTER,)),
     Case(users.ALTER_USERS, [], (ALTER_CLUSTER,)),
     Case(users.DESCRIBE_USERS, [], (DESCRIBE_CLUSTER,)),
+    Case(quotas.ALTER_CLIENT_QUOTAS, AlterClientQuotas(()), (ALTER_CLUSTER_CONFIGS,)),
+    Case(quotas.DESCRIBE_CLIENT_QUOTAS, QuotaFilter(), (DESCRIBE_CLUSTER_CONFIGS,)),
     Case(groups.DELETE_GROUP, GROUP, (DELETE_GROUP,)),
 )

@@ -1,0 +1,44 @@
+"""Charges callers for the time of their calls, for calls with one request and one answer; streams charge each
+message themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from strandline.ports import Caller, Clock, Served, ServedCall
+from strandline.security.quotas.bill import ClientQuotas
+from strandline.security.quotas.model import Quota
+from strandline.turns import Turns
+
+_OF_MEMBERS: Final = frozenset(
+    f"/strandline.v1.Groups/{name}"
+    for name in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "ReportOwnership")
+)
+"""Calls that are never delayed: a member must not lose its group for a quota."""
+
+
+def charged(served: Iterable[Served], quotas: ClientQuotas, clock: Clock) -> list[Served]:
+    """The same calls. A caller that still has to pay for earlier ones waits before its call begins."""
+    return [_charged(each, quotas, clock) if isinstance(each, ServedCall) else each for each in served]
+
+
+def _charged(served: ServedCall[Any, Any], quotas: ClientQuotas, clock: Clock) -> Served:
+    async def handle(request: Any, caller: Caller) -> Any:
+        bill = quotas.of(caller, caller.client_id)
+        if bill is None or bill.limit(Quota.REQUEST_PERCENTAGE) is None:
+            return await served.handle(request, caller)
+        if served.rpc.path not in _OF_MEMBERS and (owed_s := bill.owed(Quota.REQUEST_PERCENTAGE)):
+            await clock.sleep(owed_s)
+        turns = Turns(clock.monotonic)
+        try:
+            return await turns.of(_coroutine(served, request, caller))
+        finally:
+            bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
+
+    return replace(served, handle=handle)
+
+
+async def _coroutine(served: ServedCall[Any, Any], request: Any, caller: Caller) -> Any:
+    return await served.handle(request, caller)
