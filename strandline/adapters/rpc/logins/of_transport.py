@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from weakref import WeakKeyDictionary
 
 import grpc
@@ -10,7 +11,7 @@ import grpc
 from strandline.adapters.rpc.logins.codec import AUTHENTICATE
 from strandline.adapters.rpc.logins.of_client import LOGIN_S_MAX, ClientLogin, ClientSession, raise_refusal
 from strandline.adapters.tls.channels import Link
-from strandline.errors import AuthenticationFailed, BrokerNotAvailable, StrandlineError
+from strandline.errors import AuthenticationFailed, StrandlineError
 from strandline.ports import Clock
 from strandline.security.login.conversation import check_end, next_message
 from strandline.security.login.messages import LoginMessage
@@ -24,7 +25,7 @@ class _OfLink:
     def __init__(self) -> None:
         self.session: ClientSession | None = None
         self.turn = asyncio.Lock()
-        self.attempts = 0
+        self.failures = 0
         self.failure: StrandlineError | None = None
 
 
@@ -44,17 +45,16 @@ class TransportLogins:
         of = self._of.setdefault(link, _OfLink())
         if (session := self._current(of)) is not None:
             return session
-        attempts = of.attempts
+        failures = of.failures
         async with of.turn:
             if (session := self._current(of)) is not None:
                 return session
-            if of.attempts > attempts and of.failure is not None:
-                raise of.failure
-            of.attempts += 1
-            of.failure = None
+            if of.failures > failures and of.failure is not None:
+                raise of.failure  # of the login that this call waited for
             try:
                 of.session = session = await self._log_in(address, link)
             except StrandlineError as error:
+                of.failures += 1
                 of.failure = error
                 raise
             return session
@@ -82,8 +82,6 @@ class TransportLogins:
             return await self._converse(call, began)
         except grpc.aio.AioRpcError as error:
             raise_refusal(address, error)
-        except asyncio.InvalidStateError as error:
-            raise BrokerNotAvailable(f"{address}: the login did not end") from error
         finally:
             call.cancel()
 
@@ -91,7 +89,8 @@ class TransportLogins:
         messages = self._login.begin()
         message = next_message(messages, None)
         while message is not None:
-            await call.write(AUTHENTICATE.encode(LoginMessage(self._login.mechanism, message)))
+            with contextlib.suppress(asyncio.InvalidStateError):  # it has ended: the reading says why
+                await call.write(AUTHENTICATE.encode(LoginMessage(self._login.mechanism, message)))
             received = await call.read()
             if not isinstance(received, bytes):
                 raise AuthenticationFailed("the server ended the login too early")
