@@ -47,8 +47,8 @@ def _server_credentials(pem: ReloadedPem) -> grpc.ServerCredentials:
     def newer() -> grpc.ServerCertificateConfiguration | None:
         """gRPC asks at each handshake, in one of its threads. None: nothing has changed.
 
-        For any other answer gRPC frees what it had, which the handshakes of other threads may be about to use:
-        a process that gave one each time crashed within a few hundred bad handshakes.
+        For any other answer gRPC frees what it had, which handshakes of other threads may be about to use: a
+        process that gave one each time crashed within a few hundred bad handshakes.
         """
         nonlocal last
         now = pem.now()
