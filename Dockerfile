@@ -27,9 +27,10 @@ RUN pip="python -m pip --python /opt/strandline/bin/python" \
 FROM ${PYTHON} AS strandline
 RUN groupadd --gid 10001 strandline \
  && useradd --uid 10001 --gid strandline --no-create-home --home-dir /var/lib/strandline strandline \
- && install --directory --owner strandline --group strandline /var/lib/strandline/data
+ && install --directory --owner strandline --group strandline /var/lib/strandline/data \
+      /var/lib/strandline/tls
 COPY --from=strandline-packages /opt/strandline /opt/strandline
-COPY docker/healthy.py /opt/strandline/healthy.py
+COPY docker/healthy.py docker/certificates.sh /opt/strandline/
 # The two limits halve the cost of large messages under glibc (docs/run/operations.md).
 ENV PATH=/opt/strandline/bin:$PATH \
     PYTHONUNBUFFERED=1 \

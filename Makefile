@@ -105,7 +105,7 @@ lock: setup  ## Make the lock files anew; add ARGS=--upgrade to take newer versi
 	@# The images' locks: the same versions, and only the packages that the images need.
 	@pin() { $(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --custom-compile-command 'make lock' --constraints requirements.lock "$$@"; }; \
-	  echo setuptools | pin pyproject.toml - -o docker/strandline.lock; \
+	  echo setuptools | pin --extra security --extra oauth pyproject.toml - -o docker/strandline.lock; \
 	  printf 'pyspark\njdk4py\n' | pin --no-deps - -o docker/zookeeper.lock
 
 .PHONY: clean

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs one node of ZooKeeper. ZOOKEEPER_SERVERS has the names of all nodes, in order, and ZOOKEEPER_ID says which of
-# them this is, from 1; with one name it runs alone. ZOOKEEPER_HEAP is the most memory that it may take.
+# them this is, from 1; with one name it runs alone. ZOOKEEPER_HEAP is the most memory that it may take. With
+# ZOOKEEPER_ENFORCED_SCHEME=digest a session is refused everything until it has shown an identity.
 set -eu
 home=/opt/zookeeper
 data=/var/lib/zookeeper/data
@@ -21,6 +22,11 @@ autopurge.purgeInterval=1
 autopurge.snapRetainCount=3
 quorumListenOnAllIPs=true
 END
+
+if [ -n "${ZOOKEEPER_ENFORCED_SCHEME:-}" ]; then
+    echo "enforce.auth.enabled=true" >> "$configuration"
+    echo "enforce.auth.schemes=$ZOOKEEPER_ENFORCED_SCHEME" >> "$configuration"
+fi
 
 set -- ${ZOOKEEPER_SERVERS:-}
 if [ $# -gt 1 ]; then

@@ -84,7 +84,7 @@ class Compose:
 
     async def up(self) -> dict[str, str]:
         """Creates and starts all containers. Returns them by service. Raises WorldFailed."""
-        self._program = await self._found()
+        self._program = await compose_program(self._environment)
         await self._compose("up", "--detach", "--no-build", *self.services, timeout_s=UP_S_MAX)
         return {service: await self._container(service) for service in self.services}
 
@@ -99,17 +99,6 @@ class Compose:
             raise WorldFailed(f"Compose was to start one container of {service}, and has {len(found)}")
         return found[0]
 
-    async def _found(self) -> Sequence[str]:
-        for program in (("docker", "compose"), ("docker-compose",)):
-            try:
-                await run(*program, "version", environment=self._environment)
-            except CommandFailed:
-                continue
-            return program
-        raise WorldFailed(
-            "there is no Compose here, neither `docker compose` nor `docker-compose`: install one"
-        )
-
     async def _compose(self, *arguments: str, timeout_s: float = 60.0) -> str:
         files = ("--file", str(PROJECT / "docker-compose.yml"), "--file", str(self._overlay))
         return await run(
@@ -117,3 +106,14 @@ class Compose:
             "--profile", "ensemble", *arguments,
             environment=self._environment, timeout_s=timeout_s,
         )  # fmt: skip
+
+
+async def compose_program(environment: Mapping[str, str]) -> Sequence[str]:
+    """The words with which Compose is called here. Raises WorldFailed if there is none."""
+    for program in (("docker", "compose"), ("docker-compose",)):
+        try:
+            await run(*program, "version", environment=environment)
+        except CommandFailed:
+            continue
+        return program
+    raise WorldFailed("there is no Compose here, neither `docker compose` nor `docker-compose`: install one")
