@@ -1,0 +1,178 @@
+"""Nothing that clients send crosses a network in plaintext, as the network sees it (CORRECTNESS X13)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from strandline import Admin, Consumer, Producer, TopicPartition
+from strandline.adapters.zookeeper.connection.tls import ClientTls
+from strandline.local.cluster import LocalCluster
+from strandline.local.ports import free_ports
+from strandline.local.zookeeper_process import ZooKeeperProcess
+from strandline.local.zookeeper_tls import ServerTls
+from tests.conftest import ClusterFactory
+from tests.integration.security.support.capture import Capture, capture
+from tests.tls_files import TestAuthority
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+APPLICATION_DATA: Final = b"\x17\x03\x03"
+"""How a record of TLS begins that carries data (RFC 8446, section 5.1)."""
+START_S_MAX: Final = 60.0
+READ_S_MAX: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Markers:
+    """No other process of this machine has these words."""
+
+    topic: str
+    """The controller and ZooKeeper see it too."""
+    grpc: bytes
+    kafka: bytes
+
+    @property
+    def all(self) -> tuple[bytes, ...]:
+        return self.topic.encode(), self.grpc, self.kafka
+
+
+def new_markers() -> Markers:
+    grpc, kafka = (secrets.token_hex(16).encode() for _ in range(2))
+    return Markers(f"t-{secrets.token_hex(16)}", grpc, kafka)
+
+
+@dataclass(frozen=True)
+class Ports:
+    brokers: tuple[int, ...]
+    kafka: tuple[int, ...]
+    controller: int
+    zookeeper: int
+
+    @property
+    def all(self) -> list[int]:
+        return [*self.brokers, *self.kafka, self.controller, self.zookeeper]
+
+
+def ports_of(cluster: LocalCluster) -> Ports:
+    def port(address: str) -> int:
+        return int(address.partition("/")[0].rpartition(":")[2])
+
+    (controller,) = cluster.controller_ids
+    return Ports(
+        tuple(map(port, cluster.bootstrap.split(","))),
+        tuple(map(port, cluster.kafka_bootstrap.split(","))),
+        port(cluster.controller_address(controller)),
+        port(cluster.zookeeper),
+    )
+
+
+@asynccontextmanager
+async def zookeeper_with_tls(folder: Path) -> AsyncIterator[dict[str, Any]]:
+    """The settings of members that use it."""
+    authority = TestAuthority(folder / "certificates")
+    server, member = authority.issue("zookeeper"), authority.issue("member")
+    client = ClientTls(authority.cafile, member.certfile, member.keyfile, check_hostname=True)
+    process = ZooKeeperProcess(
+        folder / "zookeeper",
+        free_ports(1)[0],
+        log_path=folder / "zookeeper.log",
+        tls=ServerTls(server.keystore, authority.cafile, client),
+    )
+    process.start()
+    try:
+        await process.wait_serving(START_S_MAX)
+        yield {
+            "zookeeper": process.address,
+            "zookeeper_ssl": True,
+            "zookeeper_ssl_cafile": authority.cafile,
+            "zookeeper_ssl_certfile": member.certfile,
+            "zookeeper_ssl_keyfile": member.keyfile,
+        }
+    finally:
+        await process.discard()
+
+
+async def exchange(cluster: LocalCluster, markers: Markers) -> None:
+    """A topic is created; a record goes by gRPC to its consumer, another by Kafka's protocol; both are
+    replicated."""
+    settings = cluster.client_settings
+    async with Admin(cluster.bootstrap, **settings) as admin:
+        await admin.create_topic(markers.topic, replication_factor=2, config={"min.insync.replicas": "2"})
+    async with Producer(cluster.bootstrap, **settings) as producer:
+        await producer.send_and_wait(markers.topic, markers.grpc)
+    async with Consumer(cluster.bootstrap, **settings) as consumer:
+        consumer.assign([TopicPartition(markers.topic, 0)])
+        consumer.seek(TopicPartition(markers.topic, 0), 0)
+        async with asyncio.timeout(READ_S_MAX):
+            assert (await consumer.getone()).value == markers.grpc
+    of_kafka: dict[str, Any] = {"bootstrap_servers": cluster.kafka_bootstrap}
+    if cluster.secure:
+        context = ssl.create_default_context(cafile=settings["ssl_cafile"])
+        context.load_cert_chain(settings["ssl_certfile"], settings["ssl_keyfile"])
+        of_kafka |= {"security_protocol": "SSL", "ssl_context": context}
+    async with AIOKafkaProducer(**of_kafka, acks="all") as writer:
+        await writer.send_and_wait(markers.topic, markers.kafka)
+    reader = AIOKafkaConsumer(markers.topic, auto_offset_reset="earliest", **of_kafka)
+    async with reader, asyncio.timeout(READ_S_MAX):
+        assert [(await reader.getone()).value for _ in range(2)] == [markers.grpc, markers.kafka]
+
+
+async def captured(cluster: LocalCluster, markers: Markers) -> Capture:
+    ports = ports_of(cluster)
+    try:
+        with capture(ports.all) as seen:
+            await exchange(cluster, markers)
+    except PermissionError:
+        reason = "NOT RUN: only root, or a process with CAP_NET_RAW, sees what crosses the loopback interface"
+        warnings.warn(reason, stacklevel=2)
+        pytest.skip(reason)
+    assert seen.dropped == 0, "the kernel left packets out: the capture proves nothing"
+    return seen
+
+
+async def test_a_plaintext_cluster_shows_everything(make_cluster: ClusterFactory) -> None:
+    """So the capture would see a marker on each hop, if it were there."""
+    cluster = await make_cluster(brokers=2, kafka=True)
+    markers, ports = new_markers(), ports_of(cluster)
+    seen = await captured(cluster, markers)
+    shown = {
+        "client to controller": seen.holds(markers.topic.encode(), destination=ports.controller),
+        "controller to ZooKeeper": seen.holds(markers.topic.encode(), destination=ports.zookeeper),
+        "producer to broker": any(seen.holds(markers.grpc, destination=port) for port in ports.brokers),
+        "broker to consumer": any(seen.holds(markers.grpc, source=port) for port in ports.brokers),
+        # Only a follower reads it there.
+        "leader to follower": any(seen.holds(markers.kafka, source=port) for port in ports.brokers),
+        "Kafka producer to broker": any(seen.holds(markers.kafka, destination=port) for port in ports.kafka),
+        "broker to Kafka consumer": any(seen.holds(markers.kafka, source=port) for port in ports.kafka),
+    }
+    assert all(shown.values()), shown
+
+
+async def test_an_encrypted_cluster_shows_nothing(make_cluster: ClusterFactory, tmp_path: Path) -> None:
+    """CORRECTNESS X13: clients, replication, the controller, Kafka clients, and ZooKeeper."""
+    async with zookeeper_with_tls(tmp_path / "encrypted") as settings:
+        address = settings.pop("zookeeper")
+        cluster = await make_cluster(
+            brokers=2, kafka=True, secure=True, zookeeper=address,
+            broker_settings=settings, controller_settings=settings,
+        )  # fmt: skip
+        markers, ports = new_markers(), ports_of(cluster)
+        seen = await captured(cluster, markers)
+        for marker in markers.all:
+            assert not seen.holds(marker), f"{marker!r} was sent in plaintext"
+        for port in (ports.controller, ports.zookeeper):
+            assert seen.holds(APPLICATION_DATA, destination=port), f"nothing was sent to {port}"
+        for kind in (ports.brokers, ports.kafka):
+            assert any(seen.holds(APPLICATION_DATA, destination=port) for port in kind)
+        await cluster.stop(clean=False)  # before its ZooKeeper
