@@ -36,6 +36,10 @@ chaos: setup  ## Run tests and rounds of faults in containers: needs a Docker en
 	@# ARGS are for the rounds: make chaos ARGS="--rounds 10 --seconds 60"
 	@$(PYTHON) -m strandline.chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m strandline.chaos --containers $(ARGS)'
 
+.PHONY: fuzz
+fuzz: setup  ## Send 100,000 hostile inputs to each port, for an hour or more: make fuzz ARGS="-k handshake"
+	@$(PYTHON) -m pytest -n 0 --timeout 7200 --fuzz-inputs 100000 tests/integration/hostile $(ARGS)
+
 .PHONY: simulate
 simulate: setup  ## Run seeds of the simulation: make simulate ARGS="--seeds 100 --jobs 2". docs/understand/simulation.md.
 	@$(VENV)/bin/strandline simulate $(ARGS)

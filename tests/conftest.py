@@ -13,6 +13,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -56,6 +57,21 @@ SessionFactory = Callable[..., Coroutine[Any, Any, ZooKeeperSession]]
 ClusterFactory = Callable[..., Coroutine[Any, Any, LocalCluster]]
 
 _chroots = itertools.count(1)
+
+FUZZ_INPUTS = 1_000
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("hostile inputs")
+    group.addoption("--fuzz-inputs", type=int, default=FUZZ_INPUTS, help="inputs of each attack on a port")
+    group.addoption("--fuzz-seed", type=int, help="repeats the inputs of a failure; default: random")
+
+
+@pytest.fixture(scope="session")
+def fuzz_seed(request: pytest.FixtureRequest) -> int:
+    """The seed of hostile inputs. A test that fails says it."""
+    given: int | None = request.config.getoption("--fuzz-seed")
+    return SystemRandom().randrange(2**32) if given is None else given
 
 
 class PipelineTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist ships no types

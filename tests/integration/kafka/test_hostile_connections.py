@@ -32,7 +32,7 @@ from tests.broker.kafka.support.recorded import RECORDED
 from tests.broker.kafka.support.recorded_admin import RECORDED_ADMIN
 from tests.broker.kafka.support.recorded_groups import RECORDED_GROUPS
 from tests.conftest import ClusterFactory
-from tests.integration.support.stall_probe import memory_bytes
+from tests.integration.hostile.support.stall_probe import memory_bytes
 from tests.waiting import eventually
 
 LIARS = 300

@@ -1,8 +1,8 @@
 """A process that watches another one: how long it keeps a small question waiting, and what memory it takes.
 
-`python -m tests.integration.support.stall_probe ADDRESS PID` asks for the health of the service at the
-address, again and again. For each line on its input it prints, as JSON, the worst since the last one, and
-begins anew.
+`python -m tests.integration.hostile.support.stall_probe ADDRESS PID [CAFILE CERTFILE KEYFILE]` asks for the
+health of the service at the address, again and again, in plaintext or with a certificate. For each line on
+its input it prints, as JSON, the worst since the last one, and begins anew.
 
 A wait is measured by the processor time that the watched process spends during it: on a busy machine it lasts
 longer than that.
@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import grpc
@@ -34,9 +35,16 @@ def memory_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
+def channel_to(address: str, files: Sequence[str]) -> grpc.Channel:
+    if not files:
+        return grpc.insecure_channel(address)
+    authorities, chain, key = (Path(file).read_bytes() for file in files)
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(authorities, key, chain))
+
+
 class Probe:
-    def __init__(self, address: str, pid: int) -> None:
-        self._health = health_pb2_grpc.HealthStub(grpc.insecure_channel(address))
+    def __init__(self, channel: grpc.Channel, pid: int) -> None:
+        self._health = health_pb2_grpc.HealthStub(channel)
         self._pid = pid
         self._stall_s = 0.0
         self._memory_bytes = 0
@@ -63,7 +71,7 @@ class Probe:
 
 
 if __name__ == "__main__":
-    probe = Probe(sys.argv[1], int(sys.argv[2]))
+    probe = Probe(channel_to(sys.argv[1], sys.argv[3:]), int(sys.argv[2]))
     threading.Thread(target=probe.run, daemon=True).start()
     for _ in sys.stdin:
         print(json.dumps(probe.worst()), flush=True)

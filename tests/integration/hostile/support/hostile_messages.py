@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from random import Random
 from typing import Any
@@ -69,22 +69,29 @@ def batches() -> list[bytes]:
 
 
 class Hostile:
-    """Makes messages. `names`: topics that are there. `given`: the values of some fields, by their names."""
+    """Makes messages of at most `size_max` bytes. `names`: topics that are there. `given`: the values of some
+    fields, by their names."""
 
     def __init__(
-        self, random: Random, names: Sequence[str], given: dict[str, Callable[[Random], Any]] | None = None
+        self,
+        random: Random,
+        names: Sequence[str],
+        given: Mapping[str, Callable[[Random], Any]] | None = None,
+        *,
+        size_max: int = SIZE_MAX,
     ) -> None:
         self._random = random
-        self._names = (*NAMES, *names, *names, *names)
+        self._names = [name for name in (*NAMES, *names, *names, *names) if len(name) < size_max]
         self._given = given or {}
-        self._batches = batches()
+        self._batches = [batch for batch in batches() if len(batch) < size_max]
+        self._size_max = size_max
 
     def message(self, kind: type[Message]) -> bytes:
         """A request, serialized: most parse, some do not."""
         random = self._random
         message = kind()
         self._fill(message, 0)
-        data = message.SerializeToString()[:SIZE_MAX]
+        data = message.SerializeToString()[: self._size_max]
         match random.randrange(10):
             case 0:  # damaged
                 spoilt = bytearray(data or b"\x0a")
@@ -92,7 +99,7 @@ class Hostile:
                     spoilt[random.randrange(len(spoilt))] = random.randrange(256)
                 return bytes(spoilt)
             case 1:
-                return random.randbytes(random.choice((1, 100, 100_000)))
+                return random.randbytes(min(random.choice((1, 100, 100_000)), self._size_max))
             case 2:  # a repeated field of more empty elements than any request needs
                 return self._many_empty(message) or data
             case _:
@@ -103,7 +110,7 @@ class Hostile:
         if not repeated:
             return b""
         tag = (self._random.choice(repeated).number << 3) | 2
-        return bytes([tag, 0]) * self._random.choice(MANY)
+        return bytes([tag, 0]) * min(self._random.choice(MANY), self._size_max // 2)
 
     def _fill(self, message: Message, depth: int) -> None:
         for field in message.DESCRIPTOR.fields:
@@ -122,24 +129,31 @@ class Hostile:
     def _fill_repeated(self, message: Message, field: Any, depth: int) -> None:
         values = getattr(message, field.name)
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            for _ in range(self._random.choice((0, 1, 3))):
-                values[self._random.choice(CONFIGS)] = self._random.choice(
-                    ("", "compact", "-1", "9" * 100, "true")
-                )
+            self._fill_map(values, field.message_type.fields_by_name["value"], depth)
             return
         count = self._random.choice((0, 1, 1, 2, 10, 1_000, 10_000))
         if field.message_type is None:
-            values.extend([self._value(field)] * min(count, 1_000))
+            values.extend([self._value(field)] * min(count, 1_000, self._size_max // 20))
             return
         if depth >= DEPTH_MAX:
             return
-        budget = SIZE_MAX // (2 if depth == 0 else 20)
+        budget = self._size_max // (2 if depth == 0 else 20)
         for _ in range(min(count, 10)):
             self._fill(values.add(), depth + 1)
             budget -= values[-1].ByteSize() + 8
         if values and budget > 0:
             one = values[-1]
             values.extend([one] * min(count - len(values), budget // (one.ByteSize() + 8)))
+
+    def _fill_map(self, values: Any, field: Any, depth: int) -> None:
+        for _ in range(self._random.choice((0, 1, 3))):
+            key = self._random.choice(CONFIGS)
+            if field.message_type is not None:
+                self._fill(values[key], depth + 1)
+            elif field.type == FieldDescriptor.TYPE_STRING:
+                values[key] = self._random.choice(("", "compact", "-1", "9" * 100, "true"))
+            else:
+                values[key] = self._value(field)
 
     def _value(self, field: Any) -> Any:
         random = self._random
@@ -152,6 +166,8 @@ class Hostile:
                 return random.choice(self._names)
             case FieldDescriptor.TYPE_BYTES:
                 return random.choice(self._batches)
+            case FieldDescriptor.TYPE_ENUM:
+                return random.choice((0, 1, 2, 99, -1))
             case FieldDescriptor.TYPE_DOUBLE:
                 return random.choice((float("nan"), float("inf"), -1.0, 0.0))
         raise AssertionError(f"no value for {field.full_name}")

@@ -1,0 +1,100 @@
+"""Whole requests at a port for Kafka clients: damaged ones of real clients, and made up ones."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Collection
+from random import Random
+from typing import Final
+
+from tests.broker.kafka.support.recorded import RECORDED
+from tests.broker.kafka.support.recorded_admin import RECORDED_ADMIN
+from tests.broker.kafka.support.recorded_groups import RECORDED_GROUPS
+from tests.integration.hostile.support.attack import Attack, rearranged, spoiled
+from tests.integration.hostile.support.byte_attack import Conversation, connect
+
+REQUESTS_MAX: Final = 20
+"""In one connection, unless it ends before."""
+ANSWER_S_MAX: Final = 0.1
+SPOILED_MAX: Final = 4
+FRAME_BYTES_MAX: Final = 1 << 26
+
+LogIn = Callable[[Random, Conversation], Awaitable[None]]
+
+
+class KafkaAttack(Attack):
+    """`spared`: APIs that are not asked, since what they do is no harm of the kind that is looked for.
+    `log_in` is done first in each connection."""
+
+    def __init__(
+        self,
+        port: int,
+        context: ssl.SSLContext | None = None,
+        *,
+        spared: Collection[int] = (),
+        log_in: LogIn | None = None,
+    ) -> None:
+        self._port = port
+        self._context = context
+        self._log_in = log_in
+        self._spared = spared
+        recorded = (*RECORDED, *RECORDED_ADMIN, *RECORDED_GROUPS)
+        self.samples = [each.request for each in recorded if each.api not in spared]
+
+    async def turn(self, random: Random) -> int:
+        conversation = await connect(random, self._port, self._context)
+        if conversation is None:
+            return 1
+        sent = 0
+        try:
+            if self._log_in is not None:
+                await self._log_in(random, conversation)
+            for _ in range(random.randint(1, REQUESTS_MAX)):
+                sent += 1
+                request = self._request(random)
+                conversation.writer.write(len(request).to_bytes(4, "big") + request)
+                if not await answered(conversation):
+                    break
+        except OSError:
+            pass
+        finally:
+            conversation.abort()
+        return max(1, sent)
+
+    async def close(self) -> None:
+        """Every connection ends with its turn."""
+
+    def _request(self, random: Random) -> bytes:
+        while True:
+            made = self._any_request(random)
+            if int.from_bytes(made[:2], "big") not in self._spared:
+                return made
+
+    def _any_request(self, random: Random) -> bytes:
+        match random.randrange(6):
+            case 0:
+                return rearranged(random, self.samples)
+            case 1:
+                key, version = random.randrange(80), random.randrange(-1, 20)
+                head = key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True)
+                return head + random.randbytes(random.choice((0, 4, 6, 40, 1_000)))
+            case 2:  # good up to the body
+                sample = random.choice(self.samples)
+                return sample[: random.randint(8, 40)] + random.randbytes(random.choice((0, 10, 200)))
+            case _:
+                return spoiled(random, random.choice(self.samples), SPOILED_MAX)
+
+
+async def answered(conversation: Conversation) -> bool:
+    """Whether there is an answer, or none within a while (acks=0, a join that is held). False at the end."""
+    try:
+        async with asyncio.timeout(ANSWER_S_MAX):
+            size = int.from_bytes(await conversation.reader.readexactly(4), "big")
+            assert size < FRAME_BYTES_MAX
+            await conversation.reader.readexactly(size)
+    except TimeoutError:
+        return True
+    except (asyncio.IncompleteReadError, OSError):
+        return False
+    return True

@@ -1,0 +1,249 @@
+"""Each port, before and after a client's authentication, under inputs that no client sends (CORRECTNESS X14).
+
+Every attack sends `--fuzz-inputs` inputs; `make fuzz` sends 100,000. After it the same processes serve, none
+has logged a defect, no honest client waited for more than half a second of a server's time, and memory is
+within 300 MiB of what it was before. A failure names the seed and the turn; `--fuzz-seed` repeats them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from strandline import Admin, NewTopic, Producer
+from strandline.adapters.tls.authority import Authority
+from strandline.adapters.tls.pem import Pem, read_pem
+from strandline.config.client import ClientSettings
+from strandline.local.cluster import LocalCluster
+from strandline.local.ports import free_ports
+from strandline.rpc import admin_pb2, auth_pb2, group_pb2, log_pb2, replication_pb2
+from tests.broker.kafka.support.codec import API_VERSIONS
+from tests.broker.kafka.support.kafka_wire import kafka_wire
+from tests.conftest import ClusterFactory
+from tests.integration.hostile.support.attack import Attack, Fuzz
+from tests.integration.hostile.support.byte_attack import ByteAttack, http2, kafka_frames, tls_records
+from tests.integration.hostile.support.call_attack import CallAttack
+from tests.integration.hostile.support.hostile_calls import rpcs_of
+from tests.integration.hostile.support.kafka_attack import KafkaAttack
+from tests.integration.hostile.support.kafka_login import MECHANISM, Login, LoginAttack
+from tests.integration.hostile.support.recording import recorded_connections
+from tests.integration.hostile.support.watched import Watched, watched_broker, watched_controller
+from tests.strandline.cli.support.cli_process import strandline
+
+pytestmark = pytest.mark.slow
+
+HONEST: Final = "honest"
+"""A topic of which no hostile input knows."""
+FUZZED: Final = "fuzzed"
+PASSWORD: Final = "wonderland-1"
+MEMBER_RPCS: Final = [
+    *rpcs_of(log_pb2, "Log"), *rpcs_of(replication_pb2, "Replication"), *rpcs_of(group_pb2, "Groups"),
+]  # fmt: skip
+LOGIN_RPCS: Final = rpcs_of(auth_pb2, "Auth") * 5
+ADMIN_RPCS: Final = rpcs_of(admin_pb2, "Admin")
+OF_MEMBERS: Final = {"leader_id": lambda random: random.choice((1, 1, 1, 2))}
+OF_ADMIN: Final = {
+    "validate_only": lambda random: True,
+    "broker": lambda random: random.choice((-1, 0, 2, 2**31 - 1)),  # a drain of the only one ends its service
+}
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, REASSIGN = 19, 20, 37, 45
+SPARED: Final = (CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, REASSIGN)
+"""A client that has the right to it makes as many topics as it likes."""
+
+
+@dataclass
+class Stage:
+    """Two clusters of one broker each: one without any rights to ask for, and one with certificates and
+    ACLs. The first has a port for logins too."""
+
+    plain: LocalCluster
+    secure: LocalCluster
+    login_port: int
+    kafka_login_port: int
+    admin: Pem
+    stranger: Pem
+    """Of a client whose certificate is good, and who has no right."""
+    http2: list[bytes]
+    """What honest clients write, within TLS if there is any."""
+    handshakes: list[bytes]
+    """What they write to a port with TLS."""
+
+
+@pytest.fixture(scope="module")
+async def stage(
+    make_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Stage]:
+    login_port, kafka_login_port = free_ports(2)
+    common = {"kafka_auto_create_topics": False, "offsets_topic_partitions": 2}
+    plain = await make_module_cluster(
+        brokers=1,
+        kafka=True,
+        broker_settings={
+            **common,
+            "external_port": login_port,
+            "external_host": "127.0.0.1",
+            "external_security_protocol": "SASL_PLAINTEXT",
+            "kafka_external_port": kafka_login_port,
+            "kafka_external_host": "127.0.0.1",
+            "kafka_external_security_protocol": "SASL_PLAINTEXT",
+            "sasl_enabled_mechanisms": MECHANISM,
+        },
+    )
+    secure = await make_module_cluster(brokers=1, kafka=True, secure=True, broker_settings=common)
+    for cluster in (plain, secure):
+        async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
+            await admin.create_topics([NewTopic(FUZZED, 2, 1), NewTopic(HONEST, 1, 1)])
+    await with_alice(plain, tmp_path_factory.mktemp("alice"))
+    folder = secure.directory / "tls"
+    Authority.load(folder).issue("eve", datetime.now(UTC), days=1)
+    eve = {"ssl_certfile": str(folder / "eve.pem"), "ssl_keyfile": str(folder / "eve.key")}
+    pem = read_pem(ClientSettings(**secure.client_settings))
+    yield Stage(
+        plain,
+        secure,
+        login_port,
+        kafka_login_port,
+        pem,
+        read_pem(ClientSettings(**{**secure.client_settings, **eve})),
+        list(await recorded_connections(port_of(plain.address(1)), FUZZED)),
+        list(await recorded_connections(port_of(secure.address(1)), FUZZED, pem)),
+    )
+
+
+async def with_alice(cluster: LocalCluster, folder: Path) -> None:
+    file = folder / "password"
+    file.write_text(f"{PASSWORD}\n")
+    file.chmod(0o600)
+    ended = await strandline(
+        "user", "bootstrap", "alice", "--mechanism", MECHANISM, "--zookeeper", cluster.zookeeper,
+        "--password-file", str(file),
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+
+
+@pytest.fixture(scope="module")
+async def targets(stage: Stage) -> AsyncIterator[Mapping[str, Watched]]:
+    async with AsyncExitStack() as stack:
+        yield {
+            "plain broker": await stack.enter_async_context(watched_broker(stage.plain)),
+            "plain controller": await stack.enter_async_context(watched_controller(stage.plain)),
+            "secure broker": await stack.enter_async_context(watched_broker(stage.secure)),
+            "secure controller": await stack.enter_async_context(watched_controller(stage.secure)),
+        }
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def of_bytes(stage: Stage, target: Watched, name: str) -> Attack:
+    port = port_of(target.address)
+    match name:
+        case "grpc bytes":
+            return ByteAttack(port, stage.http2, http2)
+        case "handshake bytes":
+            return ByteAttack(port, stage.handshakes, tls_records)
+        case "bytes after the handshake":
+            return ByteAttack(port, stage.http2, http2, stage.admin.client)
+    raise AssertionError(name)
+
+
+def of_calls(target: Watched, name: str, pem: Pem | None) -> Attack:
+    if "controller" in name:
+        return CallAttack(target.address, ADMIN_RPCS, ["fuzzed-by-admin"], OF_ADMIN, pem)
+    return CallAttack(target.address, MEMBER_RPCS, [FUZZED], OF_MEMBERS, pem)
+
+
+def of_kafka(stage: Stage, name: str) -> Attack:
+    plain, secure = port_of(stage.plain.kafka_bootstrap), port_of(stage.secure.kafka_bootstrap)
+    match name:
+        case "kafka bytes":
+            samples = [len(each).to_bytes(4, "big") + each for each in KafkaAttack(plain).samples]
+            return ByteAttack(plain, samples, kafka_frames)
+        case "kafka requests":
+            return KafkaAttack(plain, spared=SPARED)
+        case "kafka before the login":
+            return LoginAttack(stage.kafka_login_port)
+        case "kafka after the login":
+            return KafkaAttack(stage.kafka_login_port, spared=SPARED, log_in=Login("alice", PASSWORD))
+        case "kafka handshake bytes":
+            return ByteAttack(secure, stage.handshakes, tls_records)
+        case "kafka of a stranger":
+            return KafkaAttack(secure, stage.stranger.client)
+        case "kafka of the admin":
+            return KafkaAttack(secure, stage.admin.client, spared=SPARED)
+    raise AssertionError(name)
+
+
+ATTACKS: Final = [
+    ("plain broker", "grpc bytes"),
+    ("plain broker", "calls"),
+    ("plain broker", "calls before the login"),
+    ("plain broker", "kafka bytes"),
+    ("plain broker", "kafka requests"),
+    ("plain broker", "kafka before the login"),
+    ("plain broker", "kafka after the login"),
+    ("plain controller", "grpc bytes"),
+    ("plain controller", "calls"),
+    ("secure broker", "handshake bytes"),
+    ("secure broker", "bytes after the handshake"),
+    ("secure broker", "calls of a stranger"),
+    ("secure broker", "calls of the admin"),
+    ("secure broker", "kafka handshake bytes"),
+    ("secure broker", "kafka of a stranger"),
+    ("secure broker", "kafka of the admin"),
+    ("secure controller", "handshake bytes"),
+    ("secure controller", "bytes after the handshake"),
+    ("secure controller", "calls of a stranger"),
+    ("secure controller", "calls of the admin"),
+]
+
+
+@pytest.mark.parametrize(("who", "what"), ATTACKS, ids=[f"{who}: {what}" for who, what in ATTACKS])
+async def test_a_port_survives_hostile_inputs(
+    request: pytest.FixtureRequest,
+    stage: Stage,
+    targets: Mapping[str, Watched],
+    fuzz_seed: int,
+    who: str,
+    what: str,
+) -> None:
+    """CORRECTNESS X14"""
+    target = targets[who]
+    pems: dict[str, Pem | None] = {
+        "calls": None, "calls of a stranger": stage.stranger, "calls of the admin": stage.admin,
+    }  # fmt: skip
+    attack: Attack
+    if what == "calls before the login":
+        rpcs = [*LOGIN_RPCS, *(rpc for rpc in MEMBER_RPCS if "Replication" not in rpc.path)]
+        attack = CallAttack(f"127.0.0.1:{stage.login_port}", rpcs, [FUZZED], OF_MEMBERS)
+    elif what in pems:
+        attack = of_calls(target, who, pems[what])
+    elif what.startswith("kafka"):
+        attack = of_kafka(stage, what)
+    else:
+        attack = of_bytes(stage, target, what)
+    async with target.harmless(f"seed {fuzz_seed}: {who}: {what}"):
+        await Fuzz(request.config.getoption("--fuzz-inputs"), fuzz_seed).run(attack)
+    cluster = stage.plain if who.startswith("plain") else stage.secure
+    assert all(member.alive for member in cluster.members())
+    assert target.pid in {member.pid for member in cluster.members()}
+    await serves(cluster, number=ATTACKS.index((who, what)))
+
+
+async def serves(cluster: LocalCluster, number: int) -> None:
+    """Honest clients of every port."""
+    settings: dict[str, Any] = cluster.client_settings
+    async with Admin(cluster.bootstrap, **settings) as admin:
+        await admin.create_topic(f"after-{number}", replication_factor=1)
+    async with Producer(cluster.bootstrap, **settings) as producer:
+        await (await producer.send(HONEST, b"still here"))
+    if not cluster.secure:
+        async with kafka_wire(cluster.kafka_bootstrap) as wire:
+            assert (await wire.ask(API_VERSIONS, 3))["error_code"] == 0
