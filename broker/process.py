@@ -91,7 +91,9 @@ class Broker:
         self._audit = Audit(settings.audit_log, host.clock)
         authorizer = Authorizer(settings.authorization_rules(), self._audit.decided)
         self._audit.explained_by(authorizer)
-        self.access = Access(authorizer, self._key.is_shown, on_denied=self._audit.denied)
+        self.access = Access(
+            authorizer, self._key.is_shown, on_denied=self._audit.denied, on_changed=self._audit.changed_here
+        )
         """Decides what callers may do."""
         authenticator = Authenticator(
             settings.mechanisms,

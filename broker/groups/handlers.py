@@ -315,6 +315,7 @@ class GroupHandlers:
     async def delete(self, group: str, caller: Caller) -> None:
         self._access.check(caller, DELETE_GROUP, group)
         await self._ask(DeleteGroup(group))
+        self._access.changed(caller, DELETE_GROUP, group)
 
     async def delete_offsets(
         self, group: str, partitions: Collection[TopicPartition], caller: Caller
@@ -328,6 +329,9 @@ class GroupHandlers:
             return refused
         missing = await self._missing(allowed)
         answer: OffsetResults = await self._ask(DeleteOffsets(group, allowed, missing))
+        deleted = [str(name) for name, error in answer.items() if error is None]
+        if deleted:
+            self._access.changed(caller, DELETE_GROUP, group, offsets_of=deleted)
         return {**answer, **refused}
 
 

@@ -157,7 +157,12 @@ class GuardedLog:
     ) -> DeletedRecords:
         if (refusal := self.access.refusal(caller, DELETE_TOPIC, name.topic)) is not None:
             return DeletedRecords(name, refusal)
-        return await self.handlers.delete_records(name, offset, timeout_ms=timeout_ms)
+        deleted = await self.handlers.delete_records(name, offset, timeout_ms=timeout_ms)
+        if deleted.error is None:
+            self.access.changed(
+                caller, DELETE_TOPIC, name.topic, partition=name.partition, records_before=offset
+            )
+        return deleted
 
     # --- the cluster -------------------------------------------------------------------------
 

@@ -11,7 +11,9 @@ from strandline.adapters.codecs import quotas as quota_rpcs
 from strandline.adapters.codecs import users as user_rpcs
 from strandline.adapters.guarded_calls import guarded
 from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.telemetry.audit import Audit
 from strandline.controller.api.askers import done_for_askers
+from strandline.controller.api.audited_changes import changes_written
 from strandline.controller.api.guarded import GuardedAdmin
 from strandline.controller.api.service import AdminService
 from strandline.controller.api.state_changes_stream import StateChangeStreams
@@ -21,7 +23,7 @@ from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 
 
 def admin_calls(
-    service: AdminService, streams: StateChangeStreams, access: Access, key: MemberKey
+    service: AdminService, streams: StateChangeStreams, access: Access, key: MemberKey, audit: Audit
 ) -> list[Served]:
     """The calls, for every listener of one controller."""
     topics = GuardedAdmin(service, access, key)
@@ -73,4 +75,4 @@ def admin_calls(
         ),
         ServedStream(rpcs.STATE_CHANGES.served, state_changes, pushes=True),
     ]
-    return guarded(done_for_askers(calls, key), access)
+    return guarded(done_for_askers(changes_written(calls, key, audit), key), access)

@@ -7,8 +7,8 @@ nothing is refused, and a question costs one comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from strandline.errors import (
     ClusterAuthorizationFailed,
@@ -41,6 +41,9 @@ _NOT_READY: Final = {ResourceType.TOPIC: NotLeaderOrFollower, ResourceType.GROUP
 """What a broker is not before it knows the ACLs; for other types LeaderNotAvailable. After these, every Kafka
 client asks again: BrokerNotAvailable is final for some of them."""
 
+OnChanged = Callable[[Asker, Right, str, Mapping[str, Any]], None]
+"""Called with a change that a caller made: the right, the name of the resource, and the arguments."""
+
 
 class Access:
     """The rights of all callers of one process."""
@@ -51,6 +54,7 @@ class Access:
         is_member_key: Callable[[bytes | None], bool] = _no_key,
         not_ready: Callable[[], StrandlineError] | None = None,
         on_denied: OnDenied | None = None,
+        on_changed: OnChanged | None = None,
     ) -> None:
         """`is_member_key`: whether this is the key that the members of the cluster show each other.
         `not_ready` makes the refusal of a caller that needs ACLs while the authorizer has none yet; None: as
@@ -59,6 +63,7 @@ class Access:
         self._is_member_key = is_member_key
         self._not_ready = not_ready
         self._on_denied = on_denied
+        self._on_changed = on_changed
 
     @property
     def enforced(self) -> bool:
@@ -140,6 +145,11 @@ class Access:
             raise ClusterAuthorizationFailed(
                 f"{caller.principal} from {caller.host} is not broker {broker} (broker_principals)"
             )
+
+    def changed(self, caller: Asker, right: Right, name: str, **arguments: Any) -> None:
+        """Note that the caller has used the right to change something."""
+        if self._on_changed is not None:
+            self._on_changed(caller, right, name, arguments)
 
     def _note_denial(self, caller: Asker, right: Right, name: str) -> None:
         if self._on_denied is not None:

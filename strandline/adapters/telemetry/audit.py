@@ -1,4 +1,4 @@
-"""The audit log of a process: who logged in and what was denied, as JSON lines.
+"""The audit log of a process: who logged in, what was denied and what was changed, as JSON lines.
 
 What is written, and what is only counted, `strandline.security.audit` decides. A line that cannot be written
 is lost and counted; the service goes on.
@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import structlog
 
@@ -25,18 +25,31 @@ from strandline.adapters.telemetry.metrics import Sample, counter
 from strandline.config.security import SSL
 from strandline.errors import (
     IllegalSaslState,
+    InvalidRequest,
     SettingsError,
     StrandlineError,
     ThrottlingQuotaExceeded,
     UnsupportedSaslMechanism,
 )
 from strandline.ports import Caller, Clock
+from strandline.security.acls import CLUSTER_NAME, ResourceType
 from strandline.security.asker import Asker
 from strandline.security.audit.counting import WINDOW_S, Counting
-from strandline.security.audit.entry import Entry, Event, access_entry, cut, fields, source_of
+from strandline.security.audit.entry import (
+    Entry,
+    Event,
+    Source,
+    access_entry,
+    bounded,
+    cut,
+    fields,
+    ground,
+    source_of,
+)
 from strandline.security.authorizer import Authorizer
 from strandline.security.decide import Decision, Ground
 from strandline.security.login.steps import LoginRefused, Why
+from strandline.security.principal import Principal
 from strandline.security.rights import READ_TOPIC, WRITE_TOPIC, Right
 
 logger = structlog.get_logger(__name__)
@@ -141,6 +154,45 @@ class Audit:
         if right in _USES and decision.allowed and decision.why is not Ground.MEMBER and self.is_written:
             self._note(access_entry(source_of(caller), right, name, decision))
 
+    def changed(
+        self,
+        source: Source,
+        right: Right,
+        name: str,
+        arguments: Mapping[str, Any],
+        error: StrandlineError | None = None,
+    ) -> None:
+        """Note a change that was made for a caller; with an error, one that may have been made."""
+        if not self.is_written:
+            return
+        entry = Entry(
+            Event.CHANGE,
+            True,
+            source,
+            right.operation.name,
+            right.of.name,
+            cut(name),
+            by=self._allowed_by(source, right, name),
+            arguments=bounded(arguments),
+            error="" if error is None else error.code.name,
+        )
+        self._note(entry)
+
+    def changed_here(self, caller: Asker, right: Right, name: str, arguments: Mapping[str, Any]) -> None:
+        """As `changed`. See `strandline.security.access.OnChanged`."""
+        self.changed(source_of(caller), right, name, arguments)
+
+    def _allowed_by(self, source: Source, right: Right, name: str) -> str:
+        """The ground on which the caller may do it: by the right itself, or by the same right to the
+        cluster."""
+        caller = caller_of(source)
+        if caller is None:
+            return ""
+        decision = self._decision(caller, right, name)
+        if not decision.allowed:
+            decision = self._decision(caller, Right(right.operation, ResourceType.CLUSTER), CLUSTER_NAME)
+        return ground(decision) if decision.allowed else "member"
+
     def _decision(self, caller: Asker, right: Right, name: str) -> Decision:
         if self._authorizer is None:
             return Decision(True, Ground.OFF)
@@ -188,6 +240,15 @@ class Audit:
             yield FAILURES.is_now(count, mechanism, reason)
         if self.is_written:
             yield LOST.is_now(self._lost)
+
+
+def caller_of(source: Source) -> Caller | None:
+    """None for a principal that cannot be read: it was cut."""
+    try:
+        principal = Principal.parse(source.principal)
+    except InvalidRequest:
+        return None
+    return Caller(source.connection, source.address, principal=principal)
 
 
 def _record(line: str) -> logging.LogRecord:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 from typing import Any, Final
 
 from strandline.security.asker import Asker
@@ -17,6 +18,8 @@ from strandline.security.rights import Right
 
 TEXT_CHARS_MAX: Final = 300
 """The longest text of an entry: names come from callers."""
+ELEMENTS_MAX: Final = 100
+"""The longest list of an entry's arguments."""
 _GROUNDS: Final = {
     Ground.OFF: "no authorizer",
     Ground.SUPER_USER: "super",
@@ -113,6 +116,21 @@ def access_entry(source: Source, right: Right, name: str, decision: Decision) ->
 def ground(decision: Decision) -> str:
     """The ACL that decided, or the rule in a word."""
     return _GROUNDS[decision.why] if isinstance(decision.why, Ground) else str(decision.why)
+
+
+def bounded(value: Any) -> Any:
+    """The same argument of a change, with short texts and short lists."""
+    match value:
+        case str():
+            return cut(value)
+        case Mapping():
+            named = {cut(str(key)): bounded(each) for key, each in islice(value.items(), ELEMENTS_MAX)}
+            return named | {"…": "…"} if len(value) > ELEMENTS_MAX else named
+        case list() | tuple():
+            found = [bounded(each) for each in islice(value, ELEMENTS_MAX)]
+            return [*found, "…"] if len(value) > ELEMENTS_MAX else found
+        case _:
+            return value
 
 
 def cut(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The audit logs of a running cluster: who came, and what was denied (A15)."""
+"""The audit logs of a running cluster: who came, what was denied and what was changed (A15)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka import TopicPartition as KafkaPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from strandline import Admin
@@ -20,7 +22,7 @@ from strandline.local.cluster import LocalCluster
 from strandline.security.acls import AclBinding, PatternType, Permission, ResourcePattern
 from strandline.security.login.mechanisms import SCRAM_SHA_512
 from strandline.security.principal import Principal
-from strandline.security.rights import WRITE_TOPIC
+from strandline.security.rights import CREATE_TOPIC, DELETE_TOPIC, WRITE_TOPIC
 from tests.conftest import ClusterFactory
 from tests.strandline.cli.support.cli_process import strandline
 from tests.waiting import eventually
@@ -155,3 +157,43 @@ async def test_nothing_secret_is_written_and_only_the_owner_reads_it(cluster: Lo
         text = file.read_bytes()
         for secret in (SECRET.encode(), WRONG.encode(), VALUE):
             assert secret not in text
+
+
+async def test_a_change_names_its_asker_and_its_arguments(cluster: LocalCluster) -> None:
+    """A15, A17: through a Kafka port, the client and not the broker that passes it on."""
+    async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
+        pattern = ResourcePattern(CREATE_TOPIC.of, "alice-", PatternType.PREFIXED)
+        alice = Principal("alice")
+        rights = (CREATE_TOPIC, DELETE_TOPIC)
+        await admin.create_acls(
+            [AclBinding(pattern, alice, "*", each.operation, Permission.ALLOW) for each in rights]
+        )
+        await admin.alter_topic("tides", set={"retention.ms": "86400000"})
+    client = AIOKafkaAdminClient(**of_alice(cluster))
+    await client.start()
+    try:
+
+        async def created() -> bool:
+            answer = await client.create_topics([NewTopic("alice-1", 2, 1)])
+            return bool(answer.topic_errors[0][1] == 0)
+
+        await eventually(created, what="the broker knows that alice may create it")
+        await client.delete_records({KafkaPartition("alice-1", 0): RecordsToDelete(0)})
+    finally:
+        await client.close()
+    (new,) = lines(cluster, "controller-1", event="change", resource="alice-1")
+    assert (new["principal"], new["mechanism"], new["address"]) == ("User:alice", SCRAM_SHA_512, "127.0.0.1")
+    assert new["call"] == "Kafka CreateTopics" and new["connection"].startswith("kafka:")
+    assert new["arguments"] == {"config": {}, "partitions": 2, "replication_factor": 1}
+    assert new["by"] == "ALLOW User:alice from * CREATE on TOPIC PREFIXED alice-"
+    (records,) = lines(cluster, "broker-1", event="change", resource="alice-1")
+    assert records["operation"] == "DELETE" and records["arguments"] == {"partition": 0, "records_before": 0}
+    (altered,) = lines(cluster, "controller-1", event="change", operation="ALTER_CONFIGS")
+    assert altered["arguments"]["set"] == {"retention.ms": "86400000"}
+    assert (altered["principal"], altered["by"], altered["call"]) == (
+        "User:admin",
+        "super",
+        "Admin.AlterTopic",
+    )
+    acls = [line["arguments"] for line in lines(cluster, "controller-1", event="change", operation="ALTER")]
+    assert {"create_acl": "ALLOW User:alice from * CREATE on TOPIC PREFIXED alice-"} in acls

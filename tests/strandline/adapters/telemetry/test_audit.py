@@ -15,10 +15,11 @@ from strandline.adapters.audited_calls import refusals_noted
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.audit import DENIED, FAILURES, LOST, Audit
 from strandline.adapters.tls.subject import CertificatePrincipals
-from strandline.errors import SettingsError, UnsupportedSaslMechanism
+from strandline.errors import OutcomeUnknown, SettingsError, UnsupportedSaslMechanism
 from strandline.ports import Caller
 from strandline.security.access import Access
 from strandline.security.acls import AclBinding, PatternType, Permission, ResourcePattern
+from strandline.security.audit.entry import source_of
 from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.decide import Acls
 from strandline.security.login.steps import LoginRefused, Why
@@ -48,7 +49,7 @@ def audited(path: str) -> Iterator[tuple[Audit, Access]]:
     authorizer.take(Acls(1, [GRANTED]))
     audit.explained_by(authorizer)
     try:
-        yield audit, Access(authorizer, on_denied=audit.denied)
+        yield audit, Access(authorizer, on_denied=audit.denied, on_changed=audit.changed_here)
     finally:
         audit.close()
 
@@ -124,6 +125,20 @@ def test_a_refused_login_has_the_reason_that_the_client_is_not_told(tmp_path: Pa
     assert refused["user"].startswith("bobbob") and len(refused["user"]) < 310 and "principal" not in refused
     assert other["reason"] == "mechanism not enabled"
     assert (in_["event"], in_["allowed"], in_["principal"]) == ("login", True, "User:alice")
+
+
+def test_a_change_has_short_arguments_and_the_acl_that_allows_it(tmp_path: Path) -> None:
+    """A15: what a caller sends is as long as a request may be."""
+    path = tmp_path / "audit"
+    with audited(str(path)) as (audit, access):
+        access.changed(ALICE, READ_TOPIC, "tides", text="x" * 5_000, names=list(range(5_000)), of={"a": None})
+        error = OutcomeUnknown("no answer")
+        audit.changed(source_of(ALICE), WRITE_TOPIC, "tides", {}, error)
+    (change, unsure) = lines(path)
+    assert (change["event"], change["by"], change["call"]) == ("change", str(GRANTED), "Kafka Fetch")
+    assert len(change["arguments"]["text"]) < 310 and change["arguments"]["of"] == {"a": None}
+    assert change["arguments"]["names"] == [*range(100), "…"]
+    assert unsure["error"] == error.code.name and "arguments" not in unsure
 
 
 def test_a_connection_with_a_certificate_logs_in_once(tmp_path: Path) -> None:
