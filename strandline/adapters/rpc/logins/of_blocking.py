@@ -148,8 +148,11 @@ class LoggedInCall(Generic[Response]):
 
     def _made(self) -> Response:
         for _ in range(LOGINS_PER_CALL_MAX):
-            session = self._logins.session(self._address, self._link, self._begun)
-            call = self._begin(session)
+            try:
+                session = self._logins.session(self._address, self._link, self._begun)
+                call = self._begin(session)
+            except ValueError as error:  # gRPC's, for a channel that another thread closed
+                raise OutcomeUnknown(f"the connection to {self._address} was closed") from error
             self._begun(call)
             try:
                 return call.result()

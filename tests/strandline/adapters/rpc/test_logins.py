@@ -18,7 +18,8 @@ from strandline.adapters.rpc.grpc_listener import add_calls
 from strandline.adapters.rpc.logins.at_ports import PortLogins
 from strandline.adapters.rpc.logins.bearer import bearer_metadata
 from strandline.adapters.rpc.logins.codec import AUTHENTICATE, LOGIN_BYTES_MAX
-from strandline.adapters.rpc.logins.of_client import ClientLogin
+from strandline.adapters.rpc.logins.of_blocking import BlockingLogins, LoggedInCall
+from strandline.adapters.rpc.logins.of_client import ClientLogin, ClientSession
 from strandline.adapters.rpc.logins.of_transport import TransportLogins
 from strandline.adapters.rpc.transport import CHANNEL_OPTIONS, GrpcTransport
 from strandline.adapters.rpc.wire_errors import error_of_call
@@ -26,7 +27,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system_host import SystemThreads, new_id
 from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.tls.channels import Link
-from strandline.adapters.tls.grpc_credentials import open_channel
+from strandline.adapters.tls.grpc_credentials import open_blocking_channel, open_channel
 from strandline.adapters.token_keys import TokenKeys
 from strandline.config.client import ClientSettings
 from strandline.config.sasl import SaslSettings
@@ -37,7 +38,17 @@ from strandline.errors import (
     OutcomeUnknown,
     StrandlineError,
 )
-from strandline.ports import Caller, Listener, Method, Reply, Rpc, ServedCall, ServedStream, StreamOver
+from strandline.ports import (
+    BlockingCall,
+    Caller,
+    Listener,
+    Method,
+    Reply,
+    Rpc,
+    ServedCall,
+    ServedStream,
+    StreamOver,
+)
 from strandline.security.login.authenticator import Authenticator
 from strandline.security.login.credentials import make_credential
 from strandline.security.login.mechanisms import HASHES, OAUTHBEARER, SCRAM_SHA_512
@@ -417,3 +428,17 @@ async def test_a_call_of_a_thread_can_be_cancelled(port: Port) -> None:
     with pytest.raises(OutcomeUnknown, match="cut short"):
         await asyncio.to_thread(call.result)
     transport.close()
+
+
+async def test_a_call_of_a_thread_ends_with_its_transport(port: Port) -> None:
+    """Another thread may close it at any moment."""
+    channel = open_blocking_channel(port.address, None, CHANNEL_OPTIONS)
+    channel.close()
+
+    def begin(session: ClientSession) -> BlockingCall[str]:
+        raise AssertionError("it has no session")
+
+    logins = BlockingLogins(login(), SystemClock())
+    call = LoggedInCall(port.address, Link(channel, None), logins, begin)
+    with pytest.raises(OutcomeUnknown, match="was closed"):
+        await asyncio.to_thread(call.result)
