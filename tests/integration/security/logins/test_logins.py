@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import aclosing
 from typing import Final
 
 import pytest
 
 from strandline import Admin, Consumer, Producer, TopicPartition
+from strandline.adapters.codecs.admin import DESCRIBE_CLUSTER
+from strandline.adapters.system_host import system_host
+from strandline.config.client import ClientSettings
 from strandline.errors import (
     AuthenticationFailed,
     IllegalSaslState,
+    NotController,
     TopicAuthorizationFailed,
 )
 from strandline.local.cluster import LocalCluster
 from strandline.security.acls import AclBinding, PatternType, Permission, ResourcePattern
 from strandline.security.principal import Principal
 from strandline.security.rights import CREATE_TOPIC
+from strandline.vocabulary.admin import ClusterDescription
 from tests.conftest import ClusterFactory
 from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, client, with_users
 from tests.waiting import eventually
@@ -36,7 +42,9 @@ SETTINGS: Final = {
 async def cluster(
     make_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> LocalCluster:
-    made = await make_module_cluster(brokers=2, broker_settings=SETTINGS, controller_settings=SETTINGS)
+    made = await make_module_cluster(
+        brokers=2, controllers=2, broker_settings=SETTINGS, controller_settings=SETTINGS
+    )
     return await with_users(made, tmp_path_factory.mktemp("users"), "alice", "broker-1")
 
 
@@ -74,6 +82,30 @@ async def test_a_call_without_a_login_is_refused(cluster: LocalCluster) -> None:
     async with Admin(cluster.bootstrap) as admin:
         with pytest.raises(IllegalSaslState, match="log in first"):
             await admin.list_topics()
+
+
+async def test_a_controller_that_is_not_active_knows_the_users_too(cluster: LocalCluster) -> None:
+    """A11: callers log in there, and hear which controller is active."""
+    transport = system_host(ClientSettings(**client())).transport(None)
+
+    async def answers() -> set[type]:
+        found: set[type] = set()
+        for number in cluster.controller_ids:
+            address = cluster.controller_address(number)
+            try:
+                answer = await transport.call(address, DESCRIBE_CLUSTER, None, timeout_s=SECONDS)
+                found.add(type(answer))
+            except (NotController, AuthenticationFailed) as error:
+                found.add(type(error))
+        return found
+
+    wanted = {ClusterDescription, NotController}
+
+    async def both_know() -> bool:
+        return await answers() == wanted
+
+    await eventually(both_know, what="both controllers know root")
+    await transport.close()
 
 
 async def test_acls_decide_by_the_name_of_the_login(cluster: LocalCluster) -> None:
@@ -138,3 +170,26 @@ async def test_a_consumer_goes_on_while_its_logins_end(
             async with Producer(cluster.bootstrap, **client()) as producer:
                 await producer.send_and_wait(name.topic, b"high")
         assert waiting.result().value == b"high"
+
+
+async def test_a_reader_of_state_changes_goes_on_while_its_logins_end(
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A11: no answer leaves after the end, and the next stream begins where this one was."""
+    caplog.set_level(logging.INFO, "strandline.client.admin.state_changes")
+    created: list[str] = []
+    seen: set[str] = set()
+    async with Admin(cluster.bootstrap, **client()) as admin:
+
+        async def follow() -> None:
+            async with aclosing(admin.state_changes(follow=True)) as events:
+                async for event in events:
+                    seen.add(event.topic)
+
+        async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(follow())
+            while sum(ENDED in message for message in caplog.messages) < 2:
+                created.append(f"followed-{len(created)}")
+                await admin.create_topic(created[-1])
+            await eventually(lambda: seen.issuperset(created), what="each creation is seen")
+            following.cancel()
