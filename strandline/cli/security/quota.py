@@ -25,7 +25,6 @@ _MEANINGS: Final = {
     Quota.PRODUCER_BYTE_RATE: "Bytes a second that each broker takes from its producers.",
     Quota.CONSUMER_BYTE_RATE: "Bytes a second that each broker gives to its consumers.",
     Quota.REQUEST_PERCENTAGE: "Of each broker's time; 100 is all of its event loop.",
-    Quota.CONTROLLER_MUTATION_RATE: "Partitions a second that are created or deleted.",
 }
 
 

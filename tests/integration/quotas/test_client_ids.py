@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer as KafkaProducer
 
 from strandline import Admin, Producer
+from strandline.ids import TopicPartition
 from strandline.local.cluster import LocalCluster
 from strandline.security.quotas.model import Quota, QuotaAlteration, QuotaEntity
+from strandline.vocabulary.log import LATEST, ListedOffset
 from tests.conftest import ClusterFactory
-from tests.scraping import scrape
+from tests.scraping import scraped
+from tests.waiting import eventually
 
 RATE = 10_000
 RECORD = b"x" * 20_000
 """Two seconds' worth."""
+MESSAGES_IN = "kafka_server_brokertopicmetrics_messagesin_total"
 THROTTLED = "strandline_throttled_seconds_total"
 
 
@@ -27,13 +32,25 @@ async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
     async with Admin(cluster.bootstrap) as admin:
         await admin.create_topic("topic")
         await admin.alter_client_quotas([QuotaAlteration(entity, {Quota.PRODUCER_BYTE_RATE: RATE})])
+    await eventually(partial(_delays, cluster), what="the broker knows the quota")
     return cluster
 
 
+async def _delays(cluster: LocalCluster) -> bool:
+    before = await throttled_s(cluster)
+    await by_grpc(cluster, "noisy")
+    return await throttled_s(cluster) > before
+
+
 async def throttled_s(cluster: LocalCluster) -> float:
+    """The delays so far, from a reading after the last record: the broker may give out an older one."""
+    name = TopicPartition("topic", 0)
+    async with Admin(cluster.bootstrap) as admin:
+        found_at = (await admin.list_offsets({name: LATEST}))[name]
+    assert isinstance(found_at, ListedOffset)
     port = cluster.metrics_port(1)
     assert port is not None
-    found = await scrape(port)
+    found = await scraped(port, lambda scrape: scrape(MESSAGES_IN, topic="topic") == found_at.offset)
     return found(THROTTLED, quota=str(Quota.PRODUCER_BYTE_RATE))
 
 
@@ -45,8 +62,10 @@ async def by_grpc(cluster: LocalCluster, client_id: str) -> None:
 async def by_kafka(cluster: LocalCluster, client_id: str) -> None:
     settings: dict[str, Any] = {"bootstrap.servers": cluster.kafka_bootstrap, "client.id": client_id}
     producer = KafkaProducer(settings)
-    producer.produce("topic", RECORD)
+    errors: list[Any] = []
+    producer.produce("topic", RECORD, on_delivery=lambda error, _: errors.append(error))
     await asyncio.to_thread(producer.flush)
+    assert errors == [None]
 
 
 @pytest.mark.parametrize("write", [by_grpc, by_kafka])

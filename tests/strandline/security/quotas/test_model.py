@@ -83,7 +83,7 @@ def test_each_quota_is_looked_for_by_itself() -> None:
     ("quota", "limit"),
     [
         (RATE, 0), (RATE, -1), (RATE, 1.5), (RATE, math.inf), (RATE, math.nan), (RATE, RATE_MAX * 2),
-        (Quota.REQUEST_PERCENTAGE, 0), (Quota.CONTROLLER_MUTATION_RATE, -0.5),
+        (Quota.REQUEST_PERCENTAGE, 0), (Quota.REQUEST_PERCENTAGE, -0.5),
     ],
 )  # fmt: skip
 def test_a_limit_that_cannot_be_is_refused(quota: Quota, limit: float) -> None:
@@ -93,8 +93,8 @@ def test_a_limit_that_cannot_be_is_refused(quota: Quota, limit: float) -> None:
 
 def test_an_alteration_sets_and_removes_and_leaves_the_rest() -> None:
     before = {RATE: 1.0, Quota.REQUEST_PERCENTAGE: 50.5}
-    altered = QuotaAlteration(QuotaEntity("alice"), {RATE: None, Quota.CONTROLLER_MUTATION_RATE: 0.5})
-    assert altered.after(before) == {Quota.REQUEST_PERCENTAGE: 50.5, Quota.CONTROLLER_MUTATION_RATE: 0.5}
+    altered = QuotaAlteration(QuotaEntity("alice"), {RATE: None, Quota.CONSUMER_BYTE_RATE: 5})
+    assert altered.after(before) == {Quota.REQUEST_PERCENTAGE: 50.5, Quota.CONSUMER_BYTE_RATE: 5}
 
 
 def test_an_entity_has_a_name_and_it_is_not_too_long() -> None:
