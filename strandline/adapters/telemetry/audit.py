@@ -131,14 +131,15 @@ class Audit:
 
     def login_refused(self, caller: Caller, mechanism: str, error: StrandlineError) -> None:
         """Note why a caller could not prove its name. `mechanism` is one of a bounded number of names."""
-        user, why = "", _WHY.get(type(error), Why.MALFORMED)
+        user, why, detail = "", _WHY.get(type(error), Why.MALFORMED), ""
         if isinstance(error, LoginRefused):
             user, why = cut(error.user), error.why
+            detail = "" if error.__cause__ is None else cut(str(error.__cause__))
         self._failures[mechanism, why.value] += 1
         if self.is_written:
             principal = str(caller.principal) if caller.mechanism else ""
             source = replace(source_of(caller), principal=principal, mechanism=mechanism)
-            self._note(Entry(Event.LOGIN, False, source, reason=why.value, user=user))
+            self._note(Entry(Event.LOGIN, False, source, reason=why.value, detail=detail, user=user))
 
     def denied(self, caller: Asker, right: Right, name: str) -> None:
         """Note that a caller does not have a right. See `strandline.security.access.OnDenied`."""

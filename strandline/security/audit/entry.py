@@ -68,6 +68,8 @@ class Entry:
     """What decided: an ACL, `super`, `member`, or `default` if no ACL did."""
     reason: str = ""
     """Of a login: why it was refused."""
+    detail: str = ""
+    """Of a refused token: what is wrong with it."""
     user: str = ""
     """Of a refused login: the name that the caller claimed."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -156,6 +158,7 @@ def fields(entry: Entry) -> dict[str, Any]:
         "resource": entry.resource,
         "by": entry.by,
         "reason": entry.reason,
+        "detail": entry.detail,
         "arguments": entry.arguments,
         "error": entry.error,
         "count": entry.count,

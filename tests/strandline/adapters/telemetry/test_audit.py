@@ -22,7 +22,9 @@ from strandline.security.acls import AclBinding, PatternType, Permission, Resour
 from strandline.security.audit.entry import source_of
 from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.decide import Acls
+from strandline.security.login.mechanisms import OAUTHBEARER
 from strandline.security.login.steps import LoginRefused, Why
+from strandline.security.login.tokens import InvalidToken
 from strandline.security.principal import Principal
 from strandline.security.rights import DESCRIBE_TOPIC, READ_TOPIC, WRITE_TOPIC
 
@@ -139,6 +141,19 @@ def test_a_change_has_short_arguments_and_the_acl_that_allows_it(tmp_path: Path)
     assert len(change["arguments"]["text"]) < 310 and change["arguments"]["of"] == {"a": None}
     assert change["arguments"]["names"] == [*range(100), "…"]
     assert unsure["error"] == error.code.name and "arguments" not in unsure
+
+
+def test_a_refused_token_has_what_is_wrong_with_it(tmp_path: Path) -> None:
+    """A15, A16: and nothing of the token itself."""
+    path = tmp_path / "audit"
+    with audited(str(path)) as (audit, _):
+        for seconds in (3, 4):
+            error = LoginRefused("refused", Why.TOKEN)
+            error.__cause__ = InvalidToken(f"it expired {seconds} s ago")
+            audit.login_refused(Caller("kafka:192.0.2.3:1", "192.0.2.3"), OAUTHBEARER, error)
+    (first, again) = lines(path)
+    assert (first["reason"], first["detail"]) == (Why.TOKEN.value, "it expired 3 s ago")
+    assert again["count"] == 1  # what is wrong does not make it another kind
 
 
 def test_a_connection_with_a_certificate_logs_in_once(tmp_path: Path) -> None:
