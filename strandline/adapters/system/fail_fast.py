@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -28,6 +28,10 @@ DEFECT_STATUS: Final = 70
 WITHDRAW_S_MAX: Final = 1.5
 """How long the exit may wait for the end of the ZooKeeper session. Peers notice the closed port anyway."""
 
+_OF_TLS: Final = "Fatal error on SSL protocol"
+_HANDLE_CLOSED: Final = "the handler is closed"
+"""How uvloop says these two."""
+
 NO_DEFECTS: Final = (
     StrandlineError,  # an expected failure: it has a type, and a caller that handles it
     OSError,  # from the system, or the peer
@@ -43,6 +47,23 @@ def defect_in(error: BaseException) -> Exception | None:
         found = (defect_in(each) for each in error.exceptions)
         return next((each for each in found if each is not None), None)
     return error if isinstance(error, Exception) and not isinstance(error, NO_DEFECTS) else None
+
+
+def defect_told(context: Mapping[str, Any]) -> Exception | None:
+    """The defect in what an event loop tells its exception handler."""
+    error = context.get("exception")
+    return None if error is None or tells_of_end(context) else defect_in(error)
+
+
+def tells_of_end(context: Mapping[str, Any]) -> bool:
+    """Whether a loop tells only that an encrypted connection has ended.
+
+    If a peer ends a connection while uvloop is to write to it what TLS wants to say, the write raises
+    RuntimeError. The loop has closed that connection then, and told its protocol.
+    """
+    error = context.get("exception")
+    of_connection = isinstance(error, RuntimeError) and _HANDLE_CLOSED in str(error)
+    return of_connection and context.get("message") == _OF_TLS
 
 
 def report(error: BaseException, where: str) -> None:
@@ -78,11 +99,11 @@ class FailFast:
         threading.excepthook = on_thread_exception
 
     def _on_loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        defect = None if error is None else defect_in(error)
+        defect = defect_told(context)
         if defect is not None:
             self.end(defect, str(context.get("message")))
-        loop.default_exception_handler(context)
+        if not tells_of_end(context):
+            loop.default_exception_handler(context)
 
     def end(self, error: BaseException, where: str) -> NoReturn:
         """Log, withdraw, and exit with `DEFECT_STATUS`. No task is unwound, and no file is closed cleanly."""

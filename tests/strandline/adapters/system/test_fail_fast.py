@@ -17,7 +17,7 @@ from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.clock import SystemClock
-from strandline.adapters.system.fail_fast import DEFECT_STATUS, defect_in
+from strandline.adapters.system.fail_fast import DEFECT_STATUS, defect_in, defect_told
 from strandline.errors import InvalidRequest, StorageFailed
 from strandline.ports import Caller, Listener, Reply, Rpc, ServedStream
 from strandline.rpc import log_pb2
@@ -40,6 +40,29 @@ from strandline.vocabulary.states import IllegalTransition
 )
 def test_a_defect_is_an_unexpected_error(error: BaseException, found: bool) -> None:
     assert (defect_in(error) is not None) is found
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "found"),
+    [
+        (
+            "Fatal error on SSL protocol",
+            RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed"),
+            False,
+        ),
+        ("Fatal error on SSL protocol", RuntimeError("dictionary changed size during iteration"), True),
+        ("Fatal error on SSL protocol", KeyError("x"), True),
+        ("Task exception was never retrieved", RuntimeError("x; the handler is closed"), True),
+        ("Exception in callback", KeyError("x"), True),
+        ("Exception in callback", ConnectionResetError("x"), False),
+        ("a message alone", None, False),
+    ],
+)
+def test_the_end_of_an_encrypted_connection_is_no_defect(
+    message: str, error: Exception | None, found: bool
+) -> None:
+    """CORRECTNESS X14: a peer that dies in a handshake must not end those that were greeting it."""
+    assert (defect_told({"message": message, "exception": error}) is not None) is found
 
 
 Handle = Callable[[AsyncIterator[bytes], Reply[bytes], Caller], Awaitable[None]]
