@@ -15,6 +15,7 @@ MODULES = {
     "failover": "cluster.failover",
     "availability": "cluster.availability",
     "handover": "cluster.handover",
+    "security": "security.encryption",
     "catch_up": "log.catch_up",
     "scale": "cluster.scale",
     "state_changes": "cluster.state_changes",

@@ -324,8 +324,9 @@ def rebalance(
 @click.option("--rounds", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--brokers", type=click.IntRange(min=3), default=3, show_default=True)
 @click.option("--rate", type=FiniteRange(min=1), default=500, show_default=True, help="Records a second.")
+@click.option("--secure", is_flag=True, help="Encrypt every connection, with certificates on both ends.")
 @pass_invocation
-def failover(invocation: Invocation, rounds: int, brokers: int, rate: float) -> None:
+def failover(invocation: Invocation, rounds: int, brokers: int, rate: float, secure: bool) -> None:
     """Kill -9 the leader repeatedly under load, in a temporary cluster.
 
     Reports the time from the kill to the first acknowledgement of a record sent after it. Exits with 1 if an
@@ -335,7 +336,7 @@ def failover(invocation: Invocation, rounds: int, brokers: int, rate: float) -> 
 
     async def main() -> dict[str, Any]:
         with invocation.out.progress(f"killing the leader {rounds} times", rounds) as advance:
-            return await measure_failover(rounds, brokers, rate, advance)
+            return await measure_failover(rounds, brokers, rate, advance, secure=secure)
 
     figures = run(main)
     faults = figures.pop("faults")

@@ -20,9 +20,10 @@ REPLICAS: Final = 3
 
 
 async def measure_failover(
-    rounds: int, brokers: int, rate: float, advance: Callable[[int], None]
+    rounds: int, brokers: int, rate: float, advance: Callable[[int], None], *, secure: bool = False
 ) -> dict[str, Any]:
-    """Kills the leader of a topic's only partition `rounds` times under an acks=all load.
+    """Kills the leader of a topic's only partition `rounds` times under an acks=all load. `secure`:
+    connections are encrypted, with certificates on both ends.
 
     Returns p50_ms, p99_ms and max_ms from the kill to the first acknowledgement of a record sent after it,
     the same for the time from the restart until the ISR is full (`isr_whole_…`), the counts of the final
@@ -32,9 +33,9 @@ async def measure_failover(
     without_ack: list[float] = []
     to_whole_isr: list[float] = []
     async with (
-        LocalCluster(brokers=brokers) as cluster,
-        Admin(cluster.bootstrap) as admin,
-        Producer(cluster.bootstrap) as producer,
+        LocalCluster(brokers=brokers, secure=secure) as cluster,
+        Admin(cluster.bootstrap, **cluster.client_settings) as admin,
+        Producer(cluster.bootstrap, **cluster.client_settings) as producer,
     ):
         await admin.create_topic(
             TOPIC, partitions=1, replication_factor=REPLICAS, config={"min.insync.replicas": "2"}
@@ -59,7 +60,8 @@ async def measure_failover(
                 advance(1)
             stop.set()
         await producer.flush()
-        async with Consumer(cluster.bootstrap, offset_reset="none") as consumer:
+        settings = cluster.client_settings
+        async with Consumer(cluster.bootstrap, offset_reset="none", **settings) as consumer:
             ends = await read_until_complete(consumer, [TopicPartition(TOPIC, 0)], stop, reader)
     log = list(reader.log())
     spans = {(TOPIC, each.partition): Span(0, end) for each, end in ends.items()}
