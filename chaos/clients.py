@@ -15,7 +15,7 @@ from typing import Final
 from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.core.faults import Member
 from strandline.chaos.core.load import OWN, TOPICS, ClientRole, ClientRoles, Library
-from strandline.chaos.world import WorldFailed
+from strandline.chaos.world import World, WorldFailed
 from strandline.local.die_with_parent import dying_with_this_process
 
 BEGINS_S_MAX: Final = 90.0
@@ -56,9 +56,17 @@ class Load:
     """
 
     def __init__(
-        self, bootstrap: str, out: Path, clients: ClientRoles = OWN, *, kafka_bootstrap: str = ""
+        self,
+        bootstrap: str,
+        out: Path,
+        clients: ClientRoles = OWN,
+        *,
+        kafka_bootstrap: str = "",
+        config: Path | None = None,
     ) -> None:
+        """`config`: the file with the settings of strandline's clients, if they need any."""
         self._bootstrap = bootstrap
+        self._config = config
         self._kafka_bootstrap = kafka_bootstrap
         self._out = out
         self._roles = clients
@@ -100,7 +108,7 @@ class Load:
             prefix = f"{role.value_prefix}-" if life == 1 else f"{role.value_prefix}.{life}-"
             to = ("produce", role.topic, "--value-prefix", prefix, *role.options)
         if role.library is Library.STRANDLINE:
-            return strandline(self._bootstrap, "verify", *to)
+            return strandline(self._bootstrap, self._config, "verify", *to)
         return ("-m", "strandline.chaos.kafka", role.library, self._kafka_bootstrap, *to)
 
     async def begun(self) -> None:
@@ -188,9 +196,10 @@ class Load:
         self._signal(member, signal.SIGCONT)
 
 
-def strandline(bootstrap: str, *arguments: str) -> Sequence[str]:
+def strandline(bootstrap: str, config: Path | None, *arguments: str) -> Sequence[str]:
     """Python's arguments for `strandline ARGUMENT…` against the cluster."""
-    return ("-m", "strandline", "--bootstrap", bootstrap, *arguments)
+    options = () if config is None else ("--command-config", str(config))
+    return ("-m", "strandline", "--bootstrap", bootstrap, *options, *arguments)
 
 
 @asynccontextmanager
@@ -212,7 +221,7 @@ async def command(arguments: Sequence[str], out: Path) -> AsyncIterator[Process]
         await process.wait()
 
 
-async def read_finally(bootstrap: str, out: Path) -> list[str]:
+async def read_finally(world: World, out: Path) -> list[str]:
     """Has new readers read every topic from beginning to end, and reads the recorded state changes and group
     events. Returns the histories of the readers that failed."""
     options = ("--from", "earliest", "--idle-exit", str(FINAL_IDLE_S), "--watermarks", "0.5")
@@ -224,7 +233,8 @@ async def read_finally(bootstrap: str, out: Path) -> list[str]:
     failed: list[str] = []
 
     async def ask(name: str, arguments: Sequence[str]) -> None:
-        async with command(strandline(bootstrap, *arguments), out / f"{name}.jsonl") as process:
+        command_line = strandline(world.bootstrap, world.client_config, *arguments)
+        async with command(command_line, out / f"{name}.jsonl") as process:
             try:
                 async with asyncio.timeout(FINAL_S_MAX):
                     status = await process.wait()

@@ -59,7 +59,11 @@ class Nemesis:
         """Runs until the end of the round, even if the last fault ends earlier."""
         began = self._clock.monotonic()
         async with (
-            Admin(self._world.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin,
+            Admin(
+                self._world.bootstrap,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                **self._world.client_settings,
+            ) as admin,
             asyncio.TaskGroup() as watching,
         ):
             watch = watching.create_task(self._watch())

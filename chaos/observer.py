@@ -12,6 +12,7 @@ from typing import Any, Final
 from strandline import Admin
 from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.core.plan import TopicPlan
+from strandline.chaos.world import World
 from strandline.errors import StrandlineError
 
 LOOK_EVERY_S: Final = 0.25
@@ -24,8 +25,9 @@ class Observer:
     """Writes `observations.jsonl` and `committed.jsonl` until it is cancelled. Writes nothing while no broker
     answers."""
 
-    def __init__(self, bootstrap: str, topics: Sequence[TopicPlan], groups: Sequence[str], out: Path) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, world: World, topics: Sequence[TopicPlan], groups: Sequence[str], out: Path) -> None:
+        self._bootstrap = world.bootstrap
+        self._settings = world.client_settings
         self._topics = [topic.topic for topic in topics]
         self._groups = groups
         self._out = out
@@ -33,7 +35,7 @@ class Observer:
 
     async def run(self) -> None:
         async with (
-            Admin(self._bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin,
+            Admin(self._bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS, **self._settings) as admin,
             asyncio.TaskGroup() as tasks,
         ):
             tasks.create_task(self._every(LOOK_EVERY_S, partial(self._look, admin)))

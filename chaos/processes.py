@@ -50,6 +50,14 @@ class ProcessWorld:
         return self._cluster.bootstrap
 
     @property
+    def client_settings(self) -> Mapping[str, Any]:
+        return self._cluster.client_settings
+
+    @property
+    def client_config(self) -> Path | None:
+        return self._cluster.directory / "client.toml" if self._cluster.secure else None
+
+    @property
     def kafka_bootstrap(self) -> str:
         return self._cluster.kafka_bootstrap
 
@@ -179,16 +187,22 @@ def _set_file_size_max(pid: int, size: int) -> None:
 
 @asynccontextmanager
 async def local_world(
-    brokers: int, controllers: int, directory: Path, **broker_settings: Any
+    brokers: int, controllers: int, directory: Path, *, secure: bool = False, **broker_settings: Any
 ) -> AsyncIterator[World]:
-    """Runs a cluster while the block runs; its files stay in `directory`.
+    """Runs a cluster while the block runs; its files stay in `directory`. `secure`: every connection is
+    encrypted, both ends show certificates, and ACLs decide.
 
     All processes have ended at the end, also if the block raises. Raises WorldFailed.
     """
     settings: Mapping[str, Any] = broker_settings
     try:
         cluster = LocalCluster(
-            brokers, controllers=controllers, directory=directory, broker_settings=settings, kafka=True
+            brokers,
+            controllers=controllers,
+            directory=directory,
+            broker_settings=settings,
+            kafka=True,
+            secure=secure,
         )
         await cluster.start(timeout_s=START_S_MAX)
     except StrandlineError as error:

@@ -118,8 +118,10 @@ async def run_round(
     (out / "plan.json").write_text(dump(plan))
     course = _Course(world, plan, roles, out, Timeline(out / "timeline.jsonl", show))
     await _make_topics(world, plan)
-    load = clients.Load(world.bootstrap, out, roles, kafka_bootstrap=world.kafka_bootstrap)
-    observer = Observer(world.bootstrap, plan.topics, roles.groups, out)
+    load = clients.Load(
+        world.bootstrap, out, roles, kafka_bootstrap=world.kafka_bootstrap, config=world.client_config
+    )
+    observer = Observer(world, plan.topics, roles.groups, out)
     try:
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(load.run()), tasks.create_task(observer.run())]
@@ -151,7 +153,7 @@ def _first(group: ExceptionGroup) -> Exception:
 async def _make_topics(world: World, plan: Plan) -> None:
     brokers = sum(member.role is Role.BROKER for member in world.members)
     factor = min(REPLICATION_FACTOR, brokers)
-    async with Admin(world.bootstrap) as admin:
+    async with Admin(world.bootstrap, **world.client_settings) as admin:
         await admin.create_topics(
             [
                 NewTopic(
@@ -203,12 +205,16 @@ async def _settle(course: _Course, since: float) -> None:
 async def _write(course: _Course, since: float) -> None:
     topics = [topic.topic for topic in course.plan.topics]
     try:
-        async with Admin(course.world.bootstrap, request_timeout_ms=settling.REQUEST_TIMEOUT_MS) as admin:
+        async with Admin(
+            course.world.bootstrap,
+            request_timeout_ms=settling.REQUEST_TIMEOUT_MS,
+            **course.world.client_settings,
+        ) as admin:
             partitions = await settling.partitions_of(admin, topics, SETTLE_S_MAX)
     except StrandlineError:
         course.timeline.note("not_writable", partitions=topics)
         return
-    refused = await settling.unwritable(course.world.bootstrap, partitions, course.out)
+    refused = await settling.unwritable(course.world, partitions, course.out)
     if refused:
         course.timeline.note("not_writable", partitions=list(map(str, refused)))
         return
@@ -222,13 +228,13 @@ async def _end(course: _Course, load: clients.Load) -> None:
     await load.end("produce")
     await course.clock.sleep(CALM_S)
     if course.settled_ms is not None:
-        unread = await settling.behind(course.world.bootstrap, course.clients.group_topics, GROUPS_S_MAX)
+        unread = await settling.behind(course.world, course.clients.group_topics, GROUPS_S_MAX)
         if unread:
             course.found(STALLED, f"members read on for {GROUPS_S_MAX:.0f} s, and {', '.join(unread)}")
     await load.end("consume")
     for name in load.hung:
         course.found(HUNG, f"{name} did not end within {clients.ENDS_S_MAX:.0f} s of SIGTERM")
-    for name in await clients.read_finally(course.world.bootstrap, course.out):
+    for name in await clients.read_finally(course.world, course.out):
         course.found(UNREADABLE, f"{name}.jsonl was not read to the end; stderr/{name}.txt says why")
     if course.settled_ms is not None:
         missing = await settling.until_settled(course.world, SETTLED_AGAIN_S_MAX)

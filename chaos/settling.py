@@ -61,7 +61,8 @@ async def until_settled(
     is passed to `heard`."""
     clock = SystemClock()
     deadline = clock.monotonic() + deadline_s
-    async with Admin(world.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+    settings = world.client_settings
+    async with Admin(world.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS, **settings) as admin:
         while missing := await settled(world, admin):
             heard(missing)
             if clock.monotonic() >= deadline:
@@ -87,7 +88,7 @@ class _History:
 
 
 async def unwritable(
-    bootstrap: str, partitions: Sequence[TopicPartition], out: Path, deadline_s: float = SETTLE_S_MAX
+    world: World, partitions: Sequence[TopicPartition], out: Path, deadline_s: float = SETTLE_S_MAX
 ) -> list[TopicPartition]:
     """Writes one record to each partition. Returns once all are acknowledged, or at the deadline with the
     partitions that lack one. The history `produce-probe.jsonl` has what was sent."""
@@ -122,7 +123,9 @@ async def unwritable(
 
     try:
         async with (
-            Producer(bootstrap, delivery_timeout_ms=int(deadline_s * 1000)) as producer,
+            Producer(
+                world.bootstrap, delivery_timeout_ms=int(deadline_s * 1000), **world.client_settings
+            ) as producer,
             asyncio.TaskGroup() as tasks,
         ):
             for record, name in enumerate(partitions):
@@ -151,12 +154,13 @@ async def partitions_of(admin: Admin, topics: Sequence[str], deadline_s: float) 
             ]
 
 
-async def behind(bootstrap: str, topics: Mapping[str, str], deadline_s: float) -> list[str]:
+async def behind(world: World, topics: Mapping[str, str], deadline_s: float) -> list[str]:
     """Waits until these groups have committed all of their topics, which get no more writes. Returns what is
     still uncommitted at the deadline. `topics`: by group."""
     clock = SystemClock()
     deadline = clock.monotonic() + deadline_s
-    async with Admin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+    settings = world.client_settings
+    async with Admin(world.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS, **settings) as admin:
         while missing := await _behind(admin, topics):
             if clock.monotonic() >= deadline:
                 return missing

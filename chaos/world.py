@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from strandline.chaos.core.faults import Cut, FaultKind, Member
 from strandline.errors import StrandlineError
@@ -46,6 +46,14 @@ class World(Processes, Protocol):
     @property
     def bootstrap(self) -> str:
         """`host:port` of all brokers, as clients on this machine reach them, separated by commas."""
+
+    @property
+    def client_settings(self) -> Mapping[str, Any]:
+        """The settings with which clients connect, besides the address."""
+
+    @property
+    def client_config(self) -> Path | None:
+        """A file with the same settings, for commands. None: there are none."""
 
     @property
     def kafka_bootstrap(self) -> str:

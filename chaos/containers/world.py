@@ -56,6 +56,14 @@ class ContainerWorld:
         return BOOTSTRAP
 
     @property
+    def client_settings(self) -> Mapping[str, Any]:
+        return {}
+
+    @property
+    def client_config(self) -> Path | None:
+        return None
+
+    @property
     def kafka_bootstrap(self) -> str:
         return KAFKA_BOOTSTRAP
 

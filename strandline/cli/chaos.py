@@ -57,6 +57,10 @@ class FaultsType(click.ParamType["frozenset[str]"]):
     help="Have Kafka clients among those that write and read; default: if their libraries are installed.",
 )  # fmt: skip
 @click.option(
+    "--secure", is_flag=True,
+    help="Encrypt every connection, with certificates and ACLs. Kafka clients take no part then.",
+)  # fmt: skip
+@click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_OUT, show_default=True,
     help="Folder for the rounds' folders, seed-N.",
 )  # fmt: skip
@@ -70,6 +74,7 @@ def chaos(
     controllers: int,
     faults: frozenset[str] | None,
     kafka_clients: bool | None,
+    secure: bool,
     out: Path,
 ) -> None:
     """Kill, stop and fill the disks of a temporary cluster while clients write and read, and judge the
@@ -85,14 +90,16 @@ def chaos(
     from strandline.chaos.processes import local_world
     from strandline.chaos.rounds import free_folder, play
 
-    roles = roles_for(kafka_clients)
+    if secure and kafka_clients:
+        raise click.UsageError("--secure has no Kafka clients: leave --kafka-clients out")
+    roles = roles_for(False if secure else kafka_clients)
     first = secrets.randbelow(SEED_MAX) if seed is None else seed
     kinds = frozenset(FaultKind) if faults is None else frozenset(map(FaultKind, faults))
 
     again = (
         f"strandline chaos --seed {{}} --seconds {seconds:g} --brokers {brokers} --controllers {controllers}"
     )
-    again += f" {roles.option}"
+    again += " --secure" if secure else f" {roles.option}"
     if faults is not None:
         again += f" --faults {','.join(sorted(faults))}"
 
@@ -108,7 +115,7 @@ def chaos(
         for number in range(first, first + rounds):
             show(f"seed {number}: {brokers} brokers, {controllers} controllers, {seconds:g} s")
             verdict = await play(
-                partial(local_world, brokers, controllers),
+                partial(local_world, brokers, controllers, secure=secure),
                 number,
                 seconds,
                 kinds,

@@ -96,6 +96,20 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
     assert lines(out / "group-events.jsonl")
 
 
+async def test_a_round_with_certificates_and_acls_keeps_every_promise(tmp_path: Path) -> None:
+    """CORRECTNESS X13: every connection is encrypted, and the same checks judge it."""
+    faults = (
+        Fault(FaultKind.KILL, Role.BROKER, Target.LEADER, 0, 0.5, 2.0),
+        Fault(FaultKind.PAUSE, Role.CONTROLLER, Target.ACTIVE, 0, 0.6, 1.0),
+        Fault(FaultKind.KILL, Role.ZOOKEEPER, Target.ANY, 1, 3.0, 1.0),
+        Fault(FaultKind.TERMINATE, Role.BROKER, Target.FOLLOWER, 2, 4.5, 1.0),
+    )
+    async with local_world(3, 1, tmp_path / "cluster", secure=True) as world:
+        assert world.client_settings["security_protocol"] == "SSL"
+        verdict = await run_round(world, plan(6.0, *faults), tmp_path / "round", lambda line: None)
+    assert verdict.ok, verdict.lines()
+
+
 async def test_an_interrupted_round_leaves_nothing_behind(tmp_path: Path) -> None:
     """Ctrl-C in the midst of it: all clients and members are gone."""
     chaos = await asyncio.create_subprocess_exec(

@@ -229,8 +229,9 @@ async def test_a_port_survives_hostile_inputs(
         attack = of_kafka(stage, what)
     else:
         attack = of_bytes(stage, target, what)
-    async with target.harmless(f"seed {fuzz_seed}: {who}: {what}"):
-        await Fuzz(request.config.getoption("--fuzz-inputs"), fuzz_seed).run(attack)
+    inputs = request.config.getoption("--fuzz-inputs")
+    async with target.harmless(f"seed {fuzz_seed}: {who}: {what}", inputs):
+        await Fuzz(inputs, fuzz_seed).run(attack)
     cluster = stage.plain if who.startswith("plain") else stage.secure
     assert all(member.alive for member in cluster.members())
     assert target.pid in {member.pid for member in cluster.members()}
