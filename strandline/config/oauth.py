@@ -42,6 +42,8 @@ class OauthSettings(BaseModel):
             parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname))
         ):
             raise ValueError("keys come over https, or http from the loopback address")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("the address is written to the log: leave names and passwords out")
         return url
 
     @field_validator("sasl_oauthbearer_algorithms")

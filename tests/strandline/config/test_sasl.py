@@ -49,6 +49,7 @@ def with_tokens(**changes: str) -> dict[str, str]:
         ({"sasl_oauthbearer_jwks_url": ""}, "set sasl_oauthbearer_jwks_file or"),
         ({"sasl_oauthbearer_jwks_file": "keys.json"}, "not both"),
         ({"sasl_oauthbearer_jwks_url": "http://issuer.example/keys"}, "keys come over https"),
+        ({"sasl_oauthbearer_jwks_url": "https://a:b@issuer.example"}, "leave names and passwords out"),
         ({"sasl_oauthbearer_jwks_url": "file:///etc/keys"}, "keys come over https"),
         ({"sasl_oauthbearer_expected_issuer": ""}, "needs sasl_oauthbearer_expected_issuer"),
         ({"sasl_oauthbearer_expected_audience": ""}, "needs sasl_oauthbearer_expected_audience"),
