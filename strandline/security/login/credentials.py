@@ -75,7 +75,7 @@ class UserChange:
             raise InvalidRequest(f"a {self.credential.mechanism} credential is not for {self.mechanism!r}")
         if not is_normalized("NFKC", self.user):
             raise InvalidRequest(
-                f"the user's name {self.user!r} is {normalize('NFKC', self.user)!r} at a login: set that one"
+                f"the user's name {self.user!a} is {normalize('NFKC', self.user)!a} at a login: set that one"
             )
 
 

@@ -244,6 +244,10 @@ async def test_a_login_ends_with_its_token() -> None:
         assert second["session_lifetime_ms"] == LIFETIME_MS, "no longer than every login"
         clock.advance(LIFETIME_MS / 1000 - 1)
         assert await client.works()
+        await client.begin(OAUTHBEARER)
+        await client.send(bearer(TOKENS.token(clock.seconds + 5, algorithm="ES256")))
+        clock.advance(4 + LEEWAY_S)
+        assert await client.works()
         clock.advance(1)
         assert not await client.works()
 
