@@ -164,7 +164,9 @@ def of_kafka(stage: Stage, name: str) -> Attack:
     plain, secure = port_of(stage.plain.kafka_bootstrap), port_of(stage.secure.kafka_bootstrap)
     match name:
         case "kafka bytes":
-            samples = [len(each).to_bytes(4, "big") + each for each in KafkaAttack(plain).samples]
+            samples = [
+                len(each).to_bytes(4, "big") + each for each in KafkaAttack(plain, spared=SPARED).samples
+            ]
             return ByteAttack(plain, samples, kafka_frames)
         case "kafka requests":
             return KafkaAttack(plain, spared=SPARED)

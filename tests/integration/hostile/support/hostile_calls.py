@@ -11,6 +11,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
+from grpc._cython import cygrpc
 
 from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.errors import UnknownServerError
@@ -96,7 +97,7 @@ async def _write(call: Any, messages: Iterable[bytes]) -> int:
         await call.done_writing()
     except asyncio.InvalidStateError:
         pass  # it ended meanwhile
-    except grpc.aio.AioRpcError:
+    except (grpc.aio.AioRpcError, cygrpc.ExecuteBatchError):
         pass  # as it says again when it is read
     return sent
 
