@@ -66,6 +66,14 @@ SETTINGS: Final = (
         "connections.max.idle.ms", Kind.LONG, "kafka_idle_ms_max", "Idle connections are closed after this."
     ),
     SettingName(
+        "connections.max.reauth.ms", Kind.LONG, "connections_max_reauth_ms",
+        "How long a login counts; clients renew it before. 0: as long as its connection.",
+    ),
+    SettingName(
+        "sasl.enabled.mechanisms", Kind.LIST, "sasl_enabled_mechanisms",
+        "How clients log in, on ports with SASL.",
+    ),
+    SettingName(
         "offsets.topic.num.partitions", Kind.INT, "offsets_topic_partitions",
         "Partitions of the topic of committed offsets, when it is created.",
     ),
@@ -130,7 +138,8 @@ def broker_configs(settings: BrokerSettings, own: Endpoint) -> Iterator[Describe
     for topic in OWN:
         value = default_of(topic.name, settings.default_replication_factor)
         yield _read_only(topic.broker_name, topic.kind, value, DEFAULT_VALUE, topic.documentation)
-    address = None if own.kafka is None else f"PLAINTEXT://{own.kafka[0]}:{own.kafka[1]}"
+    protocol = settings.protocol_of("kafka_port")
+    address = None if own.kafka is None else f"{protocol}://{own.kafka[0]}:{own.kafka[1]}"
     yield _read_only(
         "advertised.listeners", Kind.LIST, address, BROKER_FILE, "Where clients reach this broker."
     )

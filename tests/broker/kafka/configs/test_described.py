@@ -74,4 +74,18 @@ def test_a_brokers_settings_say_whether_they_were_given() -> None:
     assert found["auto.create.topics.enable"].value == "false"
     assert found["advertised.listeners"].value == "PLAINTEXT://kafka.example:9094"
     assert found["log.dirs"].value == "/data"
+    assert found["sasl.enabled.mechanisms"].value == ""
     assert all(each.read_only and each.synonyms[0].value == each.value for each in found.values())
+
+
+def test_a_broker_says_how_clients_log_in() -> None:
+    """Clients that show or test logins ask for these names."""
+    found = of_broker(
+        kafka_port=0,
+        kafka_security_protocol="SASL_PLAINTEXT",
+        sasl_enabled_mechanisms="SCRAM-SHA-512,SCRAM-SHA-256",
+        connections_max_reauth_ms=5_000,
+    )
+    assert found["advertised.listeners"].value == "SASL_PLAINTEXT://kafka.example:9094"
+    assert found["sasl.enabled.mechanisms"].value == "SCRAM-SHA-512,SCRAM-SHA-256"
+    assert found["connections.max.reauth.ms"].value == "5000"
