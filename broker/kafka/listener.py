@@ -69,7 +69,8 @@ class KafkaListener:
         self._audit = audit
         self._users_known = users_known
         self._servers: dict[Listener, BytesServer] = {}
-        self._connections: set[KafkaConnection] = set()
+        self._connections: dict[KafkaConnection, None] = {}
+        """In the order in which they came: so they are closed in an order that a simulation repeats."""
         self._of_client: Counter[str] = Counter()
         """Connections by the client's address."""
         self._connections_max = settings.kafka_connections_max
@@ -196,7 +197,7 @@ class KafkaListener:
             return False
         if connection.has_login and not self._users_known():
             return False  # the client connects again; a refused login would be final
-        self._connections.add(connection)
+        self._connections[connection] = None
         self.traffic.connections += 1
         self._of_client[connection.client_host] += 1
         return True
@@ -204,7 +205,7 @@ class KafkaListener:
     def closed(self, connection: KafkaConnection) -> None:
         if connection not in self._connections:
             return
-        self._connections.remove(connection)
+        del self._connections[connection]
         self.traffic.connections -= 1
         self._of_client[connection.client_host] -= 1
         if not self._of_client[connection.client_host]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,15 +16,18 @@ from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.telemetry.audit import Audit
 from strandline.broker.kafka.call import Api, Call, answered
+from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.listener import KafkaListener
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataAnswer, MetadataRequest
 from strandline.errors import SettingsError
+from strandline.ports import Listener
 from strandline.security.login.mechanisms import SCRAM_SHA_512
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.kafka.support.codec import API_VERSIONS, encode_request
 from tests.broker.kafka.support.kafka_wire import kafka_wire
+from tests.broker.kafka.support.memory_connection import MemoryTransport
 from tests.broker.support.quotas import UNLIMITED
 from tests.broker.support.replicas import CLOCK, HOST, settings
 from tests.waiting import eventually
@@ -57,6 +62,17 @@ async def serving(*, router: Router = NO_APIS, **given: Any) -> AsyncIterator[tu
         served.stop()
 
 
+class ClosedTransport(MemoryTransport):
+    """Tells when it is closed."""
+
+    def __init__(self, told: Callable[[], object]) -> None:
+        super().__init__()
+        self._told = told
+
+    def close(self) -> None:
+        self._told()
+
+
 def address(endpoint: Endpoint) -> str:
     assert endpoint.kafka is not None
     host, port = endpoint.kafka
@@ -89,6 +105,20 @@ async def test_a_port_that_is_taken_is_refused_at_the_start() -> None:
         assert endpoint.kafka is not None
         with pytest.raises(SettingsError, match="STRANDLINE_KAFKA_PORT"):
             listener(kafka_port=endpoint.kafka[1]).bind(PLAIN)
+
+
+async def test_a_stop_closes_connections_in_the_order_in_which_they_came() -> None:
+    """A simulation repeats it. Here, they came in another order than their objects were made."""
+    closed: list[KafkaConnection] = []
+    async with serving() as (served, endpoint), kafka_wire(address(endpoint)) as first:
+        await first.ask(API_VERSIONS, 3)
+        made = [KafkaConnection(served, Listener.INTERNAL) for _ in range(32)]
+        Random(0).shuffle(made)
+        for connection in made:
+            connection.connection_made(ClosedTransport(partial(closed.append, connection)))
+        assert not closed
+        served.stop()
+        assert closed == made
 
 
 async def test_connections_beyond_the_bound_are_closed() -> None:
