@@ -304,7 +304,7 @@ def rebalance(
         async with _own_topic(bootstrap, connection, load, replication_factor, ()) as admin:
             for protocol in dict.fromkeys(protocols):
                 with invocation.out.progress(f"{protocol}: {what}", 2 * rounds) as advance:
-                    found = await measure_rebalance(bootstrap, protocol, scale, advance)
+                    found = await measure_rebalance(bootstrap, connection, protocol, scale, advance)
                 await admin.delete_group(scale.group(protocol))
                 rows += [
                     {"rebalance_protocol": protocol, "change": change, **figures}

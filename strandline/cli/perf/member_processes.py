@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 from strandline.adapters.system.clock import SystemClock
 from strandline.cli.perf.rebalance_times import RECEIVED, Line, Ownership, Span
@@ -18,13 +19,22 @@ from strandline.cli.perf.worker_processes import WorkerProcesses
 from strandline.errors import OutcomeUnknown, RequestTimedOut
 
 SETTLE_S_MAX: Final = 120.0
+NO_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class MemberProcesses:
-    """Members of one group that read one topic; `settings` are those of each Consumer."""
+    """Members of one group that read one topic; `settings` are those of each Consumer, and `connection` those
+    of its connections, which no process gets as an argument: they may have secrets."""
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, settings: Mapping[str, Any], *, processes: int
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        settings: Mapping[str, Any],
+        *,
+        processes: int,
+        connection: Mapping[str, Any] = NO_SETTINGS,
     ) -> None:
         self.lines: list[Line] = []
         """All lines since `forget`, and the earlier lines that ownership follows from."""
@@ -34,6 +44,7 @@ class MemberProcesses:
             "strandline.cli.perf.rebalance_members",
             [(bootstrap, topic, json.dumps(dict(settings)))] * processes,
         )
+        self._connection = connection
         self._partitions = partitions
         self._ownership = Ownership()
         self._reported = asyncio.Event()
@@ -45,6 +56,7 @@ class MemberProcesses:
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
         await self._workers.__aenter__()
+        self._workers.send(f"connect {quote(json.dumps(dict(self._connection)))}")
         for worker in range(len(self._workers)):
             self._tasks.create_task(self._listen(worker))
         return self

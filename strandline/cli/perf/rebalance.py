@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, Final
@@ -68,7 +68,11 @@ def _named(what: str, seconds: Sequence[float]) -> dict[str, Any]:
 
 
 async def measure_rebalance(
-    bootstrap: str, protocol: str, scale: Scale, advance: Callable[[int], None]
+    bootstrap: str,
+    connection: Mapping[str, Any],
+    protocol: str,
+    scale: Scale,
+    advance: Callable[[int], None],
 ) -> dict[str, dict[str, Any]]:
     """Measures each change: `add` starts the last of `members`, `remove` stops the eldest, `rounds` times.
     The topic is written to all the time, so silence is caused by the group.
@@ -77,10 +81,15 @@ async def measure_rebalance(
     found = {"add": Measured(), "remove": Measured()}
     stop = asyncio.Event()
     async with (
-        Producer(bootstrap) as producer,
+        Producer(bootstrap, **connection) as producer,
         MemberProcesses(
-            bootstrap, scale.topic, scale.partitions, settings, processes=scale.processes
-        ) as members,
+            bootstrap,
+            scale.topic,
+            scale.partitions,
+            settings,
+            processes=scale.processes,
+            connection=connection,
+        ) as members,  # fmt: skip
     ):
         feeder = Feeder(producer, scale.topic)
         await members.add(scale.members - 1)

@@ -1,8 +1,9 @@
 """Runs members of a group in one process, as `member_processes` commands it.
 
-`python -m strandline.cli.perf.rebalance_members BOOTSTRAP TOPIC SETTINGS` reads `start NAME` and `stop NAME`
-from standard input. It writes `ready`, then a JSON line for each time that its members are given partitions,
-lose them or receive records. When its input ends, its members leave and it ends.
+`python -m strandline.cli.perf.rebalance_members BOOTSTRAP TOPIC SETTINGS` reads commands from standard input:
+`connect SETTINGS` (of connections, as quoted JSON), `start NAME` and `stop NAME`. It writes `ready`, then a
+JSON line for each time that its members are given partitions, lose them or receive records. When its input
+ends, its members leave and it ends.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import unquote
 
 import uvloop
 
@@ -64,12 +66,17 @@ async def belong(
 
 async def serve(bootstrap: str, topic: str, settings: Mapping[str, Any]) -> None:
     """Carries out the commands of standard input until it ends."""
+    connection: dict[str, Any] = {}
     stops: dict[str, asyncio.Event] = {}
     async with asyncio.TaskGroup() as tasks:
         async for command, member in commands():
-            if command == "start":
+            if command == "connect":
+                connection = json.loads(unquote(member))
+            elif command == "start":
                 stops[member] = asyncio.Event()
-                tasks.create_task(belong(member, bootstrap, topic, settings, stops[member]), name=member)
+                tasks.create_task(
+                    belong(member, bootstrap, topic, {**settings, **connection}, stops[member]), name=member
+                )
             else:
                 stops.pop(member).set()
         for stop in stops.values():
