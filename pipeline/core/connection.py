@@ -33,8 +33,16 @@ class Connection:
 
     @classmethod
     def of(cls, bootstrap: str, settings: Mapping[str, Any]) -> Connection:
-        """For the settings of a client."""
-        return cls(bootstrap, tuple(sorted((name, str(value)) for name, value in settings.items())))
+        """For the settings of a client; those that are not about security are left out.
+
+        Raises SettingsError for a secret, which tasks would get in their options.
+        """
+        chosen = {name: str(value) for name, value in settings.items() if name.startswith(_KINDS)}
+        for name in filter(is_secret, chosen):
+            raise SettingsError(
+                f"setting {name}: Spark would show it: put it into a file, and set {name}_file to its path"
+            )
+        return cls(bootstrap, tuple(sorted(chosen.items())))
 
     @property
     def settings(self) -> dict[str, Any]:

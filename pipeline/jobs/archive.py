@@ -28,6 +28,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.core.offsets import StreamOffset
 from strandline.pipeline.jobs.checkpoint import Checkpoint, local_path
 from strandline.pipeline.jobs.records import spark_errors
@@ -74,7 +75,7 @@ def archived(spark: SparkSession, directory: str) -> DataFrame:
 
 def run(
     spark: SparkSession,
-    bootstrap: str,
+    cluster: Connection,
     topic: str,
     directory: str,
     *,
@@ -102,7 +103,7 @@ def run(
             )
         removed = remove_leftovers(spark, directory)
         options = {
-            "bootstrap": bootstrap,
+            **cluster.options,
             "subscribe": topic,
             "startingOffsets": "earliest",
             "includeHeaders": "true",

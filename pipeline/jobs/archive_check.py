@@ -22,6 +22,7 @@ from pyspark.sql.types import Row
 from strandline.client.admin.admin import Admin
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.core.offsets import Offsets, StreamOffset, as_text
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.jobs.archive import check_topic, leftovers, schema
@@ -163,7 +164,7 @@ class Logs:
     ends: Mapping[int, int]
 
 
-def run(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> Check:
+def run(spark: SparkSession, cluster: Connection, topic: str, directory: str) -> Check:
     """Compare an archive with its topic. Raises SettingsError if one of them does not exist, or the archive
     belongs to another topic; JobFailed."""
     with spark_errors():
@@ -174,22 +175,22 @@ def run(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> Chec
             )
         check_topic(archived, topic, directory)
         for _ in range(TRIES_MAX - 1):
-            logs = call(_logs(bootstrap, topic))
+            logs = call(_logs(cluster, topic))
             try:
-                return _compare(spark, bootstrap, topic, directory, archived, logs)
+                return _compare(spark, cluster, topic, directory, archived, logs)
             except (PySparkException, Py4JError):
                 # If retention removed records during the read, compare from the new start on.
-                if call(_logs(bootstrap, topic)).starts == logs.starts:
+                if call(_logs(cluster, topic)).starts == logs.starts:
                     raise
-        return _compare(spark, bootstrap, topic, directory, archived, call(_logs(bootstrap, topic)))
+        return _compare(spark, cluster, topic, directory, archived, call(_logs(cluster, topic)))
 
 
-async def _logs(bootstrap: str, topic: str) -> Logs:
-    async with ClusterFacts(bootstrap) as facts:
+async def _logs(cluster: Connection, topic: str) -> Logs:
+    async with ClusterFacts(cluster.bootstrap, **cluster.settings) as facts:
         snapshot = await facts.snapshot(Selection(topics=(topic,)))
     if snapshot.missing:
         raise SettingsError(f"topic {topic!r} no longer exists: there is nothing to compare with")
-    async with Admin(bootstrap) as admin:
+    async with Admin(cluster.bootstrap, **cluster.settings) as admin:
         (described,) = (await admin.metadata([topic])).topics
     bounds = {name.partition: bounds for name, bounds in snapshot.bounds.items()}
     return Logs(
@@ -201,7 +202,7 @@ async def _logs(bootstrap: str, topic: str) -> Logs:
 
 
 def _compare(
-    spark: SparkSession, bootstrap: str, topic: str, directory: str, archived: StreamOffset, logs: Logs
+    spark: SparkSession, cluster: Connection, topic: str, directory: str, archived: StreamOffset, logs: Logs
 ) -> Check:
     archived_ends = {name.partition: end for name, end in archived.offsets.items()}
     before_id = archived.ids.get(topic)
@@ -215,7 +216,7 @@ def _compare(
         if logs.ends.get(number, 0) < end
     ]
     with _read(spark, directory) as (ours, unreadable):
-        rest = hashed(_topic(spark, bootstrap, topic, logs.starts, _ends(logs, archived_ends)))
+        rest = hashed(_topic(spark, cluster, topic, logs.starts, _ends(logs, archived_ends)))
         check = compared(ours, rest, logs, archived_ends)
     lying_about = len(leftovers(spark, directory))
     notes = list(check.notes)
@@ -283,7 +284,7 @@ def _by_partition(frame: DataFrame) -> dict[int, Fingerprint]:
 
 
 def _topic(
-    spark: SparkSession, bootstrap: str, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+    spark: SparkSession, cluster: Connection, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
 ) -> DataFrame:
     """The topic's records to compare with, of the partitions that have any."""
     some = {number: end for number, end in ends.items() if starts.get(number, 0) < end}
@@ -293,7 +294,7 @@ def _topic(
     end: Offsets = {TopicPartition(topic, number): last for number, last in some.items()}
     numbers = ", ".join(map(str, some))
     options = {
-        "bootstrap": bootstrap,
+        **cluster.options,
         "assign": f'{{"{topic}": [{numbers}]}}',
         "startingOffsets": as_text(begin),
         "endingOffsets": as_text(end),

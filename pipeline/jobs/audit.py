@@ -21,6 +21,7 @@ from strandline.client.admin.admin import Admin
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.pipeline.core import offsets
+from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.jobs import audit_facts as facts
 from strandline.pipeline.jobs.audit_checks import COLUMNS, Known, all_findings
@@ -101,7 +102,11 @@ def found(frame: DataFrame) -> list[Finding]:
 
 
 def run(
-    spark: SparkSession, bootstrap: str, histories: Sequence[Path], topics: Sequence[str], most: int = MOST
+    spark: SparkSession,
+    cluster: Connection,
+    histories: Sequence[Path],
+    topics: Sequence[str],
+    most: int = MOST,
 ) -> Audited:
     """Audit histories against the present topics. Clients that are still writing are judged by what they have
     written.
@@ -111,12 +116,12 @@ def run(
     """
     size = sum(path.stat().st_size for path in histories)
     with spark_errors(), suited(spark, size), read_events(spark, histories) as read:
-        spans = call(_spans(bootstrap, topics))
+        spans = call(_spans(cluster, topics))
         silent = _silent(read.topics, histories, topics)
         starts = {TopicPartition(*name): span.start for name, span in spans.items()}
         ends = {TopicPartition(*name): span.end for name, span in spans.items()}
         bounds = {"startingOffsets": offsets.as_text(starts), "endingOffsets": offsets.as_text(ends)}
-        log = records(spark, bootstrap, ",".join(topics), **bounds)
+        log = records(spark, cluster, ",".join(topics), **bounds)
         with findings(read.events, log, spans, [str(path) for path in histories], most=most) as frame:
             return Audited(found(frame), silent)
 
@@ -154,15 +159,17 @@ def suited(spark: SparkSession, size: int) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
-async def _spans(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], Span]:
+async def _spans(cluster: Connection, topics: Sequence[str]) -> dict[tuple[str, int], Span]:
     """The present logs of these topics, once all of them have a leader that knows its high watermark."""
-    async with Admin(bootstrap) as admin:
+    async with Admin(cluster.bootstrap, **cluster.settings) as admin:
         for topic in (await admin.metadata(topics)).topics:
             if "compact" in topic.config.get(CLEANUP_POLICY, ""):
                 raise InvalidRequest(
                     f"topic {topic.name!r} is compacted: records are missing there for good reasons, so that "
                     "lost ones cannot be detected"
                 )
-    async with ClusterFacts(bootstrap, retries=LEADER_WAIT_S, retry_interval_ms=1_000) as known:
+    async with ClusterFacts(
+        cluster.bootstrap, retries=LEADER_WAIT_S, retry_interval_ms=1_000, **cluster.settings
+    ) as known:
         snapshot = await known.snapshot(Selection(topics=tuple(topics)))
     return {(name.topic, name.partition): Span(at.start, at.end) for name, at in snapshot.bounds.items()}

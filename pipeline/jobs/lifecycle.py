@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from strandline.ids import STATE_CHANGES_TOPIC
+from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.jobs.records import kept, records, spark_errors
 
 QUEUED: Final = ("start-replica", "close-replica", "delete-replica")
@@ -201,11 +202,11 @@ class Lifecycle:
     backwards: int
 
 
-def run(spark: SparkSession, bootstrap: str, now_ms: int, unended_max: int) -> Lifecycle:
+def run(spark: SparkSession, cluster: Connection, now_ms: int, unended_max: int) -> Lifecycle:
     """Evaluate the present topic. Raises JobFailed."""
     with (
         spark_errors(),
-        kept(lives(steps(records(spark, bootstrap, STATE_CHANGES_TOPIC)))) as requests,
+        kept(lives(steps(records(spark, cluster, STATE_CHANGES_TOPIC)))) as requests,
         kept(backlog(requests)) as waiting,
     ):
         by_broker = latencies(requests).collect()

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from strandline.errors import GroupIdNotFound
 from strandline.ids import GROUP_EVENTS_TOPIC
+from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.jobs.records import kept, records, spark_errors
 
 VERSION: Final = 1
@@ -320,12 +321,12 @@ class Ownership:
     last_ms: int
 
 
-def run(spark: SparkSession, bootstrap: str, group: str | None = None) -> Ownership:
+def run(spark: SparkSession, cluster: Connection, group: str | None = None) -> Ownership:
     """Evaluate the present topic, for one group or all. Raises GroupIdNotFound for a group without events,
     JobFailed."""
     with (
         spark_errors(),
-        kept(group_events(records(spark, bootstrap, GROUP_EVENTS_TOPIC), group)) as events,
+        kept(group_events(records(spark, cluster, GROUP_EVENTS_TOPIC), group)) as events,
         kept(timeline(moments(events))) as owned,
         kept(gaps(owned, events)) as free,
         kept(rebalances(events)) as turns,

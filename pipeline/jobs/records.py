@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline.errors import StrandlineError
+from strandline.pipeline.core.connection import Connection
 
 _OURS: Final = re.compile(r"^\s*strandline(?:\.pipeline)?\.errors\.(\w+): (.+)$", re.MULTILINE)
 """The last line of a traceback of the source, within Spark's message."""
@@ -30,9 +31,9 @@ class JobFailed(StrandlineError):
     """A Spark job failed; the message says why."""
 
 
-def records(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
+def records(spark: SparkSession, cluster: Connection, topic: str, **options: str) -> DataFrame:
     """All present records of a topic, with the columns of the source. `options` are those of the source."""
-    reader = spark.read.format("strandline").option("bootstrap", bootstrap).option("subscribe", topic)
+    reader = spark.read.format("strandline").options(**cluster.options).option("subscribe", topic)
     return reader.options(**options).load()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strandline.cli.pipeline.spark import DIFFERS, master_option, open_session, topic_exists
+from strandline.cli.pipeline.spark import DIFFERS, connection_of, master_option, open_session, topic_exists
 from strandline.cli.shell.command import INTERRUPTED, Command, Invocation, pass_invocation
 from strandline.cli.shell.numbers import FiniteRange
 from strandline.cli.shell.output import Output
@@ -55,7 +55,7 @@ def archive(
     """
     if compare and (follow or skip_lost or batch_records is not None):
         raise click.UsageError("--check writes nothing: it goes with --to and --master only")
-    bootstrap = invocation.bootstrap_servers()
+    cluster = connection_of(invocation)
     spark = open_session(master, f"archive {topic}")
     from strandline.pipeline.jobs.archive import BATCH_RECORDS, place, run
 
@@ -68,14 +68,14 @@ def archive(
         if compare:
             from strandline.pipeline.jobs.archive_check import run as check
 
-            found = check(spark, bootstrap, topic, place(directory))
+            found = check(spark, cluster, topic, place(directory))
             show_check(invocation.out, topic, found)
             if not found.sound:
                 click.get_current_context().exit(DIFFERS)
             return
         done = run(
             spark,
-            bootstrap,
+            cluster,
             topic,
             place(directory),
             every_s=every_s if follow else None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from strandline.auditing.checks import CHECKS, Finding
-from strandline.cli.pipeline.spark import DIFFERS, master_option, open_session
+from strandline.cli.pipeline.spark import DIFFERS, connection_of, master_option, open_session
 from strandline.cli.shell.command import Command, Invocation, pass_invocation
 
 
@@ -37,13 +37,13 @@ def audit(
     with two values; and high watermarks that went back. Exit status 2 if there is any finding. The HISTORY of
     a killed client may end in half a line. As JSON, a line is a finding.
     """
-    bootstrap = invocation.bootstrap_servers()
+    cluster = connection_of(invocation)
     spark = open_session(master, "audit")
     from strandline.pipeline.jobs.audit import run
 
     try:
         found, silent = run(
-            spark, bootstrap, list(dict.fromkeys(histories)), list(dict.fromkeys(topics)), limit
+            spark, cluster, list(dict.fromkeys(histories)), list(dict.fromkeys(topics)), limit
         )
     finally:
         spark.stop()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strandline.cli.cluster.state_changes import age
-from strandline.cli.pipeline.spark import FEW, master_option, open_session, topic_exists
+from strandline.cli.pipeline.spark import FEW, connection_of, master_option, open_session, topic_exists
 from strandline.cli.shell.command import Command, Invocation, pass_invocation
 from strandline.ids import STATE_CHANGES_TOPIC
 
@@ -36,7 +36,7 @@ def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: st
     to completion (work), and from the request to completion (total). As JSON, a line is one broker and
     command (latency), a step of a broker's backlog (backlog), or a request without an end (unended).
     """
-    bootstrap = invocation.bootstrap_servers()
+    cluster = connection_of(invocation)
     spark = open_session(master, "lifecycle", **FEW)
     from strandline.adapters.system.clock import SystemClock
     from strandline.pipeline.jobs.lifecycle import run
@@ -46,7 +46,7 @@ def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: st
             invocation.out.note("no state change was requested yet")
             return
         now_ms = SystemClock().wall_ms()
-        found = run(spark, bootstrap, now_ms, limit)
+        found = run(spark, cluster, now_ms, limit)
     finally:
         spark.stop()
     if chart is not None:

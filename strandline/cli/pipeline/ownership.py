@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from strandline.cli.pipeline.lifecycle import chart_option, moment
-from strandline.cli.pipeline.spark import DIFFERS, FEW, master_option, open_session, topic_exists
+from strandline.cli.pipeline.spark import (
+    DIFFERS,
+    FEW,
+    connection_of,
+    master_option,
+    open_session,
+    topic_exists,
+)
 from strandline.cli.shell.command import Command, Invocation, pass_invocation
 from strandline.ids import GROUP_EVENTS_TOPIC
 
@@ -32,7 +39,7 @@ def ownership(invocation: Invocation, group: str | None, chart: Path | None, lim
     As JSON, a line is a time that a member owned a partition (owned), one without an owner (unowned), one
     with several (overlap), a partition (partition), or a reason for rebalances (rebalances).
     """
-    bootstrap = invocation.bootstrap_servers()
+    cluster = connection_of(invocation)
     spark = open_session(master, "ownership", **FEW)
     from strandline.pipeline.jobs.ownership import run
 
@@ -40,7 +47,7 @@ def ownership(invocation: Invocation, group: str | None, chart: Path | None, lim
         if not topic_exists(invocation, GROUP_EVENTS_TOPIC):
             invocation.out.note("nothing has happened to a group yet")
             return
-        found = run(spark, bootstrap, group)
+        found = run(spark, cluster, group)
     finally:
         spark.stop()
     if chart is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from strandline.cli.shell.command import Invocation
 from strandline.errors import SettingsError
+
+if TYPE_CHECKING:
+    from strandline.pipeline.core.connection import Connection
 
 DIFFERS: Final = 2
 """Exit status if a check found a difference."""
@@ -35,6 +38,13 @@ def topic_exists(invocation: Invocation, topic: str) -> bool:
             return topic in await admin.list_topics()
 
     return call(main())
+
+
+def connection_of(invocation: Invocation) -> Connection:
+    """The cluster of a command, for clients on the driver and in tasks. Raises SettingsError."""
+    from strandline.pipeline.core.connection import Connection
+
+    return Connection.of(invocation.bootstrap_servers(), invocation.client_settings())
 
 
 def open_session(master: str, app: str, **conf: str) -> Any:

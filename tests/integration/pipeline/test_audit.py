@@ -18,6 +18,7 @@ from strandline.auditing import checks
 from strandline.auditing.checks import Finding
 from strandline.auditing.history import Acked, Assigned, Received, Watermark, read
 from strandline.errors import InvalidRequest
+from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.jobs.audit import run
 from tests.conftest import SPARK_TIME
 from tests.integration.support.harness import Harness, Topic
@@ -131,7 +132,9 @@ async def test_a_leader_that_is_killed_leaves_nothing_to_find_and_what_is_doctor
 
     async def audited() -> list[Finding]:
         histories = [*paths, empty]
-        found, silent = await asyncio.to_thread(run, spark, own.cluster.bootstrap, histories, [topic.name])
+        found, silent = await asyncio.to_thread(
+            run, spark, Connection(own.cluster.bootstrap), histories, [topic.name]
+        )
         assert silent == [str(empty)]
         return found
 
@@ -180,7 +183,7 @@ async def test_a_topic_without_a_history_is_an_error(
     topic = await own.create_topic(ASSIGNMENT)
     (path := tmp_path / "elsewhere.jsonl").write_text('{"event":"summary","seq":0,"topic":"elsewhere"}\n')
     with pytest.raises(InvalidRequest, match=f"no history has an event of topic '{topic.name}'"):
-        await asyncio.to_thread(run, spark, own.cluster.bootstrap, [path], [topic.name])
+        await asyncio.to_thread(run, spark, Connection(own.cluster.bootstrap), [path], [topic.name])
 
 
 @SPARK_TIME
@@ -190,4 +193,4 @@ async def test_a_compacted_topic_is_not_audited(own: Harness, spark: SparkSessio
     path = tmp_path / "nobody.jsonl"
     path.touch()
     with pytest.raises(InvalidRequest, match="is compacted"):
-        await asyncio.to_thread(run, spark, own.cluster.bootstrap, [path], [topic.name])
+        await asyncio.to_thread(run, spark, Connection(own.cluster.bootstrap), [path], [topic.name])

@@ -23,6 +23,7 @@ from strandline.client.events.writer import EventWriter
 from strandline.errors import GroupIdNotFound, SettingsError
 from strandline.ids import GROUP_EVENTS_TOPIC
 from strandline.local.cluster import LocalCluster
+from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.jobs import archive, lifecycle, ownership
 from strandline.pipeline.jobs.archive_check import Check
 from strandline.pipeline.jobs.archive_check import run as check
@@ -144,13 +145,13 @@ async def test_an_archive_whose_driver_is_killed_has_each_record_once_and_what_i
         _ = await driver.communicate()
     assert len(archived(spark, folder)) < 2_000
 
-    done = await asyncio.to_thread(archive.run, spark, cluster.bootstrap, topic, str(folder))
+    done = await asyncio.to_thread(archive.run, spark, Connection(cluster.bootstrap), topic, str(folder))
     assert {name.partition: span[1] for name, span in done.offsets.items()} == {0: 1_000, 1: 1_000}
     assert archived(spark, folder) == await consumed(cluster, topic, 2_000)
     assert archive.leftovers(spark, str(folder)) == []
 
     await write(cluster, topic, 10)  # the topic grows, and the archive is as right as before
-    found = await asyncio.to_thread(check, spark, cluster.bootstrap, topic, str(folder))
+    found = await asyncio.to_thread(check, spark, Connection(cluster.bootstrap), topic, str(folder))
     assert found.sound
     assert [each.archive.records for each in found.partitions] == [1_000, 1_000, 0]
 
@@ -182,10 +183,10 @@ async def test_a_damaged_archive_is_named_and_an_incomplete_one_is_left_alone(
     await write(cluster, topic, 400)
 
     def run() -> archive.Archived:
-        return archive.run(spark, cluster.bootstrap, topic, str(folder), batch_records=100)
+        return archive.run(spark, Connection(cluster.bootstrap), topic, str(folder), batch_records=100)
 
     def look() -> Check:
-        return check(spark, cluster.bootstrap, topic, str(folder))
+        return check(spark, Connection(cluster.bootstrap), topic, str(folder))
 
     await asyncio.to_thread(run)
     there = files(folder)
@@ -197,9 +198,9 @@ async def test_a_damaged_archive_is_named_and_an_incomplete_one_is_left_alone(
         (tmp_path / "away").rename(folder / name)
     elsewhere = folder.rename(tmp_path / "moved")
     with pytest.raises(SettingsError, match="was moved"):
-        await asyncio.to_thread(archive.run, spark, cluster.bootstrap, topic, str(elsewhere))
+        await asyncio.to_thread(archive.run, spark, Connection(cluster.bootstrap), topic, str(elsewhere))
     with pytest.raises(SettingsError, match="was moved"):
-        await asyncio.to_thread(check, spark, cluster.bootstrap, topic, str(elsewhere))
+        await asyncio.to_thread(check, spark, Connection(cluster.bootstrap), topic, str(elsewhere))
     elsewhere.rename(folder)
     assert files(folder) == there and (await asyncio.to_thread(look)).sound
 
@@ -226,7 +227,9 @@ async def test_foreign_files_are_not_removed(harness: Harness, spark: SparkSessi
     (foreign := tmp_path / "topic=mine" / "part.parquet").parent.mkdir()
     foreign.write_bytes(b"PAR1")
     with pytest.raises(SettingsError, match="has files that no archive there wrote"):
-        await asyncio.to_thread(archive.run, spark, harness.cluster.bootstrap, topic, str(tmp_path))
+        await asyncio.to_thread(
+            archive.run, spark, Connection(harness.cluster.bootstrap), topic, str(tmp_path)
+        )
     assert foreign.exists()
 
 
@@ -268,9 +271,9 @@ async def test_an_archive_that_follows_ends_in_order_and_continues_though_spark_
         assert archive.leftovers(spark, str(folder)) == []
     assert (folder / "_spark_metadata" / "2.compact").exists()
     assert len(archived(spark, folder)) < 2_500, "it was ended in the middle"
-    await asyncio.to_thread(archive.run, spark, cluster.bootstrap, topic, str(folder))
+    await asyncio.to_thread(archive.run, spark, Connection(cluster.bootstrap), topic, str(folder))
     assert archived(spark, folder) == await consumed(cluster, topic, 2_500)
-    assert (await asyncio.to_thread(check, spark, cluster.bootstrap, topic, str(folder))).sound
+    assert (await asyncio.to_thread(check, spark, Connection(cluster.bootstrap), topic, str(folder))).sound
 
 
 # --- lifecycle -------------------------------------------------------------------------------
@@ -293,7 +296,7 @@ async def test_lifecycle_shows_what_waits_for_a_dead_broker_and_how_long_it_took
 
     async def look() -> lifecycle.Lifecycle:
         now_ms = SystemClock().wall_ms()
-        return await asyncio.to_thread(lifecycle.run, spark, cluster.bootstrap, now_ms, 100)
+        return await asyncio.to_thread(lifecycle.run, spark, Connection(cluster.bootstrap), now_ms, 100)
 
     def waits(found: lifecycle.Lifecycle) -> list[str]:
         return [row.command for row in found.unended if row.topic == deleted.name and row.broker == 3]
@@ -377,14 +380,14 @@ async def test_ownership_follows_a_group_whose_member_is_killed_and_finds_a_seco
 
         async def events_in_topic() -> ownership.Ownership | None:
             """Once the topic has what the living member reported last: it owns everything."""
-            found = await asyncio.to_thread(ownership.run, spark, cluster.bootstrap, group)
+            found = await asyncio.to_thread(ownership.run, spark, Connection(cluster.bootstrap), group)
             owners = [row.owner for row in found.partitions]
             whole = len(owners) == PARTITIONS and len(set(owners)) == 1 and None not in owners
             return found if whole else None
 
         found = await eventually(events_in_topic, deadline_s=120, what="the events are in the topic")
     with pytest.raises(GroupIdNotFound, match="nothing has happened to a group 'nobody'"):
-        await asyncio.to_thread(ownership.run, spark, cluster.bootstrap, "nobody")
+        await asyncio.to_thread(ownership.run, spark, Connection(cluster.bootstrap), "nobody")
     assert found is not None
     assert found.overlaps == []
     lost = [row for row in found.timeline if row.ended in ("lost", "member_left")]

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from strandline import Admin
 from strandline.local.cluster import LocalCluster
 from strandline.pipeline.core.connection import Connection
+from strandline.pipeline.jobs import lifecycle
 from strandline.security.login.mechanisms import SCRAM_SHA_512
 from tests.conftest import ClusterFactory
 from tests.integration.pipeline.test_sink import activate
@@ -73,3 +74,10 @@ async def test_spark_without_a_certificate_is_refused(secure: LocalCluster, spar
 
     with pytest.raises(PySparkException, match="this port speaks TLS"):
         await asyncio.to_thread(without)
+
+
+async def test_a_job_reads_with_a_certificate(secure: LocalCluster, spark: SparkSession) -> None:
+    """With the settings of the command line's clients."""
+    reaching = Connection.of(secure.bootstrap, secure.client_settings)
+    found = await asyncio.to_thread(lifecycle.run, spark, reaching, 2**40, 100)
+    assert found.latencies

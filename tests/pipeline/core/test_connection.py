@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from strandline.errors import SettingsError
 from strandline.pipeline.core.connection import Connection, connection, security_options
 from strandline.pipeline.core.options import source_options
 from strandline.pipeline.core.sink_options import sink_options
@@ -60,6 +61,14 @@ def test_a_secret_is_no_option(name: str, parse: Any) -> None:
             else {"bootstrap": "b:1", name: "the-secret"}
         )
     assert "the-secret" not in str(refused.value)
+
+
+def test_settings_with_a_secret_reach_no_task() -> None:
+    """Others that are not about security are left out."""
+    assert Connection.of("b:1", {"request_timeout_ms": 5, **dict(PAIR)}).security == PAIR
+    with pytest.raises(SettingsError, match="sasl_password_file") as refused:
+        Connection.of("b:1", {"sasl_password": "the-secret"})
+    assert "the-secret" not in refused.value.message
 
 
 def test_every_file_of_a_client_has_an_option() -> None:

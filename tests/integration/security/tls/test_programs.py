@@ -1,4 +1,4 @@
-"""Programs with processes of their own reach a secure cluster, and give no process a secret as an argument."""
+"""Programs with processes of their own reach a secure cluster (docs/run/security.md)."""
 
 from __future__ import annotations
 
