@@ -22,6 +22,7 @@ from strandline.broker.kafka.handlers.offsets import OffsetsApi
 from strandline.broker.kafka.handlers.on_demand import TopicsOnDemand
 from strandline.broker.kafka.handlers.placement import PlacementApi
 from strandline.broker.kafka.handlers.produce import ProduceApi
+from strandline.broker.kafka.handlers.quotas.client_quotas import QuotasApi
 from strandline.broker.kafka.handlers.replicas import ReplicasApi
 from strandline.broker.kafka.handlers.topics import TopicsApi
 from strandline.broker.kafka.router import Router
@@ -32,6 +33,7 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.client.controller_link import ControllerLink
 from strandline.config.services import BrokerSettings
 from strandline.ports import Clock
+from strandline.security.access import Access
 from strandline.vocabulary.metadata import Endpoint
 
 
@@ -91,6 +93,7 @@ def kafka_router(
             Api(apis.DESCRIBE_ACLS, answered(acls.describe)),
             Api(apis.CREATE_ACLS, answered(acls.create)),
             Api(apis.DELETE_ACLS, answered(acls.delete)),
+            *quota_apis(requests, access, clock),
             Api(apis.DELETE_RECORDS, answered(replicas.delete_records)),
             Api(apis.DESCRIBE_LOG_DIRS, answered(replicas.log_dirs)),
             Api(apis.ELECT_LEADERS, answered(placement.elect)),
@@ -103,6 +106,15 @@ def kafka_router(
             *group_apis(groups, settings, access, clock),
             *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),
         )
+    )
+
+
+def quota_apis(requests: ControllerRequests, access: Access, clock: Clock) -> tuple[Api[Any, Any], ...]:
+    """The APIs about quotas."""
+    quotas = QuotasApi(requests, access, clock)
+    return (
+        Api(apis.DESCRIBE_CLIENT_QUOTAS, answered(quotas.describe)),
+        Api(apis.ALTER_CLIENT_QUOTAS, answered(quotas.alter)),
     )
 
 

@@ -132,6 +132,12 @@ KAFKA_APIS: Final[Mapping[str, Row]] = {
     "DescribeAcls": by_handler(DESCRIBE_CLUSTER, needs="DESCRIBE CLUSTER", refused="31"),
     "CreateAcls": by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31 for each ACL"),
     "DeleteAcls": by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31 for each filter"),
+    "DescribeClientQuotas": by_handler(
+        DESCRIBE_CLUSTER_CONFIGS, needs="DESCRIBE_CONFIGS CLUSTER", refused="31"
+    ),
+    "AlterClientQuotas": by_handler(
+        ALTER_CLUSTER_CONFIGS, needs="ALTER_CONFIGS CLUSTER", refused="31 for each entity"
+    ),
     "DeleteRecords": by_handler(
         DELETE_TOPIC, needs="DELETE TOPIC for each partition", refused=_EACH_PARTITION
     ),

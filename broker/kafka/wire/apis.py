@@ -20,6 +20,7 @@ from strandline.broker.kafka.wire.admin import (
     cluster,
     configs,
     placement,
+    quotas,
     replicas,
     topic_changes,
     users,
@@ -123,6 +124,10 @@ ALTER_CONFIGS: Final = ApiWire(33, "AlterConfigs", 0, 2, 2, configs.read_alter, 
 INCREMENTAL_ALTER_CONFIGS: Final = ApiWire(
     44, "IncrementalAlterConfigs", 0, 1, 1, configs.read_incremental_alter, configs.write_alter
 )
+DESCRIBE_CLIENT_QUOTAS: Final = ApiWire(
+    48, "DescribeClientQuotas", 0, 1, 1, quotas.read_describe, quotas.write_describe
+)
+ALTER_CLIENT_QUOTAS: Final = ApiWire(49, "AlterClientQuotas", 0, 1, 1, quotas.read_alter, quotas.write_alter)
 DELETE_RECORDS: Final = ApiWire(
     21, "DeleteRecords", 0, 2, 2, replicas.read_deletions, replicas.write_deletions
 )

@@ -28,6 +28,7 @@ _INT8: Final = struct.Struct(">b")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
+_FLOAT64: Final = struct.Struct(">d")
 
 ELEMENTS_PER_STEP: Final = 100
 """Elements of a large array that are written at once."""
@@ -78,6 +79,10 @@ class Reader:
 
     def int64(self) -> int:
         number: int = _INT64.unpack_from(self._data, self._step(8))[0]
+        return number
+
+    def float64(self) -> float:
+        number: float = _FLOAT64.unpack_from(self._data, self._step(8))[0]
         return number
 
     def numbers(self, fields: struct.Struct) -> tuple[Any, ...]:
@@ -221,6 +226,9 @@ class Writer:
 
     def int64(self, number: int) -> None:
         self._tail += _INT64.pack(number)
+
+    def float64(self, number: float) -> None:
+        self._tail += _FLOAT64.pack(number)
 
     def throttle_time(self) -> None:
         """How long the client waits."""

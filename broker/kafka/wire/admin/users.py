@@ -60,7 +60,7 @@ def write_describe(writer: Writer, answer: DescribeUsersAnswer, version: int) ->
         writer.array(found.credentials, write_credential)
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     writer.int16(answer.error)
     writer.string(answer.message)
     yield from writer.large_array(answer.users, write_user)
@@ -129,6 +129,6 @@ def write_alter(writer: Writer, answer: AlterUsersAnswer, version: int) -> Steps
         writer.string(altered.message)
         writer.tags()
 
-    writer.int32(0)  # throttle time
+    writer.throttle_time()
     yield from writer.large_array(answer.users, write_user)
     writer.tags()

@@ -57,6 +57,7 @@ KINDS: Final = {
     "uuid": Kind(st.binary(min_size=16, max_size=16).map(bytes.hex), NO_ID, UUID),
     "error_code": Kind(st.sampled_from([int(code) for code in ErrorCode]), 0, ErrorCode),
     "timedelta_i32": Kind(_integers(32), 0, lambda value: value * MILLISECOND),
+    "float64": Kind(st.floats(allow_nan=False), 0.0),
     "timedelta_i64": Kind(_integers(40), 0, lambda value: value * MILLISECOND),
     "datetime_i64": Kind(
         st.integers(0, 2**32).map(lambda second: second * 1_000),

@@ -24,6 +24,12 @@ from strandline.broker.kafka.wire.admin.placement import (
     PartitionTarget,
     ReassignRequest,
 )
+from strandline.broker.kafka.wire.admin.quotas import (
+    AlteredQuotas,
+    AlterQuotasRequest,
+    DescribeQuotasRequest,
+    EntityPart,
+)
 from strandline.broker.kafka.wire.admin.replicas import (
     DeleteRecordsRequest,
     DescribeLogDirsRequest,
@@ -241,6 +247,12 @@ KAFKA_CASES: Final = (
         (ALTER_CLUSTER,),
     ),
     Case(apis.LIST_PARTITION_REASSIGNMENTS, ListReassignmentsRequest(TIMEOUT_MS, None), (DESCRIBE_CLUSTER,)),
+    Case(apis.DESCRIBE_CLIENT_QUOTAS, DescribeQuotasRequest((), strict=False), (DESCRIBE_CLUSTER_CONFIGS,)),
+    Case(
+        apis.ALTER_CLIENT_QUOTAS,
+        AlterQuotasRequest((AlteredQuotas((EntityPart("user", "nobody"),), ()),), validate_only=True),
+        (ALTER_CLUSTER_CONFIGS,),
+    ),
     Case(apis.DESCRIBE_USERS, DescribeUsersRequest(), (DESCRIBE_CLUSTER,)),
     Case(apis.ALTER_USERS, AlterUsersRequest((Deletion("nobody", 1),), ()), (ALTER_CLUSTER,)),
 )

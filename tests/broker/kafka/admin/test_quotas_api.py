@@ -1,0 +1,127 @@
+"""Quotas that Kafka clients ask for, as the controller gets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.handlers.controller import ControllerRequests
+from strandline.broker.kafka.handlers.quotas.client_quotas import QuotasApi
+from strandline.broker.kafka.wire.admin.quotas import (
+    AlteredQuotas,
+    AlterQuotasRequest,
+    Component,
+    DescribedQuotas,
+    DescribeQuotasRequest,
+    EntityPart,
+    QuotaOperation,
+    QuotaValue,
+)
+from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.errors import ErrorCode, InvalidRequest
+from strandline.ports import Caller
+from strandline.security.access import Access
+from strandline.security.authorizer import Authorizer, Rules
+from strandline.security.decide import Acls
+from strandline.security.quotas.model import (
+    ANY,
+    DEFAULT,
+    EntityQuotas,
+    Quota,
+    QuotaAlteration,
+    QuotaEntity,
+    QuotaFilter,
+)
+from strandline.vocabulary.admin import AlterClientQuotas, QuotaResult
+from tests.broker.kafka.support.controller import MemoryController
+from tests.broker.support.access import OPEN
+from tests.broker.support.replicas import CLOCK
+
+CALL = Call(RequestHeader(49, 1, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1"))
+ALICE = EntityPart("user", "alice")
+RATE = QuotaOperation("producer_byte_rate", 1000.0, remove=False)
+
+
+def api(controller: MemoryController, access: Access = OPEN) -> QuotasApi:
+    return QuotasApi(ControllerRequests(controller.link), access, CLOCK)
+
+
+async def test_each_entity_has_its_outcome_and_what_cannot_be_never_reaches_the_controller() -> None:
+    def answer(asked: AlterClientQuotas) -> list[QuotaResult]:
+        return [
+            QuotaResult(each.entity, InvalidRequest("x") if each.entity.user else None)
+            for each in asked.alterations
+        ]
+
+    controller = MemoryController(answer)
+    app = EntityPart("client-id", None)
+    remove = QuotaOperation("consumer_byte_rate", 0.0, remove=True)
+    wrong = [
+        AlteredQuotas((), (RATE,)),
+        AlteredQuotas((EntityPart("ip", "192.0.2.1"),), (RATE,)),
+        AlteredQuotas((ALICE, ALICE), (RATE,)),
+        AlteredQuotas((EntityPart("user", ""),), (RATE,)),
+        AlteredQuotas((ALICE,), (QuotaOperation("controller_mutation_rate", 1.0, remove=False),)),
+        AlteredQuotas((ALICE,), (QuotaOperation("producer_byte_rate", -1.0, remove=False),)),
+    ]
+    entries = (*wrong, AlteredQuotas((app,), (RATE, remove)), AlteredQuotas((ALICE,), (RATE,)))
+    answered = await api(controller).alter(AlterQuotasRequest(entries, validate_only=True), CALL)
+    refused = int(ErrorCode.INVALID_REQUEST)
+    assert [each.error for each in answered.entries] == [refused] * len(wrong) + [0, refused]
+    assert [each.entity for each in answered.entries] == [each.entity for each in entries]
+    limits = {Quota.PRODUCER_BYTE_RATE: 1000.0, Quota.CONSUMER_BYTE_RATE: None}
+    alterations = (
+        QuotaAlteration(QuotaEntity(None, DEFAULT), limits),
+        QuotaAlteration(QuotaEntity("alice"), {Quota.PRODUCER_BYTE_RATE: 1000.0}),
+    )
+    assert controller.asked == [("AlterClientQuotas", AlterClientQuotas(alterations, validate_only=True))]
+
+
+@pytest.mark.parametrize(
+    ("components", "wanted"),
+    [
+        ((), QuotaFilter()),
+        ((Component("user", 0, "alice"), Component("client-id", 1, None)), QuotaFilter("alice", DEFAULT)),
+        ((Component("client-id", 2, None),), QuotaFilter(client_id=ANY)),
+    ],
+)
+async def test_quotas_are_described_as_kafka_writes_them(
+    components: tuple[Component, ...], wanted: QuotaFilter
+) -> None:
+    limits = {Quota.REQUEST_PERCENTAGE: 12.5, Quota.CONSUMER_BYTE_RATE: 5.0}
+    controller = MemoryController(lambda _: [EntityQuotas(QuotaEntity("alice", DEFAULT), limits)])
+    found = await api(controller).describe(DescribeQuotasRequest(components, strict=False), CALL)
+    assert controller.asked == [("DescribeClientQuotas", wanted)]
+    values = (QuotaValue("consumer_byte_rate", 5.0), QuotaValue("request_percentage", 12.5))
+    assert found.entries == (DescribedQuotas((ALICE, EntityPart("client-id", None)), values),)
+
+
+@pytest.mark.parametrize(
+    "component",
+    [
+        Component("ip", 2, None), Component("user", 0, None), Component("user", 0, ""),
+        Component("user", 1, "x"), Component("user", 3, None),
+    ],
+)  # fmt: skip
+async def test_a_filter_that_cannot_be_is_refused(component: Component) -> None:
+    controller = MemoryController(lambda _: [])
+    asked = DescribeQuotasRequest((component,), strict=False)
+    found = await api(controller).describe(asked, CALL)
+    assert (found.error, found.entries, controller.asked) == (ErrorCode.INVALID_REQUEST, None, [])
+
+
+async def test_only_who_has_the_right_sets_and_sees_quotas() -> None:
+    def never(request: Any) -> Any:
+        raise AssertionError(request)
+
+    authorizer = Authorizer(Rules())
+    authorizer.take(Acls(1))
+    guarded = api(MemoryController(never), Access(authorizer))
+    altered = await guarded.alter(
+        AlterQuotasRequest((AlteredQuotas((ALICE,), (RATE,)),), validate_only=False), CALL
+    )
+    described = await guarded.describe(DescribeQuotasRequest((), strict=False), CALL)
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert [altered.entries[0].error, described.error] == [refused, refused]
