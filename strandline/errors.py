@@ -45,6 +45,10 @@ def _shortened(message: str) -> str:
     return f"{message[:MESSAGE_CHARS_MAX]}… ({len(message)} characters)"
 
 
+_BY_CODE: Final[dict[ErrorCode, type[StrandlineError]]] = {}
+"""The exception for each wire error: the first class with its number."""
+
+
 class StrandlineError(Exception):
     """Any failure that strandline reports.
 
@@ -54,6 +58,10 @@ class StrandlineError(Exception):
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
     outcome: ClassVar[Outcome] = Outcome.FATAL
+
+    def __init_subclass__(cls) -> None:
+        if "code" in vars(cls):
+            _BY_CODE.setdefault(cls.code, cls)
 
     def __init__(self, message: str, *, leader: LeaderHint | None = None, limit: int | None = None) -> None:
         self.message = _shortened(message)
@@ -78,6 +86,7 @@ class _Unknown(StrandlineError):
 class UnknownServerError(StrandlineError):
     """The broker failed in an unexpected way; its log has the details."""
 
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
     outcome = Outcome.UNKNOWN
 
 
@@ -132,14 +141,14 @@ class NotLeaderOrFollower(_Retriable):
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-class OutcomeUnknown(_Unknown):
-    """The connection or the leadership ended between the request and its answer."""
+class RequestTimedOut(_Unknown):
+    """The leader appended the records, but the high watermark did not pass them in the allowed time."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
-class RequestTimedOut(_Unknown):
-    """The leader appended the records, but the high watermark did not pass them in the allowed time."""
+class OutcomeUnknown(_Unknown):
+    """The connection or the leadership ended between the request and its answer."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -457,24 +466,6 @@ class SecurityDisabled(StrandlineError):
     """The cluster has no authorizer, so it has no ACLs."""
 
     code = ErrorCode.SECURITY_DISABLED
-
-
-_BY_CODE: dict[ErrorCode, type[StrandlineError]] = {cls.code: cls for cls in (
-    UnknownServerError, OffsetOutOfRange, CorruptMessage, UnknownTopicOrPartition, LeaderNotAvailable,
-    NotLeaderOrFollower, RequestTimedOut, BrokerNotAvailable, MessageTooLarge, InvalidTopic,
-    NotEnoughReplicas, NotEnoughReplicasAfterAppend, InvalidRequiredAcks, TopicAlreadyExists,
-    InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment, InvalidConfig, NotController,
-    InvalidRequest, OutOfOrderSequence, DuplicateSequence, InvalidProducerEpoch, StorageFailed,
-    UnknownProducerId, FencedLeaderEpoch, UnknownLeaderEpoch, UnsupportedCompression, StaleBrokerEpoch,
-    OffsetNotAvailable, InvalidRecord, InconsistentClusterId, OffsetMetadataTooLarge, CoordinatorLoading,
-    CoordinatorNotAvailable, NotCoordinator, IllegalGeneration, InconsistentGroupProtocol, InvalidGroupId,
-    UnknownMemberId, InvalidSessionTimeout, RebalanceInProgress, NonEmptyGroup, GroupIdNotFound,
-    MemberIdRequired, GroupMaxSizeReached, FencedInstanceId, PreferredLeaderNotAvailable,
-    EligibleLeadersNotAvailable, ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded,
-    UnexpectedOffset, TopicAuthorizationFailed, GroupAuthorizationFailed, ClusterAuthorizationFailed,
-    TransactionalIdAuthorizationFailed, AuthenticationFailed, SecurityDisabled, UnsupportedSaslMechanism,
-    IllegalSaslState, ResourceNotFound, GroupSubscribedToTopic,
-)}  # fmt: skip
 
 
 def error_for(
