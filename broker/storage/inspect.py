@@ -152,7 +152,7 @@ def _facts(path: Path, header: BatchHeader, data: bytes) -> BatchFacts:
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
         crc=f"{header.crc:08x}",
-        crc_valid=crc_of(data, header._replace(position=0)) == header.crc,
+        crc_valid=crc_of(data, header, header.position) == header.crc,
     )
 
 

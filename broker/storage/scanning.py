@@ -48,22 +48,22 @@ def scan(
                 yield Bad(position, offset, f"{len(window)} bytes could be read of {size - position}")
                 return
             continue
-        reason = check(window, at, offset, epoch)
-        if reason is not None:
-            yield Bad(position, offset, reason)
+        found = checked(window, at, offset, epoch, start)
+        if isinstance(found, str):
+            yield Bad(position, offset, found)
             return
-        header = BatchHeader.parse(window, at)._replace(position=position)
-        yield header
-        position, offset, epoch = header.end, header.next_offset, header.leader_epoch
+        yield found
+        position, offset, epoch = found.end, found.next_offset, found.leader_epoch
 
 
-def check(data: bytes, at: int, offset: int, epoch: int) -> str | None:
-    """The fault of the batch at a position, if it should begin at `offset`; None if it has none."""
+def checked(data: bytes, at: int, offset: int, epoch: int, start: int = 0) -> BatchHeader | str:
+    """The header of the batch at a position, or what is wrong with it if it should begin at `offset`.
+    `start`: as for `BatchHeader.parse`."""
     try:
-        header = BatchHeader.parse(data, at)
-        if header.magic != MAGIC or header.size < HEADER_BYTES or header.end > len(data):
+        header = BatchHeader.parse(data, at, start)
+        if header.magic != MAGIC or header.size < HEADER_BYTES or at + header.size > len(data):
             return f"no whole batch (magic {header.magic}, {header.size} bytes, {len(data) - at} are there)"
-        crc = crc_of(data, header)
+        crc = crc_of(data, header, start)
         if crc != header.crc:
             return f"CRC {header.crc:#010x}, its bytes have {crc:#010x}"
         check_consistent(header)
@@ -73,7 +73,7 @@ def check(data: bytes, at: int, offset: int, epoch: int) -> str | None:
         return f"base offset {header.base_offset}, wanted {offset}"
     if header.leader_epoch < epoch:
         return f"epoch {header.leader_epoch} after {epoch}"
-    return None
+    return header
 
 
 def is_unwritten(files: Files, descriptor: int, bad: Bad, size: int, survivor: BatchHeader | None) -> bool:
@@ -113,10 +113,9 @@ def find_batch(files: Files, descriptor: int, start: int, size: int, above: int)
     for position in range(start, size, SCAN_BYTES):
         window = files.read(descriptor, SCAN_BYTES + HEADER_BYTES, position)
         for match in looks_like_one.finditer(window, 0, len(window) - HEADER_BYTES + _MAGIC_AT + 1):
-            header = BatchHeader.parse(window, match.start())
-            whole = header._replace(position=position + header.position)
-            if header.base_offset > above and header.size >= HEADER_BYTES and whole.end <= size:
-                data = files.read(descriptor, whole.size, whole.position)
-                if check(data, 0, header.base_offset, -1) is None:
-                    return whole
+            header = BatchHeader.parse(window, match.start(), position)
+            if header.base_offset > above and header.size >= HEADER_BYTES and header.end <= size:
+                data = files.read(descriptor, header.size, header.position)
+                if isinstance(checked(data, 0, header.base_offset, -1), BatchHeader):
+                    return header
     return None

@@ -323,7 +323,7 @@ class Segment:
             if at + HEADER_BYTES > len(window):
                 window = self.read(position, min(_LOOK_AHEAD_BYTES, end - position))
                 window_start, at = position, 0
-            header = BatchHeader.parse(window, at)._replace(position=position)
+            header = BatchHeader.parse(window, at, window_start)
             if header.magic != MAGIC or header.size < HEADER_BYTES or header.end > end:
                 raise CorruptMessage(f"{self.path}: what stands at byte {position} is no batch: {header}")
             yield header

@@ -62,14 +62,19 @@ class BatchHeader(NamedTuple):
     record_count: int
 
     @classmethod
-    def parse(cls, data: Bytes, position: int = 0) -> BatchHeader:
-        """The header at a position, unchecked. Raises CorruptMessage if 61 bytes are not there."""
+    def parse(cls, data: Bytes, position: int = 0, start: int = 0) -> BatchHeader:
+        """The header at a position, unchecked. Raises CorruptMessage if 61 bytes are not there.
+
+        `start` is the position of the data in a larger buffer or file, to which the header's position refers.
+        """
         if position < 0 or len(data) - position < HEADER_BYTES:
             raise CorruptMessage(
                 f"batch at byte {position} is truncated: {len(data) - position} bytes, "
                 f"its header alone has {HEADER_BYTES}"
             )
-        return tuple.__new__(cls, (position, *HEADER.unpack_from(data, position)))  # as `cls` does, faster
+        return tuple.__new__(
+            cls, (start + position, *HEADER.unpack_from(data, position))
+        )  # as `cls` does, faster
 
     @property
     def size(self) -> int:
@@ -160,9 +165,12 @@ def iterate(records: Bytes) -> Iterator[BatchHeader]:
         position += LENGTH_PREFIX_BYTES + length
 
 
-def crc_of(records: Bytes, header: BatchHeader) -> int:
-    """CRC-32C of a batch's bytes, from its attributes to its end."""
-    crc: int = google_crc32c.value(bytes(records[header.position + CRC_START : header.end]))
+def crc_of(records: Bytes, header: BatchHeader, start: int = 0) -> int:
+    """CRC-32C of a batch's bytes, from its attributes to its end. `start`: as for `BatchHeader.parse`."""
+    position = header.position - start
+    crc: int = google_crc32c.value(
+        bytes(records[position + CRC_START : position + LENGTH_PREFIX_BYTES + header.batch_length])
+    )
     return crc
 
 
