@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,10 +76,13 @@ def _read_on(known: _Read) -> int:
     last = max(bases)
     if last != known.segment:
         _start_over(known, last)
-    content = known.files.content(known.folder / bases[last])
-    if content[known.position - len(known.last) : known.position] != known.last:
+    path = known.folder / bases[last]
+    start = known.position - len(known.last)
+    content = known.files.content(path, start)
+    if not content.startswith(known.last):
         _start_over(known, last)
-    _read_batches(known, content)
+        start, content = 0, known.files.content(path)
+    _read_batches(known, content, start)
     return known.end
 
 
@@ -86,14 +90,14 @@ def _start_over(known: _Read, segment: int) -> None:
     known.segment, known.position, known.end, known.last = segment, 0, segment, b""
 
 
-def _read_batches(known: _Read, content: bytes) -> None:
-    """A torn batch at the end does not count."""
-    try:
-        while known.position < len(content):
-            header = BatchHeader.parse(content, known.position)
+def _read_batches(known: _Read, content: bytes, start: int) -> None:
+    """`content` begins at `start` of the file. A torn batch at the end does not count."""
+    last = at = known.position - start
+    with suppress(StrandlineError):
+        while at < len(content):
+            header = BatchHeader.parse(content, at)
             if header.end > len(content):
-                return
-            known.last = content[known.position : header.end]
-            known.position, known.end = header.end, header.next_offset
-    except StrandlineError:
-        return
+                break
+            last, at, known.end = at, header.end, header.next_offset
+    if start + at > known.position:
+        known.last, known.position = content[last:at], start + at

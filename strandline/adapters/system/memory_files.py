@@ -190,9 +190,9 @@ class MemoryFiles:
         file.data[position:end] = content[: end - position]
         file.sync()
 
-    def content(self, path: Path) -> bytes:
-        """All bytes of a file, also of one that cannot be opened because of a fault."""
-        return bytes(self._file(path).data)
+    def content(self, path: Path, start: int = 0) -> bytes:
+        """The bytes of a file from `start` on, also of one that cannot be opened because of a fault."""
+        return bytes(self._file(path).data[start:])
 
     def names(self, path: Path) -> list[str]:
         """The names of a folder's files, also of one that cannot be listed because of a fault."""
