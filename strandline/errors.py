@@ -52,8 +52,8 @@ _BY_CODE: Final[dict[ErrorCode, type[StrandlineError]]] = {}
 class StrandlineError(Exception):
     """Any failure that strandline reports.
 
-    `code` is sent on the wire; `outcome` says whether the request took effect; `leader` and `limit`
-    are facts that the caller can act on, where there are any.
+    `code` is sent on the wire; `outcome` says whether the request took effect; `leader`, `limit`
+    and `retry_after_ms` are facts that the caller can act on, where there are any.
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -63,11 +63,19 @@ class StrandlineError(Exception):
         if "code" in vars(cls):
             _BY_CODE.setdefault(cls.code, cls)
 
-    def __init__(self, message: str, *, leader: LeaderHint | None = None, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        leader: LeaderHint | None = None,
+        limit: int | None = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
         self.message = _shortened(message)
         super().__init__(self.message)
         self.leader = leader
         self.limit = limit
+        self.retry_after_ms = retry_after_ms
 
     @property
     def retriable(self) -> bool:
@@ -338,7 +346,8 @@ class ElectionNotNeeded(StrandlineError):
 
 
 class ThrottlingQuotaExceeded(_Retriable):
-    """The number of concurrent requests has reached its limit, `limit`."""
+    """The number of concurrent requests has reached its limit, `limit`. Or the caller is over its quota
+    for creating and deleting partitions: a try after `retry_after_ms` may succeed."""
 
     code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 

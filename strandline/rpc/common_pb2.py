@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bstrandline/rpc/common.proto\x12\rstrandline.v1\"t\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\'\n\x06leader\x18\x03 \x01(\x0b\x32\x17.strandline.v1.Endpoint\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x03\x12\r\n\x05limit\x18\x05 \x01(\x03\"@\n\x08\x45ndpoint\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x0c\n\x04rack\x18\x04 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bstrandline/rpc/common.proto\x12\rstrandline.v1\"\x8c\x01\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\'\n\x06leader\x18\x03 \x01(\x0b\x32\x17.strandline.v1.Endpoint\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x03\x12\r\n\x05limit\x18\x05 \x01(\x03\x12\x16\n\x0eretry_after_ms\x18\x06 \x01(\x03\"@\n\x08\x45ndpoint\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x0c\n\x04rack\x18\x04 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'strandline.rpc.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ERROR']._serialized_start=46
-  _globals['_ERROR']._serialized_end=162
-  _globals['_ENDPOINT']._serialized_start=164
-  _globals['_ENDPOINT']._serialized_end=228
+  _globals['_ERROR']._serialized_start=47
+  _globals['_ERROR']._serialized_end=187
+  _globals['_ENDPOINT']._serialized_start=189
+  _globals['_ENDPOINT']._serialized_end=253
 # @@protoc_insertion_point(module_scope)

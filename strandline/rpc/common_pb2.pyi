@@ -29,6 +29,7 @@ class Error(_message.Message):
     LEADER_FIELD_NUMBER: _builtins.int
     LEADER_EPOCH_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_MS_FIELD_NUMBER: _builtins.int
     code: _builtins.int
     """Kafka's number where Kafka has the error"""
     message: _builtins.str
@@ -37,6 +38,8 @@ class Error(_message.Message):
     """epoch of that leader; meaningful only with `leader`"""
     limit: _builtins.int
     """the limit that was exceeded, if there is one"""
+    retry_after_ms: _builtins.int
+    """when a retry may succeed, if that is known"""
     @_builtins.property
     def leader(self) -> Global___Endpoint:
         """the known leader, where that helps"""
@@ -49,10 +52,11 @@ class Error(_message.Message):
         leader: Global___Endpoint | None = ...,
         leader_epoch: _builtins.int = ...,
         limit: _builtins.int = ...,
+        retry_after_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["leader", b"leader"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "leader", b"leader", "leader_epoch", b"leader_epoch", "limit", b"limit", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "leader", b"leader", "leader_epoch", b"leader_epoch", "limit", b"limit", "message", b"message", "retry_after_ms", b"retry_after_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

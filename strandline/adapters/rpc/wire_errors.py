@@ -33,7 +33,12 @@ _NOT_CONNECTED: Final = "failed to connect to all addresses"
 
 def error_to_wire(error: StrandlineError, to: Listener) -> common_pb2.Error:
     """The error for a caller at that listener."""
-    message = common_pb2.Error(code=error.code, message=error.message, limit=error.limit or 0)
+    message = common_pb2.Error(
+        code=error.code,
+        message=error.message,
+        limit=error.limit or 0,
+        retry_after_ms=error.retry_after_ms or 0,
+    )
     if error.leader is not None:
         leader = error.leader
         message.leader.id = leader.broker_id
@@ -52,7 +57,9 @@ def error_from_wire(message: common_pb2.Error) -> StrandlineError | None:
     if message.HasField("leader"):
         end = message.leader
         leader = LeaderHint(end.id, end.host, end.port, message.leader_epoch)
-    return error_for(message.code, message.message, leader=leader, limit=message.limit)
+    error = error_for(message.code, message.message, leader=leader, limit=message.limit)
+    error.retry_after_ms = message.retry_after_ms or None
+    return error
 
 
 def refuse(message: common_pb2.Error) -> None:
