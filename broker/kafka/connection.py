@@ -252,6 +252,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._shared.traffic.requests[api.wire.name, asked.header.version] += 1
         caller = self._shared.calling(self._caller, api.wire.name, asked.header.correlation_id)
         bill = self._shared.quotas.of(caller, self._client_id)
+        if bill is not None:
+            caller = replace(caller, client_id=self._client_id)  # the controller counts what it changes
         call = Call(asked.header, caller, self._login, bill)
         began = self._shared.now()
         if api.begin is not None:

@@ -48,10 +48,10 @@ def claimed(metadata: Iterable[tuple[str, str | bytes]] | None) -> Source | None
     if said is None:
         return None
     try:
-        principal, mechanism, address, connection, listener, call, request_id = json.loads(said)
+        principal, mechanism, address, connection, listener, call, request_id, client_id = json.loads(said)
     except (ValueError, TypeError, RecursionError):
         return None
-    texts = (principal, mechanism, address, connection, listener, call)
+    texts = (principal, mechanism, address, connection, listener, call, client_id)
     if not all(type(each) is str for each in texts) or type(request_id) not in (int, NoneType):
         return None
-    return Source(principal, mechanism, address, connection, listener, call, request_id)
+    return Source(principal, mechanism, address, connection, listener, call, request_id, client_id)

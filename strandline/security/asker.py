@@ -33,3 +33,6 @@ class Asker(Protocol):
 
     @property
     def request_id(self) -> int | None: ...
+
+    @property
+    def client_id(self) -> str: ...

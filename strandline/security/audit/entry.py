@@ -52,6 +52,8 @@ class Source:
     listener: str = ""
     call: str = ""
     request_id: int | None = None
+    client_id: str = ""
+    """What the client calls itself, for its quotas: lines of the audit log do not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def source_of(caller: Asker) -> Source:
         caller.reached,
         caller.call,
         caller.request_id,
+        cut(caller.client_id),
     )
 
 

@@ -11,7 +11,14 @@ from strandline.adapters.asked_for import METADATA_NAME, asked_for_metadata, ask
 from strandline.security.audit.entry import Source
 
 ALICE = Source(
-    "User:ålice", "SCRAM-SHA-512", "192.0.2.1", "kafka:192.0.2.1:9", "external", "Kafka CreateTopics", 7
+    "User:ålice",
+    "SCRAM-SHA-512",
+    "192.0.2.1",
+    "kafka:192.0.2.1:9",
+    "external",
+    "Kafka CreateTopics",
+    7,
+    "ñ app",
 )
 
 
@@ -32,8 +39,9 @@ def test_it_is_read_as_it_was_said(source: Source) -> None:
         b"{}",
         b"5",
         json.dumps(astuple(ALICE)[:-1]).encode(),
-        json.dumps([*astuple(ALICE)[:-1], "7"]).encode(),
-        json.dumps([*astuple(ALICE)[:-1], True]).encode(),
+        json.dumps([*astuple(ALICE)[:-2], "7", ""]).encode(),
+        json.dumps([*astuple(ALICE)[:-2], True, ""]).encode(),
+        json.dumps([*astuple(ALICE)[:-1], None]).encode(),
         json.dumps([None, *astuple(ALICE)[1:]]).encode(),
         "text",
     ],
