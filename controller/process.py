@@ -74,7 +74,9 @@ async def _serve(
     logins = Logins(activity.authenticator, host.clock, host.threads, host.new_id, audit)
     await logins.prepare()
     await listener.start(
-        audited(admin_calls(AdminService(activity), streams, access, activity.key, audit), audit),
+        audited(
+            admin_calls(AdminService(activity), streams, access, activity.key, audit, activity.quotas), audit
+        ),
         logins=PortLogins(logins, activity.key.is_shown, settings, host.clock, host.new_id),
     )
     logger.info("listening", controller=endpoint.id, address=endpoint.address)

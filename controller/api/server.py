@@ -19,11 +19,17 @@ from strandline.controller.api.service import AdminService
 from strandline.controller.api.state_changes_stream import StateChangeStreams
 from strandline.ports import Caller, Reply, Served, ServedCall, ServedStream
 from strandline.security.access import Access
+from strandline.security.quotas.bill import ClientQuotas
 from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 
 
 def admin_calls(
-    service: AdminService, streams: StateChangeStreams, access: Access, key: MemberKey, audit: Audit
+    service: AdminService,
+    streams: StateChangeStreams,
+    access: Access,
+    key: MemberKey,
+    audit: Audit,
+    quotas: ClientQuotas,
 ) -> list[Served]:
     """The calls, for every listener of one controller."""
     topics = GuardedAdmin(service, access, key)
@@ -75,4 +81,4 @@ def admin_calls(
         ),
         ServedStream(rpcs.STATE_CHANGES.served, state_changes, pushes=True),
     ]
-    return guarded(done_for_askers(changes_written(calls, key, audit), key), access)
+    return guarded(done_for_askers(changes_written(calls, key, audit), key, quotas), access)

@@ -24,6 +24,7 @@ from strandline.controller.term.placements import read_moving_of
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import Multi, Step, deletion_step
+from strandline.controller.topics.mutations import count_mutations
 from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
 from strandline.ids import PartitionId, PartitionKey, TopicId
 from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, NoNode
@@ -41,12 +42,13 @@ read and the write. The next reconcile does what is left after the last attempt.
 
 async def mark_for_deletion(session: FencedSession, name: str, wanted_id: str = "") -> TopicId:
     """Marks the topic; from now on every active controller will delete it. Raises UnknownTopicOrPartition,
-    also for a topic with another id than the wanted one."""
+    also for a topic with another id than the wanted one, and ThrottlingQuotaExceeded."""
     node = await read_topic(session, name)
     if node is not None and wanted_id not in ("", node.topic_id):
         raise UnknownTopicOrPartition(f"topic {name!r} is another one by now: its id is {node.topic_id}")
     if node is None or node.partitions == 0:
         raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+    count_mutations(name, node.partitions)
     marker = znodes.delete_topic(name)
 
     async def marked() -> bool:

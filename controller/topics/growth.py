@@ -50,10 +50,10 @@ class Growth:
         self.left: set[str] = set()
         """Topics with an unfinished addition."""
 
-    async def check(self, name: str, partitions: int, assignments: Sequence[Sequence[int]]) -> None:
-        """Raises the error with which `grow` would refuse this."""
+    async def check(self, name: str, partitions: int, assignments: Sequence[Sequence[int]]) -> int:
+        """Returns how many partitions `grow` would add. Raises the error with which it would refuse this."""
         brokers = await self._term.brokers()
-        self._plan(await self._read(name), partitions, assignments, brokers)
+        return len(self._plan(await self._read(name), partitions, assignments, brokers))
 
     async def grow(self, name: str, partitions: int, assignments: Sequence[Sequence[int]]) -> None:
         """Grows the topic to this partition count. New partitions get these replicas, or are placed.

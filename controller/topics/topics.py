@@ -18,6 +18,7 @@ from strandline.controller.topics.alteration import alter_config, check_alterati
 from strandline.controller.topics.creation import create_topic
 from strandline.controller.topics.deletion import mark_for_deletion, read_deletions, remove_topic
 from strandline.controller.topics.growth import Growth
+from strandline.controller.topics.mutations import count_mutations
 from strandline.errors import (
     InvalidReplicaAssignment,
     InvalidRequest,
@@ -73,15 +74,17 @@ class Topics:
         """Alters the config first, then the partition count. Checks both before any write; with
         `validate_only` writes nothing.
 
-        Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, and what `Growth.grow` raises.
+        Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, ThrottlingQuotaExceeded, and what
+        `Growth.grow` raises.
         """
         name, partitions, assignments = alteration.topic, alteration.partitions, alteration.assignments
         if assignments and not partitions:
             raise InvalidReplicaAssignment(
                 f"topic {name!r}: assignments are given, but not how many partitions there are to be"
             )
-        if partitions:
-            await self.growth.check(name, partitions, assignments)
+        added = await self.growth.check(name, partitions, assignments) if partitions else 0
+        if added and not alteration.validate_only:
+            count_mutations(name, added)
         if alteration.set or alteration.unset or not partitions:
             alter = check_alteration if alteration.validate_only else alter_config
             await alter(self._term, name, alteration.set, alteration.unset)
@@ -122,6 +125,8 @@ class Topics:
             if new.name in repeated:
                 raise InvalidRequest(f"topic {new.name!r} stands more than once in the request")
             plan = plan_topic(new, brokers, picture, internal=internal)
+            if not validate_only:
+                count_mutations(new.name, len(plan.assignments))
         except TopicAlreadyExists as error:
             return TopicResult(new.name, error, picture.topic_id(new.name) or "")
         except StrandlineError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -41,11 +41,13 @@ from strandline.errors import (
     LeaderNotAvailable,
     RequestTimedOut,
     StrandlineError,
+    ThrottlingQuotaExceeded,
     UnknownTopicOrPartition,
 )
 from strandline.ids import TopicId
 from strandline.ports import Caller, Clock
 from strandline.security.access import Access
+from strandline.security.quotas.model import Quota
 from strandline.security.rights import DELETE_TOPIC, DESCRIBE_TOPIC_CONFIGS
 from strandline.security.topic_changes import alteration_refusal, creation_refusal
 from strandline.tasks import in_slices
@@ -93,6 +95,7 @@ class TopicsApi:
         )
         asked = iter(found)
         results = [next(asked)[1] if isinstance(each, NewTopic) else each for each in wanted]
+        _wait_for_quota(call, results)
         by_name = {each.name: each for each, _ in found}
         created = {
             each.topic: Made(each.topic_id, _partitions(by_name[each.topic]))
@@ -150,7 +153,9 @@ class TopicsApi:
         unallowed = self._access.refusals(call.caller, DELETE_TOPIC, (name for name, _ in wanted if name))
         known = [(name, topic_id) for name, topic_id in wanted if name is not None and name not in unallowed]
         deletion = DeleteTopics([name for name, _ in known], [topic_id for _, topic_id in known])
-        results = iter(await self._controller.of(call.caller).delete(deletion, deadline))
+        deleted = await self._controller.of(call.caller).delete(deletion, deadline)
+        _wait_for_quota(call, deleted)
+        results = iter(deleted)
         return DeleteTopicsAnswer(
             tuple(
                 _no_such_id(asked)
@@ -190,6 +195,7 @@ class TopicsApi:
         alterations = [each for each in wanted if isinstance(each, AlterTopic)]
         asked = iter(await self._controller.of(call.caller).alter(alterations, deadline))
         results = [next(asked) if isinstance(each, AlterTopic) else each for each in wanted]
+        _wait_for_quota(call, results)
         totals = {each.topic: each.partitions for each in alterations}
         grown = {
             each.topic: Made(outlines[each.topic].topic_id, totals[each.topic])
@@ -214,6 +220,15 @@ class TopicsApi:
             else each
             for each in results
         ]
+
+
+def _wait_for_quota(call: Call, results: Iterable[TopicResult]) -> None:
+    """The client waits if the controller refused a topic for its quota, and its answer says for how long: a
+    client that repeats the request by itself does so no earlier."""
+    errors = [each.error for each in results if isinstance(each.error, ThrottlingQuotaExceeded)]
+    wait_ms = max((error.retry_after_ms or 0 for error in errors), default=0)
+    if wait_ms and call.bill is not None:
+        call.bill.wait(Quota.CONTROLLER_MUTATION_RATE, wait_ms / 1000)
 
 
 def _or_refused(make: Callable[[Named], T], topic: Named) -> T | TopicResult:

@@ -25,6 +25,7 @@ _MEANINGS: Final = {
     Quota.PRODUCER_BYTE_RATE: "Bytes a second that each broker takes from its producers.",
     Quota.CONSUMER_BYTE_RATE: "Bytes a second that each broker gives to its consumers.",
     Quota.REQUEST_PERCENTAGE: "Of each broker's time; 100 is all of its event loop.",
+    Quota.CONTROLLER_MUTATION_RATE: "Partitions a second that are created or deleted.",
 }
 
 
@@ -86,7 +87,8 @@ def set_(
     """Set limits of a user, a client id, or a user with a client id.
 
     Its other limits stay. With a user and a client id, the quota is for the two together. A client over its
-    quota is delayed, and never refused. Brokers know it a moment later.
+    quota is delayed. Over controller_mutation_rate it is refused, and told when to try again. Brokers know
+    it a moment later.
     """
     entity = _entity(user, user_default, client_id, client_id_default)
     wanted = {Quota(name): limit for name, limit in limits.items() if limit is not None}

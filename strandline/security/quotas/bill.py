@@ -41,6 +41,15 @@ class Bill:
             self.until = max(self.until, now + owed_s)
         return owed_s
 
+    def admit(self, quota: Quota, used: float) -> float:
+        """Count what the request uses, and return 0, or the seconds until the caller may use it: then
+        nothing is counted."""
+        return self._usage.admit(quota, self._user, self._client_id, used, self._now())
+
+    def wait(self, quota: Quota, wait_s: float) -> None:
+        """The caller waits for what another process counts and refused, seconds."""
+        self.until = max(self.until, self._now() + self._usage.delayed(quota, wait_s))
+
     @property
     def wait_s(self) -> float:
         """Seconds that the caller still has to wait."""

@@ -1,5 +1,5 @@
 """Quotas in Kafka's form: for whom they are, what they limit, and which of them holds for a caller (KIP-13,
-KIP-55, KIP-257).
+KIP-55, KIP-257, KIP-599).
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Quota(StrEnum):
     """Bytes a second that a broker gives to consumers."""
     REQUEST_PERCENTAGE = "request_percentage"
     """Of a broker's time: 100 is all the time of its event loop."""
+    CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+    """Partitions a second that the active controller creates or deletes."""
 
     @property
     def unit(self) -> float:

@@ -64,6 +64,24 @@ class Usage:
         self.throttled_s[quota] += wait_s
         return wait_s
 
+    def admit(self, quota: Quota, user: str, client_id: str, used: float, now: float) -> float:
+        """Count what a caller uses if it has paid for all before; then returns 0. Otherwise counts nothing,
+        and returns the seconds until it may use more. Nothing is forgiven: it is refused, and not delayed."""
+        bucket = self._bucket(quota, user, client_id, now)
+        if bucket is None:
+            return 0.0
+        wait_s = bucket.reserve(0, now)
+        if not wait_s:
+            bucket.reserve(used, now)
+        return wait_s
+
+    def delayed(self, quota: Quota, wait_s: float) -> float:
+        """A caller has to wait for what another process counts. Returns how long it waits at once,
+        seconds."""
+        wait_s = min(wait_s, self._delay_s_max)
+        self.throttled_s[quota] += wait_s
+        return wait_s
+
     def owed(self, quota: Quota, user: str, client_id: str, now: float) -> float:
         """The seconds until the caller may use more; 0: it may now."""
         bucket = self._bucket(quota, user, client_id, now)

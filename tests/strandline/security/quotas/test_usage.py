@@ -13,7 +13,7 @@ from strandline.security.quotas.model import DEFAULT, NO_QUOTAS, Quota, QuotaEnt
 from strandline.security.quotas.usage import Usage
 from tests.hand_clock import HandClock
 
-RATE = Quota.PRODUCER_BYTE_RATE
+RATE, MUTATIONS = Quota.PRODUCER_BYTE_RATE, Quota.CONTROLLER_MUTATION_RATE
 ALICE = Caller("ipv4:192.0.2.1:1", "192.0.2.1", principal=Principal("alice"))
 
 
@@ -108,3 +108,28 @@ def test_a_member_of_the_cluster_has_no_quota() -> None:
     kept = quotas(HandClock(), member=True)
     kept.take(Quotas({QuotaEntity(DEFAULT): {RATE: 1}}))
     assert kept.of(ALICE, "x") is None
+
+
+def test_what_is_admitted_is_paid_for_before_anything_else_is_and_nothing_is_forgiven() -> None:
+    """A refusal counts nothing: the caller waits no longer for it."""
+    bucket = usage(QuotaEntity("alice"), 2, MUTATIONS)
+    assert bucket.admit(MUTATIONS, "alice", "", 102, 0) == 0
+    for _ in range(3):
+        assert bucket.admit(MUTATIONS, "alice", "", 1, 10) == 40
+    assert bucket.admit(MUTATIONS, "bob", "", 1_000, 10) == 0
+    assert bucket.admit(MUTATIONS, "alice", "", 1, 50) == 0
+    assert bucket.admit(MUTATIONS, "alice", "", 1, 50) == 0.5
+    assert bucket.throttled_s[MUTATIONS] == 0
+
+
+def test_a_wait_for_another_process_has_the_bound_of_all_waits() -> None:
+    clock = HandClock()
+    kept = quotas(clock)
+    kept.take(Quotas({QuotaEntity("alice"): {MUTATIONS: 1}}))
+    bill = kept.of(ALICE, "x")
+    assert bill is not None
+    bill.wait(MUTATIONS, 2)
+    assert bill.wait_s == 2
+    bill.wait(MUTATIONS, 60)
+    assert bill.wait_s == 5
+    assert kept.throttled_s(MUTATIONS) == 7
