@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 
 from strandline.adapters.audited_calls import audited, refusals_noted
+from strandline.adapters.carried_out import Changes
 from strandline.adapters.logins import Logins
 from strandline.adapters.rpc.logins.at_ports import PortLogins
 from strandline.adapters.rpc.refused_requests import RefusedRequests
@@ -73,10 +74,12 @@ async def _serve(
     access = Access(activity.authorizer, activity.key.is_shown, activity.not_active, audit.denied)
     logins = Logins(activity.authenticator, host.clock, host.threads, host.new_id, audit)
     await logins.prepare()
+    changes = Changes()
+    admin = admin_calls(
+        AdminService(activity), streams, access, activity.key, audit, activity.quotas, changes
+    )
     await listener.start(
-        audited(
-            admin_calls(AdminService(activity), streams, access, activity.key, audit, activity.quotas), audit
-        ),
+        audited(admin, audit),
         logins=PortLogins(logins, activity.key.is_shown, settings, host.clock, host.new_id),
     )
     logger.info("listening", controller=endpoint.id, address=endpoint.address)
@@ -90,6 +93,7 @@ async def _serve(
             tasks.create_task(activity.run()),
             tasks.create_task(warn_while_unsafe(settings, host.clock)),
             tasks.create_task(audit.run()),
+            tasks.create_task(changes.run()),
             tasks.create_task(_publish_health(activity, activity_changed, listener)),
         ]
         await host.stop_requested.wait()

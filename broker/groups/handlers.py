@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
+from strandline.adapters.unfinished_changes import unfinished_noted
 from strandline.broker.core.groups.limits import check_group
 from strandline.broker.core.groups.requests import (
     Commit,
@@ -314,7 +315,8 @@ class GroupHandlers:
 
     async def delete(self, group: str, caller: Caller) -> None:
         self._access.check(caller, DELETE_GROUP, group)
-        await self._ask(DeleteGroup(group))
+        with unfinished_noted(self._access, caller, DELETE_GROUP, group):
+            await self._ask(DeleteGroup(group))
         self._access.changed(caller, DELETE_GROUP, group)
 
     async def delete_offsets(
@@ -328,7 +330,9 @@ class GroupHandlers:
         if refused and not allowed:
             return refused
         missing = await self._missing(allowed)
-        answer: OffsetResults = await self._ask(DeleteOffsets(group, allowed, missing))
+        names = [str(name) for name in allowed]
+        with unfinished_noted(self._access, caller, DELETE_GROUP, group, offsets_of=names):
+            answer: OffsetResults = await self._ask(DeleteOffsets(group, allowed, missing))
         deleted = [str(name) for name, error in answer.items() if error is None]
         if deleted:
             self._access.changed(caller, DELETE_GROUP, group, offsets_of=deleted)

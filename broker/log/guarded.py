@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from strandline.adapters.unfinished_changes import unfinished_noted
 from strandline.broker.core.replication.produce_ticket import OnProduced
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.long_poll import LongPoll
@@ -17,6 +18,7 @@ from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Caller, Clock
 from strandline.security.access import Access
+from strandline.security.audit.entry import may_have_changed
 from strandline.security.rights import (
     DELETE_TOPIC,
     DESCRIBE_TOPIC,
@@ -157,11 +159,11 @@ class GuardedLog:
     ) -> DeletedRecords:
         if (refusal := self.access.refusal(caller, DELETE_TOPIC, name.topic)) is not None:
             return DeletedRecords(name, refusal)
-        deleted = await self.handlers.delete_records(name, offset, timeout_ms=timeout_ms)
-        if deleted.error is None:
-            self.access.changed(
-                caller, DELETE_TOPIC, name.topic, partition=name.partition, records_before=offset
-            )
+        arguments = {"partition": name.partition, "records_before": offset}
+        with unfinished_noted(self.access, caller, DELETE_TOPIC, name.topic, **arguments):
+            deleted = await self.handlers.delete_records(name, offset, timeout_ms=timeout_ms)
+        if may_have_changed(deleted.error):
+            self.access.changed(caller, DELETE_TOPIC, name.topic, deleted.error, **arguments)
         return deleted
 
     # --- the cluster -------------------------------------------------------------------------

@@ -9,11 +9,11 @@ from typing import Any
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.telemetry.audit import Audit
 from strandline.controller.api.askers import asker
-from strandline.controller.api.changes import CHANGES, changes, may_have_changed
+from strandline.controller.api.changes import CHANGES, changes
 from strandline.errors import StrandlineError
 from strandline.ports import Caller, Served, ServedCall
 from strandline.security.acls import CLUSTER_NAME
-from strandline.security.audit.entry import source_of
+from strandline.security.audit.entry import may_have_changed, source_of
 from strandline.security.rights import ALTER_CLUSTER
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from strandline.errors import Outcome, StrandlineError
+from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.security.acls import CLUSTER_NAME, AclBinding, AclFilter
+from strandline.security.audit.entry import may_have_changed
 from strandline.security.login.credentials import UserChange
 from strandline.security.rights import (
     ALTER_CLUSTER,
@@ -163,7 +164,3 @@ def changes(path: str, request: Any, answer: Any) -> list[Change]:
     if getattr(request, "validate_only", False):
         return []
     return [each for each in CHANGES[path](request, answer) if may_have_changed(each.error)]
-
-
-def may_have_changed(error: StrandlineError | None) -> bool:
-    return error is None or error.outcome is Outcome.UNKNOWN

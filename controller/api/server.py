@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+from strandline.adapters.carried_out import Changes, carried_out
 from strandline.adapters.codecs import acls as acl_rpcs
 from strandline.adapters.codecs import admin as rpcs
 from strandline.adapters.codecs import quotas as quota_rpcs
@@ -14,6 +15,7 @@ from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.telemetry.audit import Audit
 from strandline.controller.api.askers import done_for_askers
 from strandline.controller.api.audited_changes import changes_written
+from strandline.controller.api.changes import CHANGES
 from strandline.controller.api.guarded import GuardedAdmin
 from strandline.controller.api.service import AdminService
 from strandline.controller.api.state_changes_stream import StateChangeStreams
@@ -30,8 +32,9 @@ def admin_calls(
     key: MemberKey,
     audit: Audit,
     quotas: ClientQuotas,
+    changes: Changes,
 ) -> list[Served]:
-    """The calls, for every listener of one controller."""
+    """The calls, for every listener of one controller. `changes` carries out those that change something."""
     topics = GuardedAdmin(service, access, key)
 
     async def state_changes(
@@ -81,4 +84,5 @@ def admin_calls(
         ),
         ServedStream(rpcs.STATE_CHANGES.served, state_changes, pushes=True),
     ]
-    return guarded(done_for_askers(changes_written(calls, key, audit), key, quotas), access)
+    written = carried_out(changes_written(calls, key, audit), changes, CHANGES.__contains__)
+    return guarded(done_for_askers(written, key, quotas), access)

@@ -41,8 +41,9 @@ _NOT_READY: Final = {ResourceType.TOPIC: NotLeaderOrFollower, ResourceType.GROUP
 """What a broker is not before it knows the ACLs; for other types LeaderNotAvailable. After these, every Kafka
 client asks again: BrokerNotAvailable is final for some of them."""
 
-OnChanged = Callable[[Asker, Right, str, Mapping[str, Any]], None]
-"""Called with a change that a caller made: the right, the name of the resource, and the arguments."""
+OnChanged = Callable[[Asker, Right, str, Mapping[str, Any], StrandlineError | None], None]
+"""Called with a change that a caller made: the right, the name of the resource, and the arguments; with an
+error, one that it may have made."""
 
 
 class Access:
@@ -146,10 +147,17 @@ class Access:
                 f"{caller.principal} from {caller.host} is not broker {broker} (broker_principals)"
             )
 
-    def changed(self, caller: Asker, right: Right, name: str, **arguments: Any) -> None:
-        """Note that the caller has used the right to change something."""
+    def changed(
+        self,
+        caller: Asker,
+        right: Right,
+        name: str,
+        error: StrandlineError | None = None,
+        **arguments: Any,
+    ) -> None:
+        """Note that the caller has used the right to change something; with an error, that it may have."""
         if self._on_changed is not None:
-            self._on_changed(caller, right, name, arguments)
+            self._on_changed(caller, right, name, arguments, error)
 
     def _note_denial(self, caller: Asker, right: Right, name: str) -> None:
         if self._on_denied is not None:

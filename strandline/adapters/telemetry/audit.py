@@ -179,9 +179,16 @@ class Audit:
         )
         self._note(entry)
 
-    def changed_here(self, caller: Asker, right: Right, name: str, arguments: Mapping[str, Any]) -> None:
+    def changed_here(
+        self,
+        caller: Asker,
+        right: Right,
+        name: str,
+        arguments: Mapping[str, Any],
+        error: StrandlineError | None,
+    ) -> None:
         """As `changed`. See `strandline.security.access.OnChanged`."""
-        self.changed(source_of(caller), right, name, arguments)
+        self.changed(source_of(caller), right, name, arguments, error)
 
     def _allowed_by(self, source: Source, right: Right, name: str) -> str:
         """The ground on which the caller may do it: by the right itself, or by the same right to the

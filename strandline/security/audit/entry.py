@@ -12,6 +12,7 @@ from enum import Enum
 from itertools import islice
 from typing import Any, Final
 
+from strandline.errors import Outcome, StrandlineError
 from strandline.security.asker import Asker
 from strandline.security.decide import Decision, Ground
 from strandline.security.rights import Right
@@ -168,3 +169,8 @@ def fields(entry: Entry) -> dict[str, Any]:
         "others": entry.others,
     }
     return {name: value for name, value in found.items() if value is False or value not in ("", 0, None, {})}
+
+
+def may_have_changed(error: StrandlineError | None) -> bool:
+    """Whether a change that ended with this error, or without one, belongs in the audit log."""
+    return error is None or error.outcome is Outcome.UNKNOWN

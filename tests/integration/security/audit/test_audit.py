@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,22 @@ async def test_a_change_names_its_asker_and_its_arguments(cluster: LocalCluster)
     )
     acls = [line["arguments"] for line in lines(cluster, "controller-1", event="change", operation="ALTER")]
     assert {"create_acl": "ALLOW User:alice from * CREATE on TOPIC PREFIXED alice-"} in acls
+
+
+async def test_a_change_has_its_line_though_its_caller_leaves(cluster: LocalCluster) -> None:
+    """A15: whenever that is."""
+    topics = [f"hasty-{number}" for number in range(24)]
+    async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
+        await admin.create_topic("patient")
+        for number, topic in enumerate(topics):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.001 * number):
+                    await admin.create_topic(topic)
+        await admin.create_topic("last")
+        made = {each.name for each in await admin.describe_topics()} & set(topics)
+
+    def missing() -> set[str]:
+        return made - {line["resource"] for line in lines(cluster, "controller-1", event="change")}
+
+    await eventually(lambda: not missing(), what="each topic that was made has its line")
+    assert made
