@@ -34,16 +34,11 @@ logger = structlog.get_logger(__name__)
 def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
     """The host of a service with these settings; None: its connections are in plaintext.
 
-    Raises SettingsError for certificates or a key that cannot be used, and for ports that are open to
-    strangers.
+    Raises SettingsError for certificates or a key that cannot be used, for ports that are open to
+    strangers, and for a key of the cluster that the network could read.
     """
-    if settings is not None and (ports := settings.open_ports()):
-        names = " or ".join(ports)
-        raise SettingsError(
-            f"setting host = {settings.host!r}: anyone who reaches {names} could read, write and "
-            "delete everything. Set security_protocol = SSL or SASL_SSL, or say allow_insecure = true "
-            "(STRANDLINE_ALLOW_INSECURE)"
-        )
+    if settings is not None:
+        _check_exposure(settings)
     machine = system_host()
     pem = None
     if settings is not None and (SSL in settings.protocols() or settings.mixed_security_protocols):
@@ -100,6 +95,23 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         heard_of=mixed.heard_of if mixed is not None else _ignore,
         metrics_tls=None if metrics_pem is None else NewestContext(metrics_pem),
         certificates=pem or login_pem or metrics_pem,
+    )
+
+
+def _check_exposure(settings: ListenerSettings) -> None:
+    """Raises SettingsError."""
+    if ports := settings.open_ports():
+        who = f"anyone who reaches {' or '.join(ports)}"
+    elif settings.exposes_key:
+        who = (
+            f"members send their key to port unencrypted (security_protocol = {settings.security_protocol}), "
+            "and anyone on the network who has it"
+        )
+    else:
+        return
+    raise SettingsError(
+        f"setting host = {settings.host!r}: {who} could read, write and delete everything. "
+        "Set security_protocol = SSL or SASL_SSL, or say allow_insecure = true (STRANDLINE_ALLOW_INSECURE)"
     )
 
 

@@ -28,6 +28,7 @@ from strandline.config.sasl import SaslSettings, check_mechanisms
 from strandline.config.security import (
     LOOPBACK,
     PROTOCOL_PATTERN,
+    SASL_PLAINTEXT,
     SSL,
     WITH_LOGINS,
     SecuritySettings,
@@ -167,8 +168,10 @@ class ListenerSettings(
     """Whether this process speaks PLAINTEXT and SSL to other members, to each as its registration says. It is
     for the time in which `security_protocol` changes from member to member."""
     allow_insecure: bool = False
-    """Whether ports may be open to other machines without certificates of clients: every caller that
-    reaches them can then read, write and delete everything, unless ACLs forbid it."""
+    """Whether ports may be open to other machines without certificates or logins of clients: every caller
+    that reaches them can then read, write and delete everything, unless ACLs forbid it. Also whether members
+    of the cluster may send their key to another machine without encryption: with `security_protocol`
+    SASL_PLAINTEXT, everyone who can read their network can then do what a member can."""
 
     @model_validator(mode="after")
     def _can_log_in(self) -> Self:
@@ -187,6 +190,14 @@ class ListenerSettings(
         names_callers = WITH_LOGINS | ({SSL} if self.ssl_client_auth == "required" else set())
         ports = [port for port in self.PORTS if getattr(self, port) is not None]
         return [port for port in ports if self.protocol_of(port) not in names_callers]
+
+    @property
+    def exposes_key(self) -> bool:
+        """Whether members of the cluster would send their key to this process over a network in plaintext.
+        They use the first port only."""
+        if self.allow_insecure or is_loopback(self.host):
+            return False
+        return self.security_protocol == SASL_PLAINTEXT
 
     @property
     def metrics_demand_certificates(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from strandline.adapters.service_host import service_host
 from strandline.config.services import BrokerSettings, ControllerSettings
 from strandline.errors import SettingsError
+from strandline.security.login.mechanisms import SCRAM_SHA_512
 from tests.tls_files import TestAuthority
 
 
@@ -40,3 +41,20 @@ async def test_a_port_that_demands_certificates_may_be_open(tmp_path: Path) -> N
         service_host(broker(tmp_path, **secure, kafka_security_protocol="PLAINTEXT"))
     with pytest.raises(SettingsError, match="anyone who reaches port or kafka_port could"):
         service_host(broker(tmp_path, **secure, ssl_client_auth="none"))
+
+
+async def test_the_members_key_does_not_cross_a_network_in_plaintext(tmp_path: Path) -> None:
+    """CORRECTNESS X13: they send it to the first port, with logins too."""
+    shown = await asyncio.to_thread(TestAuthority(tmp_path / "tls").issue, "broker-1")
+    logins = {"security_protocol": "SASL_PLAINTEXT", "sasl_enabled_mechanisms": SCRAM_SHA_512}
+    service_host(broker(tmp_path, **logins))
+    open_to_all = {**logins, "host": "0.0.0.0"}
+    for settings in (broker(tmp_path, **open_to_all), ControllerSettings.model_validate(open_to_all)):
+        with pytest.raises(SettingsError, match=r"send their key to port unencrypted .*allow_insecure"):
+            service_host(settings)
+    service_host(broker(tmp_path, **open_to_all, allow_insecure=True))
+    others = ("external_security_protocol", "kafka_security_protocol", "kafka_external_security_protocol")
+    encrypted = {**open_to_all, **dict.fromkeys(others, "SASL_PLAINTEXT"), **shown.settings}
+    ports = {"external_port": 0, "kafka_port": 0, "kafka_external_port": 0}
+    assert encrypted["security_protocol"] == "SSL"
+    service_host(broker(tmp_path, **encrypted, **ports))
