@@ -22,6 +22,7 @@ def main() -> int:
     from strandline.broker.process import Broker
     from strandline.config.load import load
     from strandline.config.services import BrokerSettings
+    from strandline.config.unknown import warn_of_unknown_names
     from strandline.errors import SettingsError
 
     gc.freeze()  # modules and classes stay: later collections pass over them
@@ -36,6 +37,7 @@ def main() -> int:
         keep_files_private()
         settings = load(BrokerSettings)
         configure_logging(settings)
+        warn_of_unknown_names()
         take_all()
         SYSTEM_FILES.reserve.keep(DESCRIPTORS_RESERVED)
         uvloop.run(run(settings))

@@ -19,6 +19,7 @@ def main() -> int:
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.config.load import load
     from strandline.config.services import ControllerSettings
+    from strandline.config.unknown import warn_of_unknown_names
     from strandline.controller.process import serve
     from strandline.errors import SettingsError
 
@@ -35,6 +36,7 @@ def main() -> int:
         keep_files_private()
         settings = load(ControllerSettings)
         configure_logging(settings)
+        warn_of_unknown_names()
         uvloop.run(run(settings))
     except* SettingsError as group:  # raised alone, or inside a TaskGroup
         for error in group.exceptions:

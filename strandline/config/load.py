@@ -36,7 +36,7 @@ def build(cls: type[SettingsT], given: Mapping[str, Any], environment: Mapping[s
     Raises SettingsError that names the first invalid setting, its value and the allowed values.
     """
     is_service = issubclass(cls, ServiceSettings)
-    values = _file(environment) | _variables(environment) if is_service else {}
+    values = read_file(environment) | _variables(environment) if is_service else {}
     values |= {name: value for name, value in given.items() if value is not None}
     try:
         return cls(**values)
@@ -59,7 +59,10 @@ def _variables(environment: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _file(environment: Mapping[str, str]) -> dict[str, Any]:
+def read_file(environment: Mapping[str, str]) -> dict[str, Any]:
+    """What the TOML file that `STRANDLINE_CONFIG` names says; nothing if there is none.
+
+    Raises SettingsError if the file cannot be read."""
     path = environment.get(f"{PREFIX}CONFIG")
     if not path:
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -48,6 +49,31 @@ def test_a_wrong_setting_ends_the_process_with_status_2_and_one_line_that_names_
     assert says in ended.stderr
     assert variable in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("kind", ["broker", "controller"])
+def test_a_misspelt_setting_is_a_warning_at_the_start(kind: str, tmp_path: Path) -> None:
+    """DESIGN §9: it would leave the default in force, here that everyone may do everything."""
+    file = tmp_path / "settings.toml"
+    file.write_text("broker_id = 1\ndata_dir = 'data'\nauthorzer = 'acl'\nlinger_ms = 5\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", f"strandline.{kind}"],
+        env={
+            **os.environ,
+            "STRANDLINE_CONFIG": str(file),
+            "STRANDLINE_AUTHORIZR": "acl",
+            "STRANDLINE_HOST": "203.0.113.9",  # ends the start
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode == 2
+    logged = [json.loads(line) for line in ended.stderr.splitlines() if line.startswith("{")]
+    warned = [(line["setting"], line["nearest"]) for line in logged if "no setting has" in line["event"]]
+    assert warned == [("STRANDLINE_AUTHORIZR", "STRANDLINE_AUTHORIZER"), ("authorzer", "authorizer")]
 
 
 async def test_on_sigterm_it_stops_cleanly_and_gives_its_role_up_at_once(
