@@ -10,7 +10,7 @@ from strandline.security.login.mechanisms import HASHES, OAUTHBEARER, PLAIN, che
 from strandline.security.login.oauthbearer import OauthLogin, Tokens
 from strandline.security.login.plain import PlainLogin
 from strandline.security.login.scram import ScramLogin, prepare
-from strandline.security.login.steps import Login, Why, refused
+from strandline.security.login.steps import Login
 from strandline.security.principal import Principal
 
 
@@ -70,12 +70,12 @@ class Authenticator:
         return ScramLogin(mechanism, lambda name: self._find(mechanism, name), nonce)
 
     def _find(self, mechanism: str, name: str) -> tuple[Principal | None, Credential]:
-        """Does the same work for a user who does not exist."""
+        """Does the same work for a user who does not exist, and for a name that no user may have."""
         try:
             name = prepared(name, "name")
             check_user_name(name)
         except InvalidRequest:
-            raise refused(mechanism, Why.UNKNOWN_USER, name) from None
+            return None, stand_in(self._secret(), mechanism, name)
         other = stand_in(self._secret(), mechanism, name)
         credential = self.users.get(name, {}).get(mechanism)
         principal = Principal(name)

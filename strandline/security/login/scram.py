@@ -43,7 +43,7 @@ class ScramLogin:
         self._principal: Principal | None = None
         self._server = _scramp().ScramMechanism(mechanism).make_server(self._keys, s_nonce=nonce)
         self._greeted = False
-        self._name = ""
+        self._name: str | None = None
 
     def step(self, token: bytes) -> Step:
         scramp = _scramp()
@@ -62,10 +62,10 @@ class ScramLogin:
         return Step(final, self._principal)
 
     def _refused(self, error: Exception | None = None) -> LoginRefused:
-        if self._name and self._principal is None:
+        if self._name is not None and self._principal is None:
             return refused(self.mechanism, Why.UNKNOWN_USER, self._name)
         proof = getattr(error, "server_error", None) is _scramp().ServerError.INVALID_PROOF
-        return refused(self.mechanism, Why.WRONG_PASSWORD if proof else Why.MALFORMED, self._name)
+        return refused(self.mechanism, Why.WRONG_PASSWORD if proof else Why.MALFORMED, self._name or "")
 
     def _keys(self, name: str) -> tuple[bytes, bytes, bytes, int]:
         self._name = name

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
 import pytest
 
 from strandline.errors import AuthenticationFailed, InvalidRequest, UnsupportedSaslMechanism
@@ -49,11 +54,35 @@ def refusal(of: Authenticator, mechanism: str, name: str, password: str) -> str:
     return error.value.message
 
 
+def hashes_of(call: Callable[[], str]) -> tuple[str, int]:
+    """What a call returns, and how many passwords it hashes."""
+    hashed: list[str] = []
+
+    def note(_: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and called.__name__ == "pbkdf2_hmac":
+            hashed.append(event)
+
+    sys.setprofile(note)
+    try:
+        return call(), len(hashed)
+    finally:
+        sys.setprofile(None)
+
+
 @pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, PLAIN])
 def test_a_wrong_name_is_refused_as_a_wrong_password_is(mechanism: str) -> None:
     """A10: word for word."""
     of = authenticator()
     assert refusal(of, mechanism, "alice", "wrong") == refusal(of, mechanism, "bob", "wonderland")
+
+
+@pytest.mark.parametrize("name", ["", "a" * 250, "a" * 1_001, "a\x07b"])
+def test_a_name_that_no_user_may_have_is_refused_as_an_unknown_one_is(name: str) -> None:
+    """A10: word for word, and after the same work."""
+    of = authenticator()
+    unknown, work = hashes_of(lambda: refusal(of, PLAIN, "bob", "wonderland"))
+    assert work == len(HASHES)
+    assert hashes_of(lambda: refusal(of, PLAIN, name, "wonderland")) == (unknown, work)
 
 
 @pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, PLAIN])
