@@ -6,12 +6,14 @@ makes salted keys of it, and sends those (KIP-554).
 
 from __future__ import annotations
 
+import os
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from strandline.adapters.zookeeper.access.secret_file import refuse_readable_by_others
 from strandline.cli.security.local_zookeeper import local_zookeeper
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
 from strandline.errors import SettingsError
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 WAIT_S_MAX: Final = 15.0
 """How long a command waits for ZooKeeper."""
 
+STDIN: Final = 0
+
 _MECHANISM: Final = click.option(
     "--mechanism",
     "mechanisms",
@@ -45,7 +49,7 @@ _MECHANISM: Final = click.option(
 _PASSWORD_FILE: Final = click.option(
     "--password-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file with the password; without it, it is asked for.",
+    help="A file with the password, which other users cannot read; default: the command asks for it.",
 )
 _ITERATIONS: Final = click.option(
     "--iterations",
@@ -186,9 +190,13 @@ def _waiting(seconds: float) -> None:
 
 
 def _password(file: Path | None) -> str:
-    """From the file, without the end of its line, or from the terminal. Raises SettingsError."""
+    """From the file, without the end of its line, or from the terminal. Raises SettingsError, and
+    click.UsageError if there is neither."""
     if file is None:
+        if not os.isatty(STDIN):
+            raise click.UsageError("there is no terminal to ask for the password: use --password-file FILE")
         return str(click.prompt("password", hide_input=True, confirmation_prompt=True, err=True))
+    refuse_readable_by_others("password file", file)
     try:
         with file.open(encoding="utf-8") as opened:
             text = opened.read(PASSWORD_CHARS_MAX + 2)

@@ -91,13 +91,19 @@ class Invocation:
 
 
 def read_client_settings(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file of a client. Raises SettingsError."""
+    """The settings in a TOML file of a client. Raises SettingsError, also for a password that other users may
+    read."""
     import tomllib
 
+    from strandline.adapters.zookeeper.access.secret_file import refuse_readable_by_others
+
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SettingsError(f"settings file '{path}': {error}") from error
+    if "sasl_password" in settings:
+        refuse_readable_by_others("settings file with sasl_password", path)
+    return settings
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

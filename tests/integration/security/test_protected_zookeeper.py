@@ -100,6 +100,7 @@ async def test_a_secure_cluster_has_no_open_znode(make_cluster: ClusterFactory, 
         await admin.create_topic("tides", partitions=3, replication_factor=3)
     password = tmp_path / "password"
     password.write_text("wonderland-1\n")
+    password.chmod(0o600)
     at = ("--dir", str(cluster.directory))
     ended = await strandline("user", "bootstrap", "alice", "--password-file", str(password), *at)
     assert ended.status == 0, ended.err

@@ -87,7 +87,7 @@ class ClientSession:
 
 def _first_line(setting: str, file: Path) -> str:
     """Raises SettingsError."""
-    refuse_readable_by_others(setting, file)
+    refuse_readable_by_others(f"setting {setting} =", file)
     try:
         line, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
     except (OSError, UnicodeDecodeError) as error:

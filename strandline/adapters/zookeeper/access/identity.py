@@ -76,7 +76,7 @@ def digest_id(name_and_password: str) -> str:
 
 
 def _read(path: Path) -> Sequence[str]:
-    refuse_readable_by_others("zookeeper_auth_file", path)
+    refuse_readable_by_others("setting zookeeper_auth_file =", path)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -51,7 +51,7 @@ class ClientTls:
             except OSError as error:  # an SSLError is one
                 raise _unusable("cafile", self.cafile, error) from error
         if self.certfile is not None and self.keyfile is not None:
-            refuse_readable_by_others("zookeeper_ssl_keyfile", self.keyfile)
+            refuse_readable_by_others("setting zookeeper_ssl_keyfile =", self.keyfile)
             try:
                 context.load_cert_chain(self.certfile, self.keyfile, password=_no_password)
             except OSError as error:

@@ -44,6 +44,7 @@ async def cluster(
     made = await make_module_cluster(brokers=1, secure=True, kafka=True, broker_settings=SETTINGS)
     file = tmp_path_factory.mktemp("alice") / "password"
     file.write_text(f"{SECRET}\n")
+    file.chmod(0o600)
     environment: dict[str, Any] = {
         f"STRANDLINE_{name.upper()}": str(of) for name, of in made.zookeeper_settings.items()
     }

@@ -35,6 +35,7 @@ async def with_alice(cluster: LocalCluster, directory: Path, **of_port: Any) -> 
     """The cluster, once alice has a password for both mechanisms, and each broker knows it."""
     file = directory / "password"
     file.write_text(f"{PASSWORD}\n")
+    file.chmod(0o600)
     options = [part for mechanism in MECHANISMS for part in ("--mechanism", mechanism)]
     line = ["user", "bootstrap", "alice", "--zookeeper", cluster.zookeeper, "--password-file", str(file)]
     ended = await strandline(*line, *options)
@@ -212,6 +213,7 @@ async def test_logins_on_an_encrypted_port(
         "ssl.ca.location": authority.cafile,
     }
     file.write_text("".join(f"{name}={value}\n" for name, value in of_kcat.items()))
+    file.chmod(0o600)
     process = await asyncio.create_subprocess_exec(
         "kcat", "-F", str(file), "-L", stdout=asyncio.subprocess.PIPE
     )

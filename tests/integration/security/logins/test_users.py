@@ -90,6 +90,7 @@ async def test_users_are_set_listed_and_deleted_by_commands(cluster: LocalCluste
     shell = Shell(cluster)
     file = tmp_path / "password"
     file.write_text("secret-of-carol\n")
+    file.chmod(0o600)
     ended = await shell("user", "set", "carol", "--password-file", str(file), "--mechanism", SCRAM_SHA_256)
     assert ended.status == 0, ended.err
     await eventually(
