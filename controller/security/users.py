@@ -8,7 +8,7 @@ for one user has its effect on the others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -22,6 +22,7 @@ from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, ResourceNotFound
 from strandline.security.login.credentials import Credentials, UserChange, changed
 from strandline.security.login.mechanisms import check_user_name
+from strandline.security.principal import Principal
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import UserDescription, UserResult
 
@@ -36,9 +37,11 @@ USER_PATHS_BYTES_MAX: Final = 512 * 1024
 class UserRequests:
     """The users, in one epoch. Changes are carried out one request after the other."""
 
-    def __init__(self, term: Term) -> None:
+    def __init__(self, term: Term, is_member: Callable[[Principal], bool]) -> None:
+        """`is_member`: whether a broker or a controller has this principal."""
         self._session = term.session
         self._reader = UserReader(term.session)
+        self._is_member = is_member
         self._one = asyncio.Lock()
 
     async def alter(self, changes: Sequence[UserChange]) -> list[UserResult]:
@@ -55,6 +58,7 @@ class UserRequests:
             wanted = [user for user in by_user if refused is None or user not in new]
 
             async def write(user: str) -> None:
+                self._refuse_member(user, by_user[user])
                 await self._write(user, by_user[user])
 
             errors = await each_alone(write, wanted)
@@ -76,6 +80,13 @@ class UserRequests:
         if stored.version is None:
             return UserDescription(user, error=ResourceNotFound(f"there is no user {user!r}"))
         return UserDescription(user, {name: has.iterations for name, has in stored.value.items()})
+
+    def _refuse_member(self, user: str, changes: Sequence[UserChange]) -> None:
+        """Raises InvalidRequest for a credential that no login would take."""
+        if self._is_member(Principal(user)) and any(change.credential for change in changes):
+            raise InvalidRequest(
+                f"{Principal(user)} is a broker or a controller: no password gives a member's principal"
+            )
 
     async def _write(self, user: str, changes: Sequence[UserChange]) -> None:
         async def prepare() -> Write[Credentials] | None:

@@ -7,9 +7,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from strandline.errors import InvalidRequest
+from strandline.security.acls import EVERY
 from strandline.security.authorizer import Rules
 from strandline.security.members import MemberPrincipals
-from strandline.security.principal import parse_principals
+from strandline.security.principal import Principal, parse_principals
 
 
 class AuthorizationSettings(BaseModel):
@@ -32,7 +33,12 @@ class AuthorizationSettings(BaseModel):
     @field_validator("super_users")
     @classmethod
     def _can_administer(cls, text: str, info: ValidationInfo) -> str:
-        if not _checked(parse_principals, text) and info.data.get("authorizer") == "acl":
+        named = parse_principals(_checked(parse_principals, text))
+        if Principal(EVERY) in named:
+            raise ValueError(
+                f"{Principal(EVERY)} is everyone only in ACLs: name the super users, or set authorizer = none"
+            )
+        if not named and info.data.get("authorizer") == "acl":
             raise ValueError("authorizer = acl needs one: only a super user can write the first ACL")
         return text
 

@@ -10,7 +10,7 @@ from typing import Final
 from unicodedata import is_normalized, normalize
 
 from strandline.errors import InvalidRequest, ResourceNotFound
-from strandline.security.login.mechanisms import HASHES, check_user_name
+from strandline.security.login.mechanisms import HASHES, check_new_user_name, check_user_name
 
 ITERATIONS_DEFAULT: Final = 8_192
 ITERATIONS_MIN: Final = 4_096
@@ -73,6 +73,7 @@ class UserChange:
             return
         if self.credential.mechanism != self.mechanism:
             raise InvalidRequest(f"a {self.credential.mechanism} credential is not for {self.mechanism!r}")
+        check_new_user_name(self.user)
         if not is_normalized("NFKC", self.user):
             raise InvalidRequest(
                 f"the user's name {self.user!a} is {normalize('NFKC', self.user)!a} at a login: set that one"
@@ -104,7 +105,7 @@ def with_password(
 ) -> list[UserChange]:
     """The changes that give a user this password; each mechanism has a salt of its own. Some milliseconds of
     work for each. Raises InvalidRequest."""
-    check_user_name(user)
+    check_new_user_name(user)
     return [
         UserChange(user, mechanism, make_credential(mechanism, password, new_salt(), iterations))
         for mechanism in dict.fromkeys(mechanisms)

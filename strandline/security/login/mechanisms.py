@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from strandline.errors import InvalidRequest
+from strandline.security.acls import EVERY
+from strandline.security.principal import USER
+from strandline.security.quotas.model import DEFAULT_SHOWN
 
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"
@@ -22,6 +25,8 @@ SECRETS_SENT: Final = frozenset({PLAIN, OAUTHBEARER})
 
 NAME_CHARS_MAX: Final = 249
 """The longest name of a user: it is a znode's name, and part of a principal."""
+_MEANINGS: Final = {EVERY: "every user", DEFAULT_SHOWN: "each user without a quota"}
+_KIND: Final = f"{USER}:"
 
 
 def parse_mechanisms(text: str) -> tuple[str, ...]:
@@ -44,3 +49,14 @@ def check_user_name(name: str) -> None:
         )
     if not name.isprintable():
         raise InvalidRequest(f"the user's name {name!r} has characters that cannot be printed")
+
+
+def check_new_user_name(name: str) -> None:
+    """Raises InvalidRequest also for a name that commands or ACLs take for something else than this user."""
+    check_user_name(name)
+    if not name.strip():
+        raise InvalidRequest(f"the user's name {name!r} is only spaces")
+    if name in _MEANINGS:
+        raise InvalidRequest(f"no user may have the name {name!r}: it means {_MEANINGS[name]}")
+    if name.startswith(_KIND):
+        raise InvalidRequest(f"the user's name {name[:32]!r} begins with {_KIND!r}: give it without that")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from strandline.errors import InvalidRequest
-from strandline.security.login.mechanisms import check_user_name
+from strandline.security.login.mechanisms import check_new_user_name
 
 LEEWAY_S: Final = 30
 """The clocks of a token's issuer and of a broker may differ by this."""
@@ -183,7 +183,7 @@ def _name(claims: Mapping[str, Any], claim: str) -> str:
     if not isinstance(name, str):
         raise InvalidToken(f"its claim {claim} is no name")
     try:
-        check_user_name(name)
+        check_new_user_name(name)
     except InvalidRequest:
         raise InvalidToken(f"its claim {claim} is no name that a user may have") from None
     return name

@@ -113,6 +113,9 @@ class QuotaAlteration:
         for quota, limit in self.limits.items():
             if limit is not None:
                 check_limit(quota, limit)
+        named = DEFAULT_SHOWN in (self.entity.user, self.entity.client_id)
+        if named and any(limit is not None for limit in self.limits.values()):
+            raise InvalidRequest(f"{DEFAULT_SHOWN!r} is no name: it stands for each one without a quota")
 
     def after(self, limits: Limits) -> dict[Quota, float]:
         """The entity's limits after it, if they were these."""

@@ -107,6 +107,22 @@ async def test_a_user_that_is_unreadable_is_mended_or_deleted(active: Activate) 
         assert await controller.admin.describe_users([]) == [described("bob", SCRAM_SHA_512)]
 
 
+async def test_a_member_gets_no_password(active: Activate) -> None:
+    """A3: it could not log in by it. What is there can be removed."""
+    async with active([]) as (_, controller, _):
+        await controller.admin.alter_users([given("broker-1"), given("controller-2")])
+    rules = {"controller_id": 2, "authorizer": "acl", "super_users": "User:root"}
+    async with active([], **rules) as (_, controller, _):
+        refused = await controller.admin.alter_users([given("broker-1"), given("alice")])
+        assert errors(refused) == [InvalidRequest, None]
+        assert errors(await controller.admin.alter_users([taken("broker-1")])) == [None]
+        refused = await controller.admin.alter_users([given("broker-1")])
+        assert errors(refused) == [InvalidRequest]
+        assert await controller.admin.describe_users([]) == [
+            described("alice", SCRAM_SHA_512), described("controller-2", SCRAM_SHA_512),
+        ]  # fmt: skip
+
+
 async def test_the_next_controller_has_the_users(zookeeper: str) -> None:
     async with running(zookeeper, 1) as one:
         await one.wait_active()

@@ -62,6 +62,11 @@ def test_a_client_reads_neither_environment_nor_file(tmp_path: Path) -> None:
             {"BROKER_ID": "1", "SUPER_USERS": "User:a;b"},
             r"setting super_users = .*'b' is not of",
         ),
+        ({"BROKER_ID": "1", "AUTHORIZER": "acl", "SUPER_USERS": " ; "}, "super_users = .*needs one"),
+        (
+            {"BROKER_ID": "1", "AUTHORIZER": "acl", "SUPER_USERS": "User:root;User:*"},
+            r"super_users = .*User:\* is everyone only in ACLs",
+        ),
         ({"BROKER_ID": "1", "BROKER_PRINCIPALS": "User:b"}, r"setting broker_principals = .*has no \{id\}"),
     ],
 )

@@ -71,6 +71,7 @@ async def test_each_user_is_answered_alone() -> None:
             upsertion("many", iterations=16_385),
             upsertion("long", mechanism=2),
             upsertion(""),
+            upsertion("*"),
             upsertion("half"),
             upsertion("half", mechanism=3),
         ),
@@ -84,6 +85,7 @@ async def test_each_user_is_answered_alone() -> None:
         "many": KafkaCode.UNACCEPTABLE_CREDENTIAL,
         "long": KafkaCode.UNACCEPTABLE_CREDENTIAL,
         "": KafkaCode.UNACCEPTABLE_CREDENTIAL,
+        "*": KafkaCode.UNACCEPTABLE_CREDENTIAL,
         "half": ErrorCode.UNSUPPORTED_SASL_MECHANISM,
     }
     assert controller.asked == [("AlterUserScramCredentials", [UserChange("nobody", SCRAM_SHA_256)])]

@@ -17,6 +17,7 @@ from strandline.security.login.mechanisms import (
     PLAIN,
     SCRAM_SHA_256,
     SCRAM_SHA_512,
+    check_new_user_name,
     check_user_name,
     parse_mechanisms,
 )
@@ -145,6 +146,14 @@ def test_some_names_no_user_has(name: str) -> None:
     """A10"""
     with pytest.raises(InvalidRequest):
         check_user_name(name)
+
+
+@pytest.mark.parametrize("name", ["", " ", "*", "<default>", "User:alice"])
+def test_some_names_no_new_user_gets(name: str) -> None:
+    """A10: ACLs and commands would take them for something else."""
+    with pytest.raises(InvalidRequest):
+        check_new_user_name(name)
+    check_new_user_name(f"x{name}")
 
 
 @pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, PLAIN])

@@ -61,8 +61,12 @@ def test_some_changes_cannot_be() -> None:
         ("alice", PLAIN),
         ("alice", SCRAM_SHA_512, ONE),
         ("ﬁn", SCRAM_SHA_256, ONE),
+        ("*", SCRAM_SHA_256, ONE),
     ):
         with pytest.raises(InvalidRequest):
             UserChange(*wrong)
-    assert UserChange("ﬁn", SCRAM_SHA_256).user == "ﬁn", "what is there can be removed"
+    with pytest.raises(InvalidRequest, match="every user"):
+        with_password("*", "wonderland", [SCRAM_SHA_256], ITERATIONS_DEFAULT, lambda: b"0123456789abcdef")
+    for there in ("ﬁn", "*"):
+        assert UserChange(there, SCRAM_SHA_256).user == there, "what is there can be removed"
     assert UserChange("fin", SCRAM_SHA_256, ONE).credential is ONE

@@ -129,7 +129,7 @@ def test_the_key_is_one_of_the_set() -> None:
 
 def test_only_names_that_users_may_have_are_names() -> None:
     """A16"""
-    for name in ("", "a" * 250, "a\nb", 7, None, ["alice"]):
+    for name in ("", "a" * 250, "a\nb", "*", "User:bob", 7, None, ["alice"]):
         assert why(with_signature({"sub": name}))
     by_mail = replace(RULES, name_claim="email")
     assert verified(ONE.token(END, email="bob@tides"), by_mail, KEYS, NOW).name == "bob@tides"

@@ -97,6 +97,13 @@ def test_an_alteration_sets_and_removes_and_leaves_the_rest() -> None:
     assert altered.after(before) == {Quota.REQUEST_PERCENTAGE: 50.5, Quota.CONSUMER_BYTE_RATE: 5}
 
 
+def test_no_quota_is_for_the_name_that_the_default_is_shown_by() -> None:
+    for entity in (QuotaEntity("<default>"), QuotaEntity("alice", "<default>")):
+        with pytest.raises(InvalidRequest, match="'<default>' is no name"):
+            QuotaAlteration(entity, {RATE: 1})
+        assert QuotaAlteration(entity, {RATE: None}).after({RATE: 1}) == {}, "what is there can be removed"
+
+
 def test_an_entity_has_a_name_and_it_is_not_too_long() -> None:
     with pytest.raises(InvalidRequest):
         QuotaEntity()
