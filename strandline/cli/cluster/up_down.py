@@ -197,7 +197,8 @@ def _processes(invocation: Invocation) -> dict[str, Any]:
             case "zookeeper":
                 result["zookeeper"] = where
             case "controller":
-                result["controllers"].append({"id": member.id, **where, "active": False})
+                active = None if member.alive else False  # until the cluster says which one is
+                result["controllers"].append({"id": member.id, **where, "active": active})
             case _:
                 place = {"id": member.id, **where, "kafka_port": member.kafka_port}
                 result["brokers"].append({**place, "rack": member.rack})
@@ -214,9 +215,8 @@ def _add_what_the_cluster_says(result: dict[str, Any], description: ClusterDescr
     if active is not None:
         controllers = {row["id"]: row for row in result["controllers"]}
         elsewhere = {"id": active.id, "pid": None, "host": active.host, "port": active.port, "alive": True}
-        row = controllers.setdefault(active.id, {**elsewhere, "metrics_port": None})
-        row["active"] = True
-        result["controllers"] = list(controllers.values())
+        controllers.setdefault(active.id, {**elsewhere, "metrics_port": None})
+        result["controllers"] = [{**row, "active": row["id"] == active.id} for row in controllers.values()]
     brokers = {row["id"]: row for row in result["brokers"]}
     for broker in description.brokers:
         endpoint = broker.endpoint

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import pytest
 
+from strandline.adapters.tls.authority import Authority
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
+from tests.strandline.cli.support.cli_process import strandline
 from tests.strandline.cli.support.shell import Shell
 
 
@@ -51,6 +56,19 @@ async def test_acls_are_added_listed_tested_and_removed(shell: Shell) -> None:
     assert await shell.objects("acl", "remove", *denied, *prefixed) == [added]
     assert len(await shell.objects("acl", "remove", "--topic", "tides")) == 1
     assert await shell.objects("acl", "list") == []
+
+
+async def test_status_does_not_say_what_it_may_not_know(cluster: LocalCluster, tmp_path: Path) -> None:
+    """The cluster names its active controller to those who may describe it. For others it is unknown."""
+    Authority.load(cluster.directory / "tls").issue("eve", datetime.now(UTC), days=1)
+    theirs = tmp_path / "eve.toml"
+    theirs.write_text((cluster.directory / "client.toml").read_text().replace("/admin.", "/eve."))
+    status = ("status", "-o", "json", "--dir", str(cluster.directory))
+    (known,) = (await strandline(*status)).objects
+    (unknown,) = (await strandline(*status, "--command-config", str(theirs))).objects
+    assert [each["active"] for each in known["controllers"]] == [True]
+    assert "no right to DESCRIBE" in unknown["problem"]
+    assert [each["active"] for each in unknown["controllers"]] == [None]
 
 
 async def test_wrong_usage_is_refused_before_the_cluster_is_asked(shell: Shell) -> None:
