@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import socket
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def _runs(pid: int) -> bool:
     return state != "Z"
 
 
+async def _kill(pid: int) -> None:
+    """kill -9, and wait until it has ended: a signal takes effect a moment later."""
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: not _runs(pid), what=f"process {pid} has ended")
+
+
 async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> None:
     """DESIGN §11: `up` on a folder that exists starts what does not run; the data of a topic stays.
 
@@ -39,13 +46,13 @@ async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> 
         assert created.status == 0, created.err
         produced = await strandline("produce", "kept", "--dir", directory, stdin=b"one\n")
         assert produced.status == 0, produced.err
-        os.kill(before["controllers"][0]["pid"], 9)
+        await _kill(before["controllers"][0]["pid"])
         alone = await strandline("status", "-o", "json", "--dir", directory)
         assert alone.status == 0, alone.err
         assert alone.objects[0]["controllers"][0]["alive"] is False
         (kept,) = [each["partitions"] for each in alone.objects[0]["topics"] if each["topic"] == "kept"]
         assert kept[0]["hw"] == 1
-        os.kill(before["brokers"][0]["pid"], 9)
+        await _kill(before["brokers"][0]["pid"])
         again = await strandline_python("up", "--dir", directory)
         assert again.status == 0, again.err
         (after,) = (await strandline("status", "-o", "json", "--dir", directory)).objects
