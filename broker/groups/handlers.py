@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -315,7 +316,7 @@ class GroupHandlers:
 
     async def delete(self, group: str, caller: Caller) -> None:
         self._access.check(caller, DELETE_GROUP, group)
-        with unfinished_noted(self._access, caller, DELETE_GROUP, group):
+        with unfinished_noted(partial(self._access.changed, caller, DELETE_GROUP, group)):
             await self._ask(DeleteGroup(group))
         self._access.changed(caller, DELETE_GROUP, group)
 
@@ -331,7 +332,8 @@ class GroupHandlers:
             return refused
         missing = await self._missing(allowed)
         names = [str(name) for name in allowed]
-        with unfinished_noted(self._access, caller, DELETE_GROUP, group, offsets_of=names):
+        noted = partial(self._access.changed, caller, DELETE_GROUP, group, offsets_of=names)
+        with unfinished_noted(noted):
             answer: OffsetResults = await self._ask(DeleteOffsets(group, allowed, missing))
         deleted = [str(name) for name, error in answer.items() if error is None]
         if deleted:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeVar
 
 from strandline.adapters.unfinished_changes import unfinished_noted
@@ -159,11 +160,18 @@ class GuardedLog:
     ) -> DeletedRecords:
         if (refusal := self.access.refusal(caller, DELETE_TOPIC, name.topic)) is not None:
             return DeletedRecords(name, refusal)
-        arguments = {"partition": name.partition, "records_before": offset}
-        with unfinished_noted(self.access, caller, DELETE_TOPIC, name.topic, **arguments):
+        noted = partial(
+            self.access.changed,
+            caller,
+            DELETE_TOPIC,
+            name.topic,
+            partition=name.partition,
+            records_before=offset,
+        )
+        with unfinished_noted(noted):
             deleted = await self.handlers.delete_records(name, offset, timeout_ms=timeout_ms)
         if may_have_changed(deleted.error):
-            self.access.changed(caller, DELETE_TOPIC, name.topic, deleted.error, **arguments)
+            noted(deleted.error)
         return deleted
 
     # --- the cluster -------------------------------------------------------------------------

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.telemetry.audit import Audit
+from strandline.adapters.unfinished_changes import unfinished_noted
 from strandline.controller.api.askers import asker
 from strandline.controller.api.changes import CHANGES, changes
-from strandline.errors import StrandlineError
 from strandline.ports import Caller, Served, ServedCall
 from strandline.security.acls import CLUSTER_NAME
-from strandline.security.audit.entry import may_have_changed, source_of
+from strandline.security.audit.entry import source_of
 from strandline.security.rights import ALTER_CLUSTER
 
 
@@ -32,12 +33,8 @@ def _written(served: ServedCall[Any, Any], key: MemberKey, audit: Audit) -> Serv
 
     async def handle(request: Any, caller: Caller) -> Any:
         source = asker(caller, key) or source_of(caller)
-        try:
+        with unfinished_noted(partial(audit.changed, source, ALTER_CLUSTER, CLUSTER_NAME, {})):
             answer = await served.handle(request, caller)
-        except StrandlineError as error:
-            if may_have_changed(error):
-                audit.changed(source, ALTER_CLUSTER, CLUSTER_NAME, {}, error)
-            raise
         for change in changes(path, request, answer):
             audit.changed(source, *change)
         return answer
