@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from strandline.adapters.codecs.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
+from strandline.client.admin.refusals import raise_first
 from strandline.ports import Method, Request, Response
 from strandline.security.acls import AclBinding, AclFilter
 from strandline.vocabulary.admin import AclResult
@@ -39,9 +40,5 @@ class AclAdmin(ABC):
 
 
 def _raise_first(results: Sequence[AclResult]) -> None:
-    refused = {each.binding: each.error for each in results if each.error is not None}
-    if refused:
-        (_, first), *others = refused.items()
-        for binding, error in others:
-            first.add_note(f"{binding}: {error.message}")
-        raise first
+    """Two filters may match one ACL: it is named once."""
+    raise_first({each.binding: each.error for each in results}.items())

@@ -15,6 +15,7 @@ from strandline.client.admin.brokers import BrokerAdmin
 from strandline.client.admin.groups import GroupAdmin, GroupDescription
 from strandline.client.admin.placement import PlacementAdmin
 from strandline.client.admin.quotas import QuotaAdmin
+from strandline.client.admin.refusals import raise_first
 from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
 from strandline.client.admin.users import UserAdmin
@@ -127,13 +128,13 @@ class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client
         created = {result.topic: TopicId(result.topic_id) for result in results if result.error is None}
         if wait and created and not validate_only:
             await self._wait_until_led(created)
-        _raise_first(results)
+        raise_first((each.topic, each.error) for each in results)
         return created
 
     async def delete_topics(self, topics: Sequence[str]) -> None:
         """Delete topics with their records. Raises the first refusal, with the others as notes."""
         results = await self._ask_controller(DELETE_TOPICS, DeleteTopics(topics))
-        _raise_first(results)
+        raise_first((each.topic, each.error) for each in results)
 
     async def alter_topic(
         self,
@@ -351,12 +352,3 @@ def _described(
             for p in topic.partitions
         ),
     )
-
-
-def _raise_first(results: Sequence[TopicResult]) -> None:
-    errors = [(result.topic, result.error) for result in results if result.error is not None]
-    if errors:
-        first = errors[0][1]
-        for topic, error in errors[1:]:
-            first.add_note(f"{topic}: {error.message}")
-        raise first

@@ -13,6 +13,7 @@ from strandline.adapters.codecs.groups import (
     OFFSET_COMMIT,
     OFFSET_FETCH,
 )
+from strandline.client.admin.refusals import raise_first
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
 from strandline.client.retry import retry
@@ -139,7 +140,7 @@ class GroupAdmin:
         request = OffsetCommit(group, NO_MEMBER, NO_GENERATION, committed)
         try:
             results, _ = await self._ask(group, OFFSET_COMMIT, request)
-            _raise_first(results)
+            raise_first(results.items())
         except (UnknownMemberId, IllegalGeneration, RebalanceInProgress) as error:
             raise NonEmptyGroup(await self._why_not_empty(group)) from error
 
@@ -207,12 +208,3 @@ class GroupAdmin:
             raise CoordinatorNotAvailable(
                 f"group {group!r} has no coordinator that answers within {limit_s:.1f} s: {error.message}"
             ) from error
-
-
-def _raise_first(results: Mapping[TopicPartition, StrandlineError | None]) -> None:
-    errors = [(name, error) for name, error in results.items() if error is not None]
-    if errors:
-        first = errors[0][1]
-        for name, error in errors[1:]:
-            first.add_note(f"{name}: {error.message}")
-        raise first

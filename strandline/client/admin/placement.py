@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from strandline.adapters.codecs.admin import ELECT_PREFERRED, ELECT_UNCLEAN, LIST_REASSIGNMENTS, REASSIGN
 from strandline.client import arguments
+from strandline.client.admin.refusals import raise_first
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.ports import Method, Request, Response
@@ -48,7 +49,7 @@ class PlacementAdmin(ABC):
                 raise InvalidRequest(f"replicas of {name}: name at least one; cancel_reassignment takes back")
             asked.append(PartitionReassignment(name, _brokers(name, replicas)))
         throttle = arguments.whole("throttle_bytes_per_s", throttle_bytes_per_s, 0, arguments.INT64_MAX)
-        _raise_first(await self._ask_controller(REASSIGN, Reassign(asked, throttle, validate_only)))
+        await self._reassign(Reassign(asked, throttle, validate_only))
 
     async def cancel_reassignment(self, partitions: Iterable[TopicPartition]) -> None:
         """Undo reassignments in progress: these partitions keep the replicas that they had before.
@@ -56,7 +57,7 @@ class PlacementAdmin(ABC):
         Returns once that has begun. Raises as `reassign`; NoReassignmentInProgress.
         """
         asked = [PartitionReassignment(name, ()) for name in arguments.partitions(partitions)]
-        _raise_first(await self._ask_controller(REASSIGN, Reassign(asked)))
+        await self._reassign(Reassign(asked))
 
     async def list_reassignments(self) -> Sequence[OngoingReassignment]:
         """The reassignments in progress, with the in-sync replicas. Raises NotController."""
@@ -94,15 +95,10 @@ class PlacementAdmin(ABC):
             return []
         return await self._ask_controller(ELECT_UNCLEAN, ElectUnclean(names, validate_only))
 
+    async def _reassign(self, wanted: Reassign) -> None:
+        results = await self._ask_controller(REASSIGN, wanted)
+        raise_first((each.name, each.error) for each in results)
+
 
 def _brokers(name: TopicPartition, replicas: Sequence[int]) -> tuple[int, ...]:
     return tuple(arguments.whole(f"replica of {name}", each, 0, arguments.INT32_MAX) for each in replicas)
-
-
-def _raise_first(results: Sequence[PartitionResult]) -> None:
-    errors = [(result.name, result.error) for result in results if result.error is not None]
-    if errors:
-        first = errors[0][1]
-        for name, error in errors[1:]:
-            first.add_note(f"{name}: {error.message}")
-        raise first

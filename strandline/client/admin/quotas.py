@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from strandline.adapters.codecs.quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
+from strandline.client.admin.refusals import raise_first
 from strandline.ports import Method, Request, Response
 from strandline.security.quotas.model import EntityQuotas, QuotaAlteration, QuotaFilter
 from strandline.vocabulary.admin import AlterClientQuotas
@@ -26,12 +27,7 @@ class QuotaAdmin(ABC):
         """
         asked = AlterClientQuotas(tuple(alterations), validate_only)
         results = await self._ask_controller(ALTER_CLIENT_QUOTAS, asked)
-        refused = [(each.entity, each.error) for each in results if each.error is not None]
-        if refused:
-            (_, first), *others = refused
-            for entity, error in others:
-                first.add_note(f"{entity}: {error.message}")
-            raise first
+        raise_first((each.entity, each.error) for each in results)
 
     async def describe_client_quotas(self, wanted: QuotaFilter | None = None) -> list[EntityQuotas]:
         """The quotas of the entities that the filter chooses, or all, in order. Raises NotController."""

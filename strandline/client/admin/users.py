@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from strandline.adapters.codecs.users import ALTER_USERS, DESCRIBE_USERS
+from strandline.client.admin.refusals import raise_first
 from strandline.host import Host
 from strandline.ports import Method, Request, Response
 from strandline.security.login.credentials import (
@@ -61,16 +62,8 @@ class UserAdmin(ABC):
 
         Raises the first refusal, with the others as notes, once the other users are changed.
         """
-        refused = [
-            (each.user, each.error)
-            for each in await self._ask_controller(ALTER_USERS, changes)
-            if each.error is not None
-        ]
-        if refused:
-            (_, first), *others = refused
-            for user, error in others:
-                first.add_note(f"{user}: {error.message}")
-            raise first
+        results = await self._ask_controller(ALTER_USERS, changes)
+        raise_first((each.user, each.error) for each in results)
 
     async def describe_users(self, names: Sequence[str] = ()) -> list[UserDescription]:
         """These users, in order, or all, by name. One that does not exist has the error ResourceNotFound.
