@@ -7,13 +7,14 @@ the cluster's members, and of no others: a client may send it, and stays who it 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import astuple
 from types import NoneType
 from typing import Final
 
+from strandline.adapters.call_metadata import Metadata, ShownMetadata, shown
 from strandline.security.audit.entry import Source
 
 METADATA_NAME: Final = "strandline-asked-for-bin"
@@ -36,15 +37,15 @@ def asked_for() -> Source | None:
     return _ASKED_FOR.get()
 
 
-def asked_for_metadata() -> tuple[tuple[str, bytes], ...]:
+def asked_for_metadata() -> Metadata:
     source = asked_for()
     return () if source is None else ((METADATA_NAME, json.dumps(astuple(source)).encode()),)
 
 
-def claimed(metadata: Iterable[tuple[str, str | bytes]] | None) -> Source | None:
+def claimed(metadata: ShownMetadata) -> Source | None:
     """The caller for whom a call with this metadata is made, as it says; None: it says nothing that can be
     read."""
-    said = next((value for name, value in metadata or () if name == METADATA_NAME), None)
+    said = shown(metadata, METADATA_NAME)
     if said is None:
         return None
     try:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
+from strandline.adapters.call_metadata import Metadata, ShownMetadata, shown
 from strandline.config.limits import GROUP_ID_LENGTH_MAX
 
 METADATA_NAME: Final = "strandline-client-id-bin"
-
-Metadata = tuple[tuple[str, bytes], ...]
 
 
 def client_id_metadata(client_id: str) -> Metadata:
@@ -17,7 +15,7 @@ def client_id_metadata(client_id: str) -> Metadata:
     return ((METADATA_NAME, client_id.encode()),) if client_id else ()
 
 
-def shown_client_id(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
+def shown_client_id(metadata: ShownMetadata) -> str:
     """The client id of a call with this metadata, cut to the longest that a client of ours has; "": none."""
-    shown = next((value for name, value in metadata or () if name == METADATA_NAME), b"")
-    return shown.decode(errors="replace")[:GROUP_ID_LENGTH_MAX] if isinstance(shown, bytes) else ""
+    said = shown(metadata, METADATA_NAME)
+    return said.decode(errors="replace")[:GROUP_ID_LENGTH_MAX] if isinstance(said, bytes) else ""

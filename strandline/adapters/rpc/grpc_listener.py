@@ -261,27 +261,26 @@ class _Calls:
         return serve
 
     def _caller(self, path: str, context: Context) -> Caller:
-        """Raises as `_proved`."""
-        caller = self._proved(path, context)
-        client_id = shown_client_id(context.invocation_metadata())
-        return replace(caller, client_id=client_id) if client_id else caller
-
-    def _proved(self, path: str, context: Context) -> Caller:
         """Raises AuthenticationFailed for a certificate that gives no principal, and as `CallerLogins.admit`
         unless any caller may make the call."""
         peer, metadata = context.peer(), context.invocation_metadata()
         key = shown_key(metadata)
-        asks_for = None if key is None else claimed(metadata)
+        caller = Caller(
+            peer,
+            host_of(peer),
+            self._listener,
+            key,
+            asks_for=None if key is None else claimed(metadata),
+            client_id=shown_client_id(metadata),
+        )
         if self._logins is not None:
-            caller = Caller(peer, host_of(peer), self._listener, key, asks_for=asks_for)
             if RPCS[path].decided is Decided.NOWHERE:
                 return caller
             return self._logins.admit(caller, shown_session(metadata))
         subject = next(iter(context.auth_context().get(SUBJECT, ())), None)
         if subject is None:
-            return Caller(peer, host_of(peer), self._listener, key, asks_for=asks_for)
-        principal = self._principals.of(text_of_grpc(subject))
-        return Caller(peer, host_of(peer), self._listener, key, principal, SSL, asks_for=asks_for)
+            return caller
+        return replace(caller, principal=self._principals.of(text_of_grpc(subject)), mechanism=SSL)
 
     async def _refuse(self, rpc: Rpc[Any, Any], context: Context, error: StrandlineError) -> bytes:
         """The answer that carries the error; ends the call if there is no such answer."""

@@ -12,22 +12,21 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
+from strandline.adapters.call_metadata import Metadata, ShownMetadata, shown
 from strandline.adapters.zookeeper import znodes
 from strandline.errors import BrokerNotAvailable, InvalidTopic, StrandlineError
 from strandline.ports import Coordination, NodeExists
 
 METADATA_NAME: Final = "strandline-member-bin"
 
-Metadata = tuple[tuple[str, bytes], ...]
 
-
-def shown_key(metadata: Iterable[tuple[str, str | bytes]] | None) -> bytes | None:
+def shown_key(metadata: ShownMetadata) -> bytes | None:
     """The key that a call with this metadata shows; None if it shows none."""
-    shown = next((value for name, value in metadata or () if name == METADATA_NAME), None)
-    return shown if isinstance(shown, bytes) else None
+    key = shown(metadata, METADATA_NAME)
+    return key if isinstance(key, bytes) else None
 
 
 def key_metadata(key: bytes | None) -> Metadata:

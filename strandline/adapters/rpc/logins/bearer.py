@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
+
+from strandline.adapters.call_metadata import ShownMetadata, shown
 
 AUTHORIZATION: Final = "authorization"
 _SCHEME: Final = "Bearer "
@@ -13,9 +14,9 @@ def bearer_metadata(session: str) -> tuple[tuple[str, str], ...]:
     return ((AUTHORIZATION, _SCHEME + session),)
 
 
-def shown_session(metadata: Iterable[tuple[str, str | bytes]] | None) -> str | None:
+def shown_session(metadata: ShownMetadata) -> str | None:
     """The session that a call with this metadata shows; None if it shows none."""
-    shown = next((value for name, value in metadata or () if name == AUTHORIZATION), None)
-    if not isinstance(shown, str) or not shown.startswith(_SCHEME):
+    value = shown(metadata, AUTHORIZATION)
+    if not isinstance(value, str) or not value.startswith(_SCHEME):
         return None
-    return shown[len(_SCHEME) :]
+    return value[len(_SCHEME) :]
