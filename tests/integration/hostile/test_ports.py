@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -34,14 +33,13 @@ from tests.integration.hostile.support.kafka_attack import KafkaAttack
 from tests.integration.hostile.support.kafka_login import MECHANISM, Login, LoginAttack
 from tests.integration.hostile.support.recording import recorded_connections
 from tests.integration.hostile.support.watched import Watched, watched_broker, watched_controller
-from tests.strandline.cli.support.cli_process import strandline
+from tests.integration.security.logins.support.users import PASSWORD, add_users
 
 pytestmark = pytest.mark.slow
 
 HONEST: Final = "honest"
 """A topic of which no hostile input knows."""
 FUZZED: Final = "fuzzed"
-PASSWORD: Final = "wonderland-1"
 MEMBER_RPCS: Final = [
     *rpcs_of(log_pb2, "Log"), *rpcs_of(replication_pb2, "Replication"), *rpcs_of(group_pb2, "Groups"),
 ]  # fmt: skip
@@ -99,7 +97,7 @@ async def stage(
     for cluster in (plain, secure):
         async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
             await admin.create_topics([NewTopic(FUZZED, 2, 1), NewTopic(HONEST, 1, 1)])
-    await with_alice(plain, tmp_path_factory.mktemp("alice"))
+    await add_users(plain, tmp_path_factory.mktemp("alice"), "alice", mechanisms=[MECHANISM])
     folder = secure.directory / "tls"
     Authority.load(folder).issue("eve", datetime.now(UTC), days=1)
     eve = {"ssl_certfile": str(folder / "eve.pem"), "ssl_keyfile": str(folder / "eve.key")}
@@ -114,17 +112,6 @@ async def stage(
         list(await recorded_connections(port_of(plain.address(1)), FUZZED)),
         list(await recorded_connections(port_of(secure.address(1)), FUZZED, pem)),
     )
-
-
-async def with_alice(cluster: LocalCluster, folder: Path) -> None:
-    file = folder / "password"
-    file.write_text(f"{PASSWORD}\n")
-    file.chmod(0o600)
-    ended = await strandline(
-        "user", "bootstrap", "alice", "--mechanism", MECHANISM, "--zookeeper", cluster.zookeeper,
-        "--password-file", str(file),
-    )  # fmt: skip
-    assert ended.status == 0, ended.err
 
 
 @pytest.fixture(scope="module")

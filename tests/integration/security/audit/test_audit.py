@@ -25,7 +25,7 @@ from strandline.security.login.mechanisms import SCRAM_SHA_512
 from strandline.security.principal import Principal
 from strandline.security.rights import CREATE_TOPIC, DELETE_TOPIC, WRITE_TOPIC
 from tests.conftest import ClusterFactory
-from tests.strandline.cli.support.cli_process import strandline
+from tests.integration.security.logins.support.users import add_users
 from tests.waiting import eventually
 
 SECRET, WRONG, VALUE = "correct-horse-battery", "another-password", b"value-of-a-record"
@@ -42,15 +42,9 @@ async def cluster(
 ) -> LocalCluster:
     """With alice, who has a password and may write to `tides`."""
     made = await make_module_cluster(brokers=1, secure=True, kafka=True, broker_settings=SETTINGS)
-    file = tmp_path_factory.mktemp("alice") / "password"
-    file.write_text(f"{SECRET}\n")
-    file.chmod(0o600)
-    environment: dict[str, Any] = {
-        f"STRANDLINE_{name.upper()}": str(of) for name, of in made.zookeeper_settings.items()
-    }
-    line = ["user", "bootstrap", "alice", "--zookeeper", made.zookeeper, "--password-file", str(file)]
-    ended = await strandline(*line, **environment)
-    assert ended.status == 0, ended.err
+    await add_users(
+        made, tmp_path_factory.mktemp("alice"), "alice", password=SECRET, mechanisms=[SCRAM_SHA_512]
+    )
     async with Admin(made.bootstrap, **made.client_settings) as admin:
         await admin.create_topic("tides")
         await admin.create_acls(

@@ -16,30 +16,22 @@ from kafka import KafkaProducer
 from strandline.local.cluster import LocalCluster
 from strandline.security.login.mechanisms import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from tests.conftest import ClusterFactory
-from tests.strandline.cli.support.cli_process import strandline
+from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, add_users
 from tests.tls_files import TestAuthority
 from tests.waiting import eventually
 
-MECHANISMS = [SCRAM_SHA_256, SCRAM_SHA_512]
 SETTINGS = {
     "kafka_security_protocol": "SASL_PLAINTEXT",
     "sasl_enabled_mechanisms": ",".join(MECHANISMS),
     "connections_max_reauth_ms": 3_000,
 }
-PASSWORD = "wonderland-1"
 SECONDS = 20.0
 EACH = pytest.mark.parametrize("mechanism", MECHANISMS)
 
 
 async def with_alice(cluster: LocalCluster, directory: Path, **of_port: Any) -> LocalCluster:
     """The cluster, once alice has a password for both mechanisms, and each broker knows it."""
-    file = directory / "password"
-    file.write_text(f"{PASSWORD}\n")
-    file.chmod(0o600)
-    options = [part for mechanism in MECHANISMS for part in ("--mechanism", mechanism)]
-    line = ["user", "bootstrap", "alice", "--zookeeper", cluster.zookeeper, "--password-file", str(file)]
-    ended = await strandline(*line, *options)
-    assert ended.status == 0, ended.err
+    await add_users(cluster, directory, "alice")
 
     async def known() -> bool:
         for address in cluster.kafka_bootstrap.split(","):

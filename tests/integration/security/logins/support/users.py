@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,19 +27,33 @@ def client(name: str = "root", mechanism: str = SCRAM_SHA_512, password: str = P
     }
 
 
+async def add_users(
+    cluster: LocalCluster,
+    folder: Path,
+    *names: str,
+    password: str = PASSWORD,
+    mechanisms: Sequence[str] = MECHANISMS,
+) -> None:
+    """Users that brokers know a moment later. Leaves their password in `folder`/password."""
+    file = folder / "password"
+    file.write_text(f"{password}\n")
+    file.chmod(0o600)
+    options = [part for mechanism in mechanisms for part in ("--mechanism", mechanism)]
+    identity: dict[str, Any] = {
+        f"STRANDLINE_{name.upper()}": str(value) for name, value in cluster.zookeeper_settings.items()
+    }
+    for name in names:
+        line = ["user", "bootstrap", name, "--zookeeper", cluster.zookeeper, "--password-file", str(file)]
+        ended = await strandline(*line, *options, **identity)
+        assert ended.status == 0, ended.err
+
+
 async def with_users(
     cluster: LocalCluster, folder: Path, *names: str, addresses: str = "", **of_port: Any
 ) -> LocalCluster:
     """The cluster, once root and the others can log in at these addresses, or all, and at the controller.
     `of_port`: what root's clients need besides. Leaves the password in `folder`/password."""
-    file = folder / "password"
-    file.write_text(f"{PASSWORD}\n")
-    file.chmod(0o600)
-    options = [part for mechanism in MECHANISMS for part in ("--mechanism", mechanism)]
-    for name in ("root", *names):
-        line = ["user", "bootstrap", name, "--zookeeper", cluster.zookeeper, "--password-file", str(file)]
-        ended = await strandline(*line, *options)
-        assert ended.status == 0, ended.err
+    await add_users(cluster, folder, "root", *names)
 
     async def known() -> bool:
         try:
