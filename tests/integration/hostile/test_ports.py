@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
 
 from strandline import Admin, NewTopic, Producer
-from strandline.adapters.tls.authority import Authority
 from strandline.adapters.tls.pem import Pem, read_pem
 from strandline.config.client import ClientSettings
 from strandline.local.cluster import LocalCluster
@@ -34,6 +32,7 @@ from tests.integration.hostile.support.kafka_login import MECHANISM, Login, Logi
 from tests.integration.hostile.support.recording import recorded_connections
 from tests.integration.hostile.support.watched import Watched, watched_broker, watched_controller
 from tests.integration.security.logins.support.users import PASSWORD, add_users
+from tests.integration.security.support.certified import certified
 
 pytestmark = pytest.mark.slow
 
@@ -98,9 +97,6 @@ async def stage(
         async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
             await admin.create_topics([NewTopic(FUZZED, 2, 1), NewTopic(HONEST, 1, 1)])
     await add_users(plain, tmp_path_factory.mktemp("alice"), "alice", mechanisms=[MECHANISM])
-    folder = secure.directory / "tls"
-    Authority.load(folder).issue("eve", datetime.now(UTC), days=1)
-    eve = {"ssl_certfile": str(folder / "eve.pem"), "ssl_keyfile": str(folder / "eve.key")}
     pem = read_pem(ClientSettings(**secure.client_settings))
     yield Stage(
         plain,
@@ -108,7 +104,7 @@ async def stage(
         login_port,
         kafka_login_port,
         pem,
-        read_pem(ClientSettings(**{**secure.client_settings, **eve})),
+        read_pem(ClientSettings(**certified(secure, "eve"))),
         list(await recorded_connections(port_of(plain.address(1)), FUZZED)),
         list(await recorded_connections(port_of(secure.address(1)), FUZZED, pem)),
     )

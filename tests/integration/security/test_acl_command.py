@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from strandline.adapters.tls.authority import Authority
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
+from tests.integration.security.support.certified import certified
 from tests.strandline.cli.support.cli_process import strandline
 from tests.strandline.cli.support.shell import Shell
 
@@ -60,7 +59,7 @@ async def test_acls_are_added_listed_tested_and_removed(shell: Shell) -> None:
 
 async def test_status_does_not_say_what_it_may_not_know(cluster: LocalCluster, tmp_path: Path) -> None:
     """The cluster names its active controller to those who may describe it. For others it is unknown."""
-    Authority.load(cluster.directory / "tls").issue("eve", datetime.now(UTC), days=1)
+    certified(cluster, "eve")
     theirs = tmp_path / "eve.toml"
     theirs.write_text((cluster.directory / "client.toml").read_text().replace("/admin.", "/eve."))
     status = ("status", "-o", "json", "--dir", str(cluster.directory))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import TopicAuthorizationFailedError
 
 from strandline import Admin, Consumer, Producer, TopicPartition
-from strandline.adapters.tls.authority import Authority
 from strandline.errors import (
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
@@ -25,6 +22,7 @@ from strandline.security.acls import AclBinding, AclFilter, Permission, Resource
 from strandline.security.principal import Principal
 from strandline.security.rights import READ_GROUP, READ_TOPIC, WRITE_TOPIC
 from tests.conftest import ClusterFactory
+from tests.integration.security.support.certified import certified
 from tests.waiting import eventually
 
 ENFORCED = {
@@ -41,17 +39,6 @@ async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
     return await make_module_cluster(
         brokers=2, secure=True, kafka=True, broker_settings=ENFORCED, controller_settings=ENFORCED
     )
-
-
-def certified(cluster: LocalCluster, name: str) -> dict[str, Any]:
-    """The settings of a client with a certificate of the cluster's authority."""
-    folder = Path(cluster.client_settings["ssl_cafile"]).parent
-    Authority.load(folder).issue(name, datetime.now(UTC), days=1)
-    return {
-        **cluster.client_settings,
-        "ssl_certfile": str(folder / f"{name}.pem"),
-        "ssl_keyfile": str(folder / f"{name}.key"),
-    }
 
 
 def acls(name: str) -> list[AclBinding]:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import ssl
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from strandline import Admin
-from strandline.adapters.tls.authority import Authority
 from strandline.errors import TopicAuthorizationFailed
 from strandline.local.cluster import LocalCluster
 from strandline.security.acls import AclBinding, PatternType, Permission, ResourcePattern
@@ -26,6 +24,7 @@ from strandline.security.principal import Principal
 from strandline.security.rights import CREATE_TOPIC, DELETE_TOPIC, WRITE_TOPIC
 from tests.conftest import ClusterFactory
 from tests.integration.security.logins.support.users import add_users
+from tests.integration.security.support.certified import certified
 from tests.waiting import eventually
 
 SECRET, WRONG, VALUE = "correct-horse-battery", "another-password", b"value-of-a-record"
@@ -125,23 +124,13 @@ async def test_a_denial_is_written_once_on_both_ports(cluster: LocalCluster) -> 
     assert (used["operation"], used["resource"], used["call"]) == ("WRITE", "tides", "Kafka Produce")
     assert used["by"] == "ALLOW User:alice from * WRITE on TOPIC LITERAL tides"
 
-    folder = Path(cluster.client_settings["ssl_cafile"]).parent
-    await asyncio.to_thread(certify, folder, "bob")
-    bob = {
-        **cluster.client_settings,
-        "ssl_certfile": str(folder / "bob.pem"),
-        "ssl_keyfile": str(folder / "bob.key"),
-    }
+    bob = certified(cluster, "bob")
     with pytest.raises(TopicAuthorizationFailed):
         async with Admin(cluster.bootstrap, **bob) as of_bob:
             await of_bob.describe_topics(["secret"])
     (of_grpc, *_) = lines(cluster, "broker-1", event="access", allowed=False, principal="User:bob")
     assert of_grpc["resource"] == "secret" and of_grpc["call"] == "Log.Metadata"
     assert of_grpc["mechanism"] == "SSL"
-
-
-def certify(folder: Path, name: str) -> None:
-    Authority.load(folder).issue(name, datetime.now(UTC), days=1)
 
 
 async def test_nothing_secret_is_written_and_only_the_owner_reads_it(cluster: LocalCluster) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from strandline import Admin, Consumer, Producer
-from strandline.adapters.tls.authority import Authority
 from strandline.errors import AuthenticationFailed, TopicAuthorizationFailed
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
+from tests.integration.security.support.certified import certified
 from tests.integration.support.harness import FAULT_SETTINGS
 from tests.tls_files import Files, TestAuthority
 
@@ -45,12 +44,7 @@ async def test_producer_consumer_and_admin_work_with_certificates(cluster: Local
 
 async def test_acls_decide_by_the_certificate(cluster: LocalCluster) -> None:
     """CORRECTNESS X13: another certificate of the same authority may nothing until an ACL says so."""
-    Authority.load(cluster.directory / "tls").issue("alice", datetime.now(UTC), days=1)
-    files = {"ssl_certfile": "alice.pem", "ssl_keyfile": "alice.key"}
-    alice = cluster.client_settings | {
-        setting: str(cluster.directory / "tls" / file) for setting, file in files.items()
-    }
-    async with Admin(cluster.bootstrap, **alice) as admin:
+    async with Admin(cluster.bootstrap, **certified(cluster, "alice")) as admin:
         with pytest.raises(TopicAuthorizationFailed):
             await admin.create_topic("mine")
 

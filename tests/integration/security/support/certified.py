@@ -1,0 +1,20 @@
+"""Clients with certificates of a secure cluster's own authority."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from strandline.adapters.tls.authority import Authority, certificate_path, key_path
+from strandline.local.cluster import LocalCluster
+
+
+def certified(cluster: LocalCluster, name: str) -> dict[str, Any]:
+    """The settings of a client whose certificate names it so."""
+    folder = cluster.directory / "tls"
+    Authority.load(folder).issue(name, datetime.now(UTC), days=1)
+    return {
+        **cluster.client_settings,
+        "ssl_certfile": str(certificate_path(folder, name)),
+        "ssl_keyfile": str(key_path(folder, name)),
+    }
