@@ -18,10 +18,11 @@ from strandline.errors import (
     TopicAuthorizationFailed,
 )
 from strandline.local.cluster import LocalCluster
-from strandline.security.acls import AclBinding, AclFilter, Permission, ResourcePattern
+from strandline.security.acls import AclBinding, AclFilter
 from strandline.security.principal import Principal
 from strandline.security.rights import READ_GROUP, READ_TOPIC, WRITE_TOPIC
 from tests.conftest import ClusterFactory
+from tests.integration.security.support.bindings import binding
 from tests.integration.security.support.certified import certified
 from tests.waiting import eventually
 
@@ -43,10 +44,7 @@ async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
 
 def acls(name: str) -> list[AclBinding]:
     needed = ((READ_TOPIC, TOPIC), (WRITE_TOPIC, TOPIC), (READ_GROUP, GROUP))
-    return [
-        AclBinding(ResourcePattern(right.of, on), Principal(name), "*", right.operation, Permission.ALLOW)
-        for right, on in needed
-    ]
+    return [binding(right, on, principal=Principal(name)) for right, on in needed]
 
 
 async def write(cluster: LocalCluster, settings: dict[str, Any], topic: str) -> bool:

@@ -11,7 +11,6 @@ from strandline.security.acls import (
     AclBinding,
     PatternType,
     Permission,
-    ResourcePattern,
     ResourceType,
 )
 from strandline.security.kafka_apis import KAFKA_APIS
@@ -20,12 +19,12 @@ from strandline.security.rights import Right
 from strandline.security.rows import Decided
 from strandline.security.rpcs import RPCS
 from strandline.testing import SimulatedCluster
+from tests.integration.security.support.bindings import ALICE, binding
 from tests.integration.security.support.cases import Case
 from tests.integration.security.support.kafka_cases import KAFKA_CASES
 from tests.integration.security.support.rpc_cases import CALLS, STREAMS
 from tests.integration.security.support.stage import ROOT, Stage, secure_cluster
 
-ALICE: Final = Principal("alice")
 EVERYONE: Final = Principal("*")
 ELSEWHERE: Final = "203.0.113.9"
 PREFIX_CHARS: Final = 3
@@ -33,18 +32,6 @@ ABOUT_ACLS: Final = ("DescribeAcls", "CreateAcls", "DeleteAcls")
 
 CASES: Final = {"RPCs": (*STREAMS, *CALLS), "Kafka APIs": KAFKA_CASES}
 Granted = Callable[[Right, str], Iterator[AclBinding]]
-
-
-def binding(
-    right: Right,
-    name: str,
-    *,
-    kind: PatternType = PatternType.LITERAL,
-    principal: Principal = ALICE,
-    host: str = "*",
-    permission: Permission = Permission.ALLOW,
-) -> AclBinding:
-    return AclBinding(ResourcePattern(right.of, name, kind), principal, host, right.operation, permission)
 
 
 def none(right: Right, name: str) -> Iterator[AclBinding]:

@@ -18,8 +18,8 @@ from strandline.security.rights import CREATE_CLUSTER
 from strandline.testing import SimulatedCluster
 from strandline.vocabulary.admin import CreateTopics, NewTopic
 from strandline.vocabulary.state_changes import AskedBy, ChangeKind, Command, StateChangeEvent
+from tests.integration.security.support.bindings import ALICE, binding
 from tests.integration.security.support.stage import KAFKA_HOST, ROOT, Stage, secure_cluster
-from tests.integration.security.test_rights import ALICE, binding
 
 TIMEOUT_MS = 30_000
 A_NEW_LEADER = "a new leader"

@@ -18,12 +18,12 @@ from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from strandline import Admin
 from strandline.errors import TopicAuthorizationFailed
 from strandline.local.cluster import LocalCluster
-from strandline.security.acls import AclBinding, PatternType, Permission, ResourcePattern
+from strandline.security.acls import PatternType
 from strandline.security.login.mechanisms import SCRAM_SHA_512
-from strandline.security.principal import Principal
 from strandline.security.rights import CREATE_TOPIC, DELETE_TOPIC, WRITE_TOPIC
 from tests.conftest import ClusterFactory
 from tests.integration.security.logins.support.users import add_users
+from tests.integration.security.support.bindings import binding
 from tests.integration.security.support.certified import certified
 from tests.waiting import eventually
 
@@ -46,17 +46,7 @@ async def cluster(
     )
     async with Admin(made.bootstrap, **made.client_settings) as admin:
         await admin.create_topic("tides")
-        await admin.create_acls(
-            [
-                AclBinding(
-                    ResourcePattern(WRITE_TOPIC.of, "tides", PatternType.LITERAL),
-                    Principal("alice"),
-                    "*",
-                    WRITE_TOPIC.operation,
-                    Permission.ALLOW,
-                )
-            ]
-        )
+        await admin.create_acls([binding(WRITE_TOPIC, "tides")])
     await eventually(lambda: writes(made, "tides"), what="alice may write")
     return made
 
@@ -147,12 +137,8 @@ async def test_nothing_secret_is_written_and_only_the_owner_reads_it(cluster: Lo
 async def test_a_change_names_its_asker_and_its_arguments(cluster: LocalCluster) -> None:
     """A15, A17: through a Kafka port, the client and not the broker that passes it on."""
     async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
-        pattern = ResourcePattern(CREATE_TOPIC.of, "alice-", PatternType.PREFIXED)
-        alice = Principal("alice")
         rights = (CREATE_TOPIC, DELETE_TOPIC)
-        await admin.create_acls(
-            [AclBinding(pattern, alice, "*", each.operation, Permission.ALLOW) for each in rights]
-        )
+        await admin.create_acls([binding(each, "alice-", kind=PatternType.PREFIXED) for each in rights])
         await admin.alter_topic("tides", set={"retention.ms": "86400000"})
     client = AIOKafkaAdminClient(**of_alice(cluster))
     await client.start()

@@ -20,12 +20,11 @@ from strandline.errors import (
     TopicAuthorizationFailed,
 )
 from strandline.local.cluster import LocalCluster
-from strandline.security.acls import AclBinding, PatternType, Permission, ResourcePattern
-from strandline.security.principal import Principal
 from strandline.security.rights import CREATE_TOPIC
 from strandline.vocabulary.admin import ClusterDescription
 from tests.conftest import ClusterFactory
 from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, client, with_users
+from tests.integration.security.support.bindings import binding
 from tests.waiting import eventually
 
 SECONDS: Final = 20.0
@@ -110,15 +109,13 @@ async def test_a_controller_that_is_not_active_knows_the_users_too(cluster: Loca
 
 async def test_acls_decide_by_the_name_of_the_login(cluster: LocalCluster) -> None:
     """A11"""
-    pattern = ResourcePattern(CREATE_TOPIC.of, "alices", PatternType.LITERAL)
-    allowed = AclBinding(pattern, Principal("alice"), "*", CREATE_TOPIC.operation, Permission.ALLOW)
     async with (
         Admin(cluster.bootstrap, **client()) as root,
         Admin(cluster.bootstrap, **client("alice")) as alice,
     ):
         with pytest.raises(TopicAuthorizationFailed, match=r"User:alice from .* has no right"):
             await alice.create_topic("alices", partitions=1, replication_factor=1)
-        await root.create_acls([allowed])
+        await root.create_acls([binding(CREATE_TOPIC, "alices")])
         with pytest.raises(TopicAuthorizationFailed, match=r"User:alice from .* has no right"):
             await alice.create_topic("roots", partitions=1, replication_factor=1)
         await alice.create_topic("alices", partitions=1, replication_factor=1, wait=False)
