@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from strandline.security.login.mechanisms import SCRAM_SHA_256
 from strandline.security.quotas.model import Quota, QuotaAlteration, QuotaEntity
 from strandline.vocabulary.admin import NewTopic as OwnTopic
 from tests.conftest import ClusterFactory
+from tests.integration.security.logins.support.kafka_clients import logs_in, of_librdkafka
 from tests.waiting import eventually
 
 ANSWER_S_MAX = 20.0
@@ -36,31 +38,13 @@ async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
         entities = QuotaEntity("alice"), QuotaEntity(client_id="app")
         await admin.alter_client_quotas([QuotaAlteration(each, rate) for each in entities])
     for user in ("alice", "bob"):
-        await eventually(lambda user=user: logs_in(made, user), what=f"{user} logs in")  # type: ignore[misc]
+        await eventually(partial(logs_in, made, user, "secret", SCRAM_SHA_256), what=f"{user} logs in")
     return made
 
 
 def kafka_admin(cluster: LocalCluster, user: str, client_id: str = "x") -> AdminClient:
-    return AdminClient(
-        {
-            "bootstrap.servers": cluster.kafka_bootstrap,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanisms": SCRAM_SHA_256,
-            "sasl.username": user,
-            "sasl.password": "secret",
-            "client.id": client_id,
-        }
-    )
-
-
-async def logs_in(cluster: LocalCluster, user: str) -> bool:
-    def ask() -> bool:
-        try:
-            return bool(kafka_admin(cluster, user).list_topics(timeout=2).brokers)
-        except KafkaException:
-            return False
-
-    return await asyncio.to_thread(ask)
+    of_user = of_librdkafka(cluster, SCRAM_SHA_256, user, "secret")
+    return AdminClient({**of_user, "client.id": client_id})
 
 
 async def code(future: Any) -> int:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer, KafkaException, Producer
 from kafka import KafkaProducer
 
 from strandline.local.cluster import LocalCluster
 from strandline.security.login.mechanisms import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from tests.conftest import ClusterFactory
+from tests.integration.security.logins.support.kafka_clients import logs_in, of_librdkafka, of_python
 from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, add_users
 from tests.tls_files import TestAuthority
 from tests.waiting import eventually
@@ -35,14 +35,8 @@ async def with_alice(cluster: LocalCluster, directory: Path, **of_port: Any) -> 
 
     async def known() -> bool:
         for address in cluster.kafka_bootstrap.split(","):
-            settings = {**of_python(cluster, SCRAM_SHA_512), **of_port, "bootstrap_servers": address}
-            client = AIOKafkaProducer(**settings)
-            try:
-                await client.start()
-            except KafkaError:
+            if not await logs_in(cluster, "alice", PASSWORD, **{**of_port, "bootstrap_servers": address}):
                 return False
-            finally:
-                await client.stop()
         return True
 
     await eventually(known, what="alice can log in")
@@ -55,26 +49,6 @@ async def cluster(
 ) -> LocalCluster:
     made = await make_module_cluster(brokers=2, broker_settings=SETTINGS, kafka=True)
     return await with_alice(made, tmp_path_factory.mktemp("alice"))
-
-
-def of_librdkafka(cluster: LocalCluster, mechanism: str, password: str = PASSWORD) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": cluster.kafka_bootstrap,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanisms": mechanism,
-        "sasl.username": "alice",
-        "sasl.password": password,
-    }
-
-
-def of_python(cluster: LocalCluster, mechanism: str, password: str = PASSWORD) -> dict[str, Any]:
-    return {
-        "bootstrap_servers": cluster.kafka_bootstrap,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": password,
-    }
 
 
 @EACH
@@ -154,7 +128,7 @@ async def test_a_wrong_password_ends_the_attempt(cluster: LocalCluster) -> None:
 
     def fail() -> str:
         seen: list[str] = []
-        settings = of_librdkafka(cluster, SCRAM_SHA_256, "guess")
+        settings = of_librdkafka(cluster, SCRAM_SHA_256, password="guess")
         producer = Producer({**settings, "error_cb": lambda error: seen.append(error.name())})
         with pytest.raises(KafkaException):
             producer.list_topics(timeout=2)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
@@ -25,6 +25,7 @@ from strandline.errors import ErrorCode
 from strandline.local.cluster import LocalCluster
 from strandline.security.login.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from tests.conftest import ClusterFactory
+from tests.integration.security.logins.support.kafka_clients import logs_in, of_librdkafka, of_python
 from tests.waiting import eventually
 
 SETTINGS = {
@@ -34,33 +35,13 @@ SETTINGS = {
 ANSWER_S_MAX = 20.0
 
 
-def of_librdkafka(cluster: LocalCluster, user: str, password: str) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": cluster.kafka_bootstrap,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanisms": SCRAM_SHA_256,
-        "sasl.username": user,
-        "sasl.password": password,
-    }
-
-
-async def logs_in(cluster: LocalCluster, user: str, password: str) -> bool:
-    def ask() -> bool:
-        try:
-            return bool(Producer(of_librdkafka(cluster, user, password)).list_topics(timeout=2).brokers)
-        except KafkaException:
-            return False
-
-    return await asyncio.to_thread(ask)
-
-
 @pytest.fixture(scope="module")
 async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
     """With the user `admin`."""
     made = await make_module_cluster(brokers=1, broker_settings=SETTINGS, kafka=True)
     async with Admin(made.bootstrap) as admin:
         await admin.set_user("admin", "secret", mechanisms=(SCRAM_SHA_256,))
-    await eventually(lambda: logs_in(made, "admin", "secret"), what="the admin logs in")
+    await eventually(lambda: logs_in(made, "admin", "secret", SCRAM_SHA_256), what="the admin logs in")
     return made
 
 
@@ -77,7 +58,7 @@ async def refusal(future: Any) -> int:
 
 async def test_librdkafka_sets_describes_and_deletes_users(cluster: LocalCluster) -> None:
     """A11: and a user that it set logs in."""
-    admin = AdminClient(of_librdkafka(cluster, "admin", "secret"))
+    admin = AdminClient(of_librdkafka(cluster, SCRAM_SHA_256, "admin", "secret"))
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4_096)
     altered = admin.alter_user_scram_credentials(
         [
@@ -87,7 +68,7 @@ async def test_librdkafka_sets_describes_and_deletes_users(cluster: LocalCluster
     )
     await done(altered["alice"])
     assert await refusal(altered["nobody"]) == ErrorCode.RESOURCE_NOT_FOUND
-    await eventually(lambda: logs_in(cluster, "alice", "wonderland"), what="alice logs in")
+    await eventually(lambda: logs_in(cluster, "alice", "wonderland", SCRAM_SHA_256), what="alice logs in")
 
     every = await done(admin.describe_user_scram_credentials())
     assert sorted(every) == ["admin", "alice"]
@@ -111,13 +92,7 @@ async def test_librdkafka_sets_describes_and_deletes_users(cluster: LocalCluster
 
 async def test_kafka_python_sets_describes_and_deletes_users(cluster: LocalCluster) -> None:
     """A11"""
-    of_client = {
-        "bootstrap_servers": cluster.kafka_bootstrap,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": SCRAM_SHA_256,
-        "sasl_plain_username": "admin",
-        "sasl_plain_password": "secret",
-    }
+    of_client = of_python(cluster, SCRAM_SHA_256, "admin", "secret")
 
     def use() -> None:
         admin = KafkaAdminClient(**of_client)

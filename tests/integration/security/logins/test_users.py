@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
 
 from strandline import Admin
 from strandline.errors import InvalidRequest, ResourceNotFound
@@ -16,6 +13,7 @@ from strandline.security.login.credentials import ITERATIONS_MIN
 from strandline.security.login.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from strandline.vocabulary.admin import UserDescription
 from tests.conftest import ClusterFactory
+from tests.integration.security.logins.support.kafka_clients import logs_in
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
 
@@ -28,24 +26,6 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
     return await make_module_cluster(brokers=1, broker_settings=SETTINGS, kafka=True)
-
-
-async def logs_in(cluster: LocalCluster, user: str, password: str, mechanism: str = SCRAM_SHA_512) -> bool:
-    of_client: dict[str, Any] = {
-        "bootstrap_servers": cluster.kafka_bootstrap,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": user,
-        "sasl_plain_password": password,
-    }
-    client = AIOKafkaProducer(**of_client)
-    try:
-        await client.start()
-    except KafkaError:
-        return False
-    finally:
-        await client.stop()
-    return True
 
 
 async def test_a_user_logs_in_until_it_is_deleted(cluster: LocalCluster) -> None:
