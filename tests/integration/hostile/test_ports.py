@@ -7,7 +7,7 @@ within 300 MiB of what it was before. A failure names the seed and the turn; `--
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,7 +27,7 @@ from tests.integration.hostile.support.attack import Attack, Fuzz
 from tests.integration.hostile.support.byte_attack import ByteAttack, http2, kafka_frames, tls_records
 from tests.integration.hostile.support.call_attack import CallAttack
 from tests.integration.hostile.support.hostile_calls import rpcs_of
-from tests.integration.hostile.support.kafka_attack import KafkaAttack
+from tests.integration.hostile.support.kafka_attack import KafkaAttack, framed
 from tests.integration.hostile.support.kafka_login import MECHANISM, Login, LoginAttack
 from tests.integration.hostile.support.recording import recorded_connections
 from tests.integration.hostile.support.watched import Watched, watched_broker, watched_controller
@@ -125,69 +125,75 @@ def port_of(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
-def of_bytes(stage: Stage, target: Watched, name: str) -> Attack:
-    port = port_of(target.address)
-    match name:
-        case "grpc bytes":
-            return ByteAttack(port, stage.http2, http2)
-        case "handshake bytes":
-            return ByteAttack(port, stage.handshakes, tls_records)
-        case "bytes after the handshake":
-            return ByteAttack(port, stage.http2, http2, stage.admin.client)
-    raise AssertionError(name)
+def grpc_bytes(stage: Stage, target: Watched) -> Attack:
+    return ByteAttack(port_of(target.address), stage.http2, http2)
 
 
-def of_calls(target: Watched, name: str, pem: Pem | None) -> Attack:
-    if "controller" in name:
-        return CallAttack(target.address, ADMIN_RPCS, ["fuzzed-by-admin"], OF_ADMIN, pem)
+def handshake_bytes(stage: Stage, target: Watched) -> Attack:
+    return ByteAttack(port_of(target.address), stage.handshakes, tls_records)
+
+
+def bytes_after_the_handshake(stage: Stage, target: Watched) -> Attack:
+    return ByteAttack(port_of(target.address), stage.http2, http2, stage.admin.client)
+
+
+def calls(target: Watched, pem: Pem | None = None) -> Attack:
     return CallAttack(target.address, MEMBER_RPCS, [FUZZED], OF_MEMBERS, pem)
 
 
-def of_kafka(stage: Stage, name: str) -> Attack:
-    plain, secure = port_of(stage.plain.kafka_bootstrap), port_of(stage.secure.kafka_bootstrap)
-    match name:
-        case "kafka bytes":
-            samples = [
-                len(each).to_bytes(4, "big") + each for each in KafkaAttack(plain, spared=SPARED).samples
-            ]
-            return ByteAttack(plain, samples, kafka_frames)
-        case "kafka requests":
-            return KafkaAttack(plain, spared=SPARED)
-        case "kafka before the login":
-            return LoginAttack(stage.kafka_login_port)
-        case "kafka after the login":
-            return KafkaAttack(stage.kafka_login_port, spared=SPARED, log_in=Login("alice", PASSWORD))
-        case "kafka handshake bytes":
-            return ByteAttack(secure, stage.handshakes, tls_records)
-        case "kafka of a stranger":
-            return KafkaAttack(secure, stage.stranger.client)
-        case "kafka of the admin":
-            return KafkaAttack(secure, stage.admin.client, spared=SPARED)
-    raise AssertionError(name)
+def admin_calls(target: Watched, pem: Pem | None = None) -> Attack:
+    return CallAttack(target.address, ADMIN_RPCS, ["fuzzed-by-admin"], OF_ADMIN, pem)
 
 
-ATTACKS: Final = [
-    ("plain broker", "grpc bytes"),
-    ("plain broker", "calls"),
-    ("plain broker", "calls before the login"),
-    ("plain broker", "kafka bytes"),
-    ("plain broker", "kafka requests"),
-    ("plain broker", "kafka before the login"),
-    ("plain broker", "kafka after the login"),
-    ("plain controller", "grpc bytes"),
-    ("plain controller", "calls"),
-    ("secure broker", "handshake bytes"),
-    ("secure broker", "bytes after the handshake"),
-    ("secure broker", "calls of a stranger"),
-    ("secure broker", "calls of the admin"),
-    ("secure broker", "kafka handshake bytes"),
-    ("secure broker", "kafka of a stranger"),
-    ("secure broker", "kafka of the admin"),
-    ("secure controller", "handshake bytes"),
-    ("secure controller", "bytes after the handshake"),
-    ("secure controller", "calls of a stranger"),
-    ("secure controller", "calls of the admin"),
-]
+def calls_before_the_login(stage: Stage, _: Watched) -> Attack:
+    rpcs = [*LOGIN_RPCS, *(rpc for rpc in MEMBER_RPCS if "Replication" not in rpc.path)]
+    return CallAttack(f"127.0.0.1:{stage.login_port}", rpcs, [FUZZED], OF_MEMBERS)
+
+
+def kafka_bytes(stage: Stage, _: Watched) -> Attack:
+    port = port_of(stage.plain.kafka_bootstrap)
+    return ByteAttack(port, [framed(each) for each in KafkaAttack(port, spared=SPARED).samples], kafka_frames)
+
+
+def kafka_requests(stage: Stage, _: Watched) -> Attack:
+    return KafkaAttack(port_of(stage.plain.kafka_bootstrap), spared=SPARED)
+
+
+def kafka_after_the_login(stage: Stage, _: Watched) -> Attack:
+    return KafkaAttack(stage.kafka_login_port, spared=SPARED, log_in=Login("alice", PASSWORD))
+
+
+def kafka_handshake_bytes(stage: Stage, _: Watched) -> Attack:
+    return ByteAttack(port_of(stage.secure.kafka_bootstrap), stage.handshakes, tls_records)
+
+
+def kafka_of(stage: Stage, pem: Pem, spared: Collection[int] = ()) -> Attack:
+    return KafkaAttack(port_of(stage.secure.kafka_bootstrap), pem.client, spared=spared)
+
+
+ATTACKS: Final[Mapping[tuple[str, str], Callable[[Stage, Watched], Attack]]] = {
+    ("plain broker", "grpc bytes"): grpc_bytes,
+    ("plain broker", "calls"): lambda _, target: calls(target),
+    ("plain broker", "calls before the login"): calls_before_the_login,
+    ("plain broker", "kafka bytes"): kafka_bytes,
+    ("plain broker", "kafka requests"): kafka_requests,
+    ("plain broker", "kafka before the login"): lambda stage, _: LoginAttack(stage.kafka_login_port),
+    ("plain broker", "kafka after the login"): kafka_after_the_login,
+    ("plain controller", "grpc bytes"): grpc_bytes,
+    ("plain controller", "calls"): lambda _, target: admin_calls(target),
+    ("secure broker", "handshake bytes"): handshake_bytes,
+    ("secure broker", "bytes after the handshake"): bytes_after_the_handshake,
+    ("secure broker", "calls of a stranger"): lambda stage, target: calls(target, stage.stranger),
+    ("secure broker", "calls of the admin"): lambda stage, target: calls(target, stage.admin),
+    ("secure broker", "kafka handshake bytes"): kafka_handshake_bytes,
+    ("secure broker", "kafka of a stranger"): lambda stage, _: kafka_of(stage, stage.stranger),
+    ("secure broker", "kafka of the admin"): lambda stage, _: kafka_of(stage, stage.admin, SPARED),
+    ("secure controller", "handshake bytes"): handshake_bytes,
+    ("secure controller", "bytes after the handshake"): bytes_after_the_handshake,
+    ("secure controller", "calls of a stranger"): lambda stage, target: admin_calls(target, stage.stranger),
+    ("secure controller", "calls of the admin"): lambda stage, target: admin_calls(target, stage.admin),
+}
+"""What is sent, by the process that is watched, and a name."""
 
 
 @pytest.mark.parametrize(("who", "what"), ATTACKS, ids=[f"{who}: {what}" for who, what in ATTACKS])
@@ -201,33 +207,20 @@ async def test_a_port_survives_hostile_inputs(
 ) -> None:
     """CORRECTNESS X14"""
     target = targets[who]
-    pems: dict[str, Pem | None] = {
-        "calls": None, "calls of a stranger": stage.stranger, "calls of the admin": stage.admin,
-    }  # fmt: skip
-    attack: Attack
-    if what == "calls before the login":
-        rpcs = [*LOGIN_RPCS, *(rpc for rpc in MEMBER_RPCS if "Replication" not in rpc.path)]
-        attack = CallAttack(f"127.0.0.1:{stage.login_port}", rpcs, [FUZZED], OF_MEMBERS)
-    elif what in pems:
-        attack = of_calls(target, who, pems[what])
-    elif what.startswith("kafka"):
-        attack = of_kafka(stage, what)
-    else:
-        attack = of_bytes(stage, target, what)
     inputs = request.config.getoption("--fuzz-inputs")
     async with target.harmless(f"seed {fuzz_seed}: {who}: {what}", inputs):
-        await Fuzz(inputs, fuzz_seed).run(attack)
+        await Fuzz(inputs, fuzz_seed).run(ATTACKS[who, what](stage, target))
     cluster = stage.plain if who.startswith("plain") else stage.secure
     assert all(member.alive for member in cluster.members())
     assert target.pid in {member.pid for member in cluster.members()}
-    await serves(cluster, number=ATTACKS.index((who, what)))
+    await serves(cluster, f"after {who} {what}".replace(" ", "-"))
 
 
-async def serves(cluster: LocalCluster, number: int) -> None:
+async def serves(cluster: LocalCluster, new_topic: str) -> None:
     """Honest clients of every port."""
     settings: dict[str, Any] = cluster.client_settings
     async with Admin(cluster.bootstrap, **settings) as admin:
-        await admin.create_topic(f"after-{number}", replication_factor=1)
+        await admin.create_topic(new_topic, replication_factor=1)
     async with Producer(cluster.bootstrap, **settings) as producer:
         await (await producer.send(HONEST, b"still here"))
     if not cluster.secure:

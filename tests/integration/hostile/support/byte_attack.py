@@ -41,14 +41,12 @@ class Conversation:
         self.reader = reader
         self.writer = writer
 
-    async def ended(self) -> bool:
-        """Read until the end, or for a while."""
+    async def read_on(self) -> None:
+        """Until the end, or for a while."""
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(END_S_MAX):
                 while await self.reader.read(1 << 16):
                     pass
-                return True
-        return self.reader.at_eof()
 
     def abort(self) -> None:
         self.writer.transport.abort()
@@ -100,9 +98,9 @@ class ByteAttack(Attack):
                 if conversation.writer.can_write_eof():
                     with suppress(OSError):
                         conversation.writer.write_eof()
-                await conversation.ended()
+                await conversation.read_on()
             case 2:
-                await conversation.ended()
+                await conversation.read_on()
             case _:
                 with suppress(OSError):
                     await conversation.writer.drain()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from random import Random
 from typing import Final
 
@@ -20,7 +20,7 @@ ANSWER_S_MAX: Final = 0.1
 SPOILED_MAX: Final = 4
 FRAME_BYTES_MAX: Final = 1 << 26
 
-LogIn = Callable[[Random, Conversation], Awaitable[None]]
+LogIn = Callable[[Conversation], Awaitable[None]]
 
 
 class KafkaAttack(Attack):
@@ -46,21 +46,15 @@ class KafkaAttack(Attack):
         conversation = await connect(random, self._port, self._context)
         if conversation is None:
             return 1
-        sent = 0
         try:
             if self._log_in is not None:
-                await self._log_in(random, conversation)
-            for _ in range(random.randint(1, REQUESTS_MAX)):
-                sent += 1
-                request = self._request(random)
-                conversation.writer.write(len(request).to_bytes(4, "big") + request)
-                if not await answered(conversation):
-                    break
+                await self._log_in(conversation)
+            requests = (self._request(random) for _ in range(random.randint(1, REQUESTS_MAX)))
+            return await ask_in_turn(conversation, requests)
         except OSError:
-            pass
+            return 1
         finally:
             conversation.abort()
-        return max(1, sent)
 
     async def close(self) -> None:
         """Every connection ends with its turn."""
@@ -86,13 +80,33 @@ class KafkaAttack(Attack):
                 return spoiled(random, random.choice(self.samples), SPOILED_MAX)
 
 
-async def answered(conversation: Conversation) -> bool:
+def framed(request: bytes) -> bytes:
+    return len(request).to_bytes(4, "big") + request
+
+
+async def read_answer(conversation: Conversation) -> bytes:
+    """Raises IncompleteReadError at the end, OSError."""
+    size = int.from_bytes(await conversation.reader.readexactly(4), "big")
+    assert size < FRAME_BYTES_MAX
+    return await conversation.reader.readexactly(size)
+
+
+async def ask_in_turn(conversation: Conversation, requests: Iterable[bytes]) -> int:
+    """Send each once the one before it has its answer, until the connection ends. Returns how many."""
+    sent = 0
+    for request in requests:
+        sent += 1
+        conversation.writer.write(framed(request))
+        if not await _answered(conversation):
+            break
+    return sent
+
+
+async def _answered(conversation: Conversation) -> bool:
     """Whether there is an answer, or none within a while (acks=0, a join that is held). False at the end."""
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
-            size = int.from_bytes(await conversation.reader.readexactly(4), "big")
-            assert size < FRAME_BYTES_MAX
-            await conversation.reader.readexactly(size)
+            await read_answer(conversation)
     except TimeoutError:
         return True
     except (asyncio.IncompleteReadError, OSError):

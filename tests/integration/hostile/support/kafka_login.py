@@ -10,7 +10,7 @@ from scramp import ScramClient
 
 from tests.integration.hostile.support.attack import Attack, spoiled
 from tests.integration.hostile.support.byte_attack import Conversation, connect
-from tests.integration.hostile.support.kafka_attack import KafkaAttack, answered
+from tests.integration.hostile.support.kafka_attack import KafkaAttack, ask_in_turn, framed, read_answer
 
 HANDSHAKE: Final = 17
 AUTHENTICATE: Final = 36
@@ -44,19 +44,14 @@ def authenticate(data: bytes) -> bytes:
     return struct.pack(">hhih", AUTHENTICATE, 1, 2, -1) + struct.pack(">i", len(data)) + data
 
 
-def _write(conversation: Conversation, request: bytes) -> None:
-    conversation.writer.write(len(request).to_bytes(4, "big") + request)
-
-
-async def _answer(conversation: Conversation) -> bytes:
-    size = int.from_bytes(await conversation.reader.readexactly(4), "big")
-    return await conversation.reader.readexactly(size)
+async def _ask(conversation: Conversation, request: bytes) -> bytes:
+    conversation.writer.write(framed(request))
+    return await read_answer(conversation)
 
 
 async def _step(conversation: Conversation, data: bytes) -> bytes:
     """The server's bytes, of SaslAuthenticate version 1. Raises AssertionError if it refuses."""
-    _write(conversation, authenticate(data))
-    answer = await _answer(conversation)
+    answer = await _ask(conversation, authenticate(data))
     (error,) = struct.unpack(">h", answer[4:6])
     assert error == 0, answer
     at = 8 + max(0, int.from_bytes(answer[6:8], "big", signed=True))
@@ -71,9 +66,8 @@ class Login:
         self._name = name
         self._password = password
 
-    async def __call__(self, random: Random, conversation: Conversation) -> None:
-        _write(conversation, handshake(MECHANISM.encode()))
-        await _answer(conversation)
+    async def __call__(self, conversation: Conversation) -> None:
+        await _ask(conversation, handshake(MECHANISM.encode()))
         client = ScramClient([MECHANISM], self._name, self._password)
         client.set_server_first((await _step(conversation, client.get_client_first().encode())).decode())
         client.set_server_final((await _step(conversation, client.get_client_final().encode())).decode())
@@ -92,18 +86,13 @@ class LoginAttack(Attack):
         conversation = await connect(random, self._port, None)
         if conversation is None:
             return 1
-        sent = 0
         try:
-            for _ in range(random.randint(1, STEPS_MAX)):
-                sent += 1
-                _write(conversation, self._request(random, sent))
-                if not await answered(conversation):
-                    break
+            steps = range(1, random.randint(1, STEPS_MAX) + 1)
+            return await ask_in_turn(conversation, (self._request(random, number) for number in steps))
         except OSError:
-            pass
+            return 1
         finally:
             conversation.abort()
-        return sent
 
     async def close(self) -> None:
         """Every connection ends with its turn."""
