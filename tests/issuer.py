@@ -9,6 +9,10 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from strandline.adapters.token_keys import TokenKeys
+from strandline.ports import Clock
+from strandline.security.login.tokens import TokenRules
+
 ISSUER: Final = "https://issuer.example"
 AUDIENCE: Final = "tides"
 
@@ -36,6 +40,11 @@ class Issuer:
             for name, key in self.keys.items()
         ]
         return json.dumps({"keys": keys}).encode()
+
+    def token_keys(self, clock: Clock) -> TokenKeys:
+        """With which a server takes this issuer's tokens of ES256."""
+        rules = TokenRules(ISSUER, AUDIENCE, "sub", ("ES256",))
+        return TokenKeys(rules, lambda: self.jwks, "keys", clock, needed_at_start=True)
 
     def token(
         self,

@@ -15,7 +15,6 @@ from structlog.testing import capture_logs
 from strandline.adapters.logins import Logins
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.audit import Audit
-from strandline.adapters.token_keys import TokenKeys
 from strandline.broker.kafka.call import Api, Call, answered
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.connection_login import FRAME_BYTES_MAX, LOGIN_S_MAX
@@ -32,11 +31,11 @@ from strandline.security.login.credentials import make_credential
 from strandline.security.login.mechanisms import OAUTHBEARER, PLAIN, SCRAM_SHA_256
 from strandline.security.login.plain import plain_message
 from strandline.security.login.scram import ScramClient
-from strandline.security.login.tokens import LEEWAY_S, TokenRules
+from strandline.security.login.tokens import LEEWAY_S
 from strandline.security.principal import ANONYMOUS, Principal
 from tests.broker.kafka.support.codec import API_VERSIONS, decode_answer, encode_request
 from tests.broker.kafka.support.memory_connection import MemoryShared, MemoryTransport, feed, turns
-from tests.issuer import AUDIENCE, ISSUER, Issuer, bearer
+from tests.issuer import Issuer, bearer
 
 LIFETIME_MS = 60_000
 TOKENS = Issuer()
@@ -120,10 +119,8 @@ class Client:
 async def port(clock: VirtualClock, *, with_logins: bool = True) -> AsyncIterator[Any]:
     """A port with one user; gives a function that connects."""
     numbers = count()
-    rules = TokenRules(ISSUER, AUDIENCE, "sub", ("ES256",))
-    tokens = TokenKeys(rules, lambda: TOKENS.jwks, "keys", clock, needed_at_start=True)
     mechanisms = (SCRAM_SHA_256, PLAIN, OAUTHBEARER)
-    authenticator = Authenticator(mechanisms, lambda: b"secret", lambda _: False, tokens)
+    authenticator = Authenticator(mechanisms, lambda: b"secret", lambda _: False, TOKENS.token_keys(clock))
     known = {
         name: {SCRAM_SHA_256: make_credential(SCRAM_SHA_256, "wonderland", b"0123456789abcdef", 4_096)}
         for name in ("alice", "bob")

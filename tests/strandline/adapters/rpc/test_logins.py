@@ -28,7 +28,6 @@ from strandline.adapters.system_host import SystemThreads, new_id
 from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.tls.channels import Link
 from strandline.adapters.tls.grpc_credentials import open_blocking_channel, open_channel
-from strandline.adapters.token_keys import TokenKeys
 from strandline.config.client import ClientSettings
 from strandline.config.sasl import SaslSettings
 from strandline.errors import (
@@ -53,10 +52,10 @@ from strandline.security.login.authenticator import Authenticator
 from strandline.security.login.credentials import make_credential
 from strandline.security.login.mechanisms import HASHES, OAUTHBEARER, SCRAM_SHA_512
 from strandline.security.login.messages import LoginMessage
-from strandline.security.login.tokens import LEEWAY_S, TokenRules
+from strandline.security.login.tokens import LEEWAY_S
 from strandline.security.principal import ANONYMOUS
 from tests.hand_clock import HandClock
-from tests.issuer import AUDIENCE, ISSUER, Issuer, bearer
+from tests.issuer import Issuer, bearer
 from tests.waiting import eventually
 
 KEY = b"the members' key"
@@ -116,9 +115,9 @@ async def port() -> AsyncIterator[Port]:
 
 async def opened(settings: SaslSettings, *, with_logins: bool = True, **bounds: Any) -> AsyncIterator[Port]:
     server, clock = grpc.aio.server(), HandClock()
-    rules = TokenRules(ISSUER, AUDIENCE, "sub", ("ES256",))
-    tokens = TokenKeys(rules, lambda: TOKENS.jwks, "keys", clock, needed_at_start=True)
-    authenticator = Authenticator((*HASHES, OAUTHBEARER), lambda: KEY, lambda _: False, tokens)
+    authenticator = Authenticator(
+        (*HASHES, OAUTHBEARER), lambda: KEY, lambda _: False, TOKENS.token_keys(clock)
+    )
     credential = make_credential(SCRAM_SHA_512, PASSWORD, b"0123456789abcdef", 4_096)
     authenticator.take({"alice": {SCRAM_SHA_512: credential}})
     audit = Audit("", clock)
