@@ -9,17 +9,13 @@ from strandline.controller.api.askers import bill_of
 from strandline.ports import Caller
 from strandline.security.audit.entry import source_of
 from strandline.security.principal import ANONYMOUS, Principal
-from strandline.security.quotas.bill import Bill, ClientQuotas
+from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import Quota, QuotaEntity, Quotas
 from tests.conftest import SessionFactory
 
 MEMBER = Principal("broker-1")
 QUOTAS = {QuotaEntity("alice", "app"): 1.0, QuotaEntity("alice"): 2.0, QuotaEntity("ANONYMOUS"): 3.0}
 ALICE = Caller("kafka:192.0.2.1:1", "192.0.2.1", principal=Principal("alice"), client_id="app")
-
-
-def limit(bill: Bill | None) -> float | None:
-    return None if bill is None else bill.limit(Quota.CONTROLLER_MUTATION_RATE)
 
 
 async def test_it_counts_for_the_client_of_a_broker_and_only_members_are_believed(
@@ -35,7 +31,8 @@ async def test_it_counts_for_the_client_of_a_broker_and_only_members_are_believe
     clients.take(Quotas({entity: {Quota.CONTROLLER_MUTATION_RATE: rate} for entity, rate in QUOTAS.items()}))
 
     def limit_of(caller: Caller) -> float | None:
-        return limit(bill_of(caller, key, clients))
+        bill = bill_of(caller, key, clients)
+        return None if bill is None else bill.limit(Quota.CONTROLLER_MUTATION_RATE)
 
     assert limit_of(ALICE) == 1
     assert limit_of(replace(ALICE, client_id="another")) == 2
