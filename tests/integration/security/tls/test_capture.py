@@ -6,8 +6,6 @@ import asyncio
 import secrets
 import ssl
 import warnings
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,20 +14,15 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from strandline import Admin, Consumer, Producer, TopicPartition
-from strandline.adapters.zookeeper.connection.tls import ClientTls
 from strandline.local.cluster import LocalCluster
-from strandline.local.ports import free_ports
-from strandline.local.zookeeper_process import ZooKeeperProcess
-from strandline.local.zookeeper_tls import ServerTls
 from tests.conftest import ClusterFactory
 from tests.integration.security.support.capture import Capture, capture
-from tests.tls_files import TestAuthority
+from tests.tls_zookeeper import tls_zookeeper
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 APPLICATION_DATA: Final = b"\x17\x03\x03"
 """How a record of TLS begins that carries data (RFC 8446, section 5.1)."""
-START_S_MAX: Final = 60.0
 READ_S_MAX: Final = 30.0
 
 
@@ -75,32 +68,6 @@ def ports_of(cluster: LocalCluster) -> Ports:
         port(cluster.controller_address(controller)),
         port(cluster.zookeeper),
     )
-
-
-@asynccontextmanager
-async def zookeeper_with_tls(folder: Path) -> AsyncIterator[dict[str, Any]]:
-    """The settings of members that use it."""
-    authority = TestAuthority(folder / "certificates")
-    server, member = authority.issue("zookeeper"), authority.issue("member")
-    client = ClientTls(authority.cafile, member.certfile, member.keyfile, check_hostname=True)
-    process = ZooKeeperProcess(
-        folder / "zookeeper",
-        free_ports(1)[0],
-        log_path=folder / "zookeeper.log",
-        tls=ServerTls(server.keystore, authority.cafile, client),
-    )
-    process.start()
-    try:
-        await process.wait_serving(START_S_MAX)
-        yield {
-            "zookeeper": process.address,
-            "zookeeper_ssl": True,
-            "zookeeper_ssl_cafile": authority.cafile,
-            "zookeeper_ssl_certfile": member.certfile,
-            "zookeeper_ssl_keyfile": member.keyfile,
-        }
-    finally:
-        await process.discard()
 
 
 async def exchange(cluster: LocalCluster, markers: Markers) -> None:
@@ -161,11 +128,10 @@ async def test_a_plaintext_cluster_shows_everything(make_cluster: ClusterFactory
 
 async def test_an_encrypted_cluster_shows_nothing(make_cluster: ClusterFactory, tmp_path: Path) -> None:
     """CORRECTNESS X13: clients, replication, the controller, Kafka clients, and ZooKeeper."""
-    async with zookeeper_with_tls(tmp_path / "encrypted") as settings:
-        address = settings.pop("zookeeper")
+    async with tls_zookeeper(tmp_path / "encrypted") as zookeeper:
         cluster = await make_cluster(
-            brokers=2, kafka=True, secure=True, zookeeper=address,
-            broker_settings=settings, controller_settings=settings,
+            brokers=2, kafka=True, secure=True, zookeeper=zookeeper.process.address,
+            broker_settings=zookeeper.of_member, controller_settings=zookeeper.of_member,
         )  # fmt: skip
         markers, ports = new_markers(), ports_of(cluster)
         seen = await captured(cluster, markers)

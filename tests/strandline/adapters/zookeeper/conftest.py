@@ -3,56 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
-from strandline.adapters.zookeeper.connection.tls import ClientTls
-from strandline.config.services import ZooKeeperSettings
-from strandline.local.ports import free_ports
-from strandline.local.zookeeper_process import ZooKeeperProcess
-from strandline.local.zookeeper_tls import ServerTls
-from tests.tls_files import Files, TestAuthority
-
-START_S_MAX = 60.0
-
-
-@dataclass(frozen=True)
-class TlsServer:
-    """The server shows a certificate for 127.0.0.1 and wants one of `authority`."""
-
-    process: ZooKeeperProcess
-    authority: TestAuthority
-    broker: Files
-
-    def settings(self, **others: Any) -> ZooKeeperSettings:
-        """Those with which a process is let in; `others` replace some."""
-        files = {
-            "zookeeper_ssl_cafile": self.authority.cafile,
-            "zookeeper_ssl_certfile": self.broker.certfile,
-            "zookeeper_ssl_keyfile": self.broker.keyfile,
-        }
-        return ZooKeeperSettings(
-            **{"zookeeper": self.process.address, "zookeeper_ssl": True, **files, **others}
-        )
+from tests.tls_zookeeper import TlsServer, tls_zookeeper
 
 
 @pytest.fixture(scope="module")
 async def tls_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TlsServer]:
-    directory = tmp_path_factory.mktemp("tls")
-    authority = TestAuthority(directory / "certificates")
-    server, broker = authority.issue("zookeeper", "127.0.0.1"), authority.issue("broker-1", "b1")
-    client = ClientTls(authority.cafile, broker.certfile, broker.keyfile, check_hostname=True)
-    process = ZooKeeperProcess(
-        directory / "zookeeper",
-        free_ports(1)[0],
-        log_path=directory / "zookeeper.log",
-        tls=ServerTls(server.keystore, authority.cafile, client),
-    )
-    process.start()
-    try:
-        await process.wait_serving(START_S_MAX)
-        yield TlsServer(process, authority, broker)
-    finally:
-        await process.discard()
+    async with tls_zookeeper(tmp_path_factory.mktemp("tls")) as server:
+        yield server

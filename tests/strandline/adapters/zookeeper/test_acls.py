@@ -17,8 +17,8 @@ from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
 from strandline.ports import Create, Delete, MultiFailed, NotPermitted, SetData
 from tests.conftest import SessionFactory
-from tests.strandline.adapters.zookeeper.conftest import TlsServer
 from tests.strangers import every_znode, open_to_strangers, stranger
+from tests.tls_zookeeper import TlsServer
 
 CLUSTER = "strandline:cluster-password"
 SUBJECT = "CN=broker-1"

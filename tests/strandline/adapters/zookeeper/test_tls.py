@@ -27,8 +27,8 @@ from strandline.local.zookeeper_process import ZooKeeperProcess
 from strandline.ports import LinkState
 from tests.hand_clock import HandClock
 from tests.proxy import Proxy
-from tests.strandline.adapters.zookeeper.conftest import TlsServer
 from tests.tls_files import TestAuthority
+from tests.tls_zookeeper import TlsServer
 from tests.waiting import eventually
 
 
