@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from strandline.adapters.logins import Logins
@@ -12,7 +13,7 @@ from strandline.broker.kafka.group_apis import group_apis
 from strandline.broker.kafka.handlers.acls import AclsApi
 from strandline.broker.kafka.handlers.cluster import ClusterApi
 from strandline.broker.kafka.handlers.configs import ConfigsApi
-from strandline.broker.kafka.handlers.controller import ControllerRequests
+from strandline.broker.kafka.handlers.controller import ControllerFor, ControllerRequests
 from strandline.broker.kafka.handlers.fetch import FetchApi
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.logins.sasl import SaslApi
@@ -54,7 +55,7 @@ def kafka_router(
     fetches = FetchApi(log, hints, settings, manager.clock)
     lists = OffsetsApi(log)
     clock = manager.clock
-    requests = ControllerRequests(controller)
+    requests = partial(ControllerRequests, controller)
     defaults = TopicDefaults(settings, lambda: manager.live)
     topics = TopicsApi(requests, view.outlines, Leaders(handlers.metadata, clock), defaults, access, clock)
     configs = ConfigsApi(requests, view.outlines, settings, own, access, clock)
@@ -109,7 +110,7 @@ def kafka_router(
     )
 
 
-def quota_apis(requests: ControllerRequests, access: Access, clock: Clock) -> tuple[Api[Any, Any], ...]:
+def quota_apis(requests: ControllerFor, access: Access, clock: Clock) -> tuple[Api[Any, Any], ...]:
     """The APIs about quotas."""
     quotas = QuotasApi(requests, access, clock)
     return (

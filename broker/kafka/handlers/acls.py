@@ -11,7 +11,7 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of, message_of
 from strandline.broker.kafka.handlers.controller import (
     TIMEOUT_MS_DEFAULT,
-    ControllerRequests,
+    ControllerFor,
     Deadline,
     check_count,
 )
@@ -53,7 +53,7 @@ Number = TypeVar("Number", ResourceType, PatternType, Operation, Permission)
 class AclsApi:
     """These APIs, for all connections of one broker."""
 
-    def __init__(self, controller: ControllerRequests, access: Access, clock: Clock) -> None:
+    def __init__(self, controller: ControllerFor, access: Access, clock: Clock) -> None:
         self._controller = controller
         self._access = access
         self._clock = clock
@@ -61,7 +61,7 @@ class AclsApi:
     async def describe(self, request: DescribeAclsRequest, call: Call) -> DescribeAclsAnswer:
         try:
             self._check(call, DESCRIBE_CLUSTER)
-            controller = self._controller.of(call.caller)
+            controller = self._controller(call.caller)
             bindings = await controller.ask(DESCRIBE_ACLS, _filter(request.wanted), self._deadline())
         except StrandlineError as error:
             return DescribeAclsAnswer(_outcome(error))
@@ -80,7 +80,7 @@ class AclsApi:
             wanted, wrong = _made(request.acls, _binding)
             errors |= wrong
             if wanted:
-                controller = self._controller.of(call.caller)
+                controller = self._controller(call.caller)
                 results = await controller.ask(CREATE_ACLS, list(wanted.values()), self._deadline())
                 errors |= {at: result.error for at, result in zip(wanted, results, strict=True)}
         except StrandlineError as error:
@@ -95,7 +95,7 @@ class AclsApi:
             wanted, wrong = _made(request.filters, _filter)
             found |= {at: DeletedByFilter(_outcome(error)) for at, error in wrong.items()}
             if wanted:
-                controller = self._controller.of(call.caller)
+                controller = self._controller(call.caller)
                 results = await controller.ask(DELETE_ACLS, list(wanted.values()), self._deadline())
                 found |= {at: _deleted(result) for at, result in zip(wanted, results, strict=True)}
         except StrandlineError as error:

@@ -13,7 +13,7 @@ from strandline.broker.kafka.configs.broker_names import broker_configs
 from strandline.broker.kafka.configs.changes import Alteration, increment, replacement
 from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.errors import code_of, message_of
-from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline, check_count
+from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
 from strandline.broker.kafka.wire.admin.configs import (
     BROKER,
     TOPIC,
@@ -57,7 +57,7 @@ class ConfigsApi:
 
     def __init__(
         self,
-        controller: ControllerRequests,
+        controller: ControllerFor,
         outlines: TopicOutlines,
         settings: BrokerSettings,
         own: Endpoint,
@@ -143,7 +143,7 @@ class ConfigsApi:
                         alterations.append(alteration)
                 except StrandlineError as refused:
                     outcomes[resource] = refused
-        for result in await self._controller.of(caller).alter(alterations, deadline):
+        for result in await self._controller(caller).alter(alterations, deadline):
             outcomes[Resource(TOPIC, result.topic)] = result.error
         return AlterAnswer(tuple(_outcome(resource, outcomes[resource]) for resource, _ in changes))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence, Sized
+from collections.abc import Callable, Collection, Sequence, Sized
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ports import Caller, Clock, Method, Request, Response
-from strandline.security.audit.entry import Source, source_of
+from strandline.security.audit.entry import source_of
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, NewTopic, TopicResult
 
@@ -62,16 +62,13 @@ class Deadline:
 
 
 class ControllerRequests:
-    """The requests. Those about topics return one outcome a topic, in order, and raise nothing."""
+    """The requests of one caller. Those about topics return one outcome a topic, in order, and raise
+    nothing."""
 
-    def __init__(self, link: ControllerLink, source: Source | None = None) -> None:
-        """`source`: the caller for whom they are made; None: the broker itself."""
+    def __init__(self, link: ControllerLink, caller: Caller) -> None:
+        """The controller learns that they are made for the caller."""
         self._link = link
-        self._source = source
-
-    def of(self, caller: Caller) -> ControllerRequests:
-        """Those of one caller: the controller keeps who asked."""
-        return ControllerRequests(self._link, source_of(caller))
+        self._source = source_of(caller)
 
     async def create(
         self,
@@ -145,3 +142,7 @@ class ControllerRequests:
                             raise
         except TimeoutError:
             raise OutcomeUnknown("the controller did not answer in time: look what became of it") from None
+
+
+ControllerFor = Callable[[Caller], ControllerRequests]
+"""Gives the requests of a caller. A handler has nothing else: so it cannot ask in the broker's own name."""

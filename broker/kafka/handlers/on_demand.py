@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline
+from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline
 from strandline.broker.kafka.handlers.new_topics import TopicDefaults
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.config.services import BrokerSettings
@@ -41,7 +41,7 @@ class TopicsOnDemand:
 
     def __init__(
         self,
-        controller: ControllerRequests,
+        controller: ControllerFor,
         defaults: TopicDefaults,
         access: Access,
         clock: Clock,
@@ -102,7 +102,7 @@ class TopicsOnDemand:
             size = self._defaults.partitions, self._defaults.replication_factor
             new = [NewTopic(name, *size) for name in names]
             deadline = Deadline(self._clock, WAIT_MS)
-            results = await self._controller.of(caller).create(new, deadline, by_default=names)
+            results = await self._controller(caller).create(new, deadline, by_default=names)
         finally:
             for name in names:
                 del self._in_progress[name]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from strandline.adapters.codecs.admin import ELECT_PREFERRED, ELECT_UNCLEAN, LIST_REASSIGNMENTS, REASSIGN
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of, message_of
-from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline
+from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline
 from strandline.broker.kafka.wire.admin.placement import (
     PREFERRED,
     UNCLEAN,
@@ -41,7 +41,7 @@ Results = Sequence[PartitionResult] | Sequence[UncleanElection]
 class PlacementApi:
     """These APIs, for all connections of one broker."""
 
-    def __init__(self, controller: ControllerRequests, access: Access, clock: Clock) -> None:
+    def __init__(self, controller: ControllerFor, access: Access, clock: Clock) -> None:
         self._access = access
         self._controller = controller
         self._clock = clock
@@ -67,7 +67,7 @@ class PlacementApi:
     async def _elected(
         self, names: list[TopicPartition], kind: int, call: Call, deadline: Deadline
     ) -> Results:
-        controller = self._controller.of(call.caller)
+        controller = self._controller(call.caller)
         if kind == PREFERRED:
             return await controller.ask(ELECT_PREFERRED, names, deadline)
         if kind == UNCLEAN:
@@ -92,7 +92,7 @@ class PlacementApi:
                 moves.append(PartitionReassignment(name, replicas or ()))
         deadline = self._deadline(request.timeout_ms)
         try:
-            controller = self._controller.of(call.caller)
+            controller = self._controller(call.caller)
             found = await controller.ask(REASSIGN, Reassign(moves), deadline) if moves else ()
         except StrandlineError as error:
             return _refused([name for name, _ in wanted], error)
@@ -104,7 +104,7 @@ class PlacementApi:
         deadline = self._deadline(request.timeout_ms)
         try:
             self._access.check(call.caller, DESCRIBE_CLUSTER)
-            ongoing = await self._controller.of(call.caller).ask(LIST_REASSIGNMENTS, None, deadline)
+            ongoing = await self._controller(call.caller).ask(LIST_REASSIGNMENTS, None, deadline)
         except StrandlineError as error:
             return ListReassignmentsAnswer((), code_of(error), error.message)
         if request.topics is not None:

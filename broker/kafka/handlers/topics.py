@@ -12,7 +12,7 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.configs.given import topic_config
 from strandline.broker.kafka.errors import KafkaCode, code_of, message_of
-from strandline.broker.kafka.handlers.controller import ControllerRequests, Deadline, check_count
+from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
 from strandline.broker.kafka.handlers.new_topics import Leaders, Made, TopicDefaults
 from strandline.broker.kafka.wire.admin.topic_changes import (
     DEFAULT,
@@ -62,7 +62,7 @@ class TopicsApi:
 
     def __init__(
         self,
-        controller: ControllerRequests,
+        controller: ControllerFor,
         outlines: TopicOutlines,
         leaders: Leaders,
         defaults: TopicDefaults,
@@ -90,7 +90,7 @@ class TopicsApi:
         wanted = await in_slices(partial(_or_refused, new_topic), request.topics, self._clock)
         new = [each for each in wanted if isinstance(each, NewTopic)]
         by_default = {each.name for each in request.topics if each.replication_factor == DEFAULT}
-        found = await self._controller.of(call.caller).create(
+        found = await self._controller(call.caller).create(
             new, deadline, validate_only=request.validate_only, by_default=by_default
         )
         asked = iter(found)
@@ -153,7 +153,7 @@ class TopicsApi:
         unallowed = self._access.refusals(call.caller, DELETE_TOPIC, (name for name, _ in wanted if name))
         known = [(name, topic_id) for name, topic_id in wanted if name is not None and name not in unallowed]
         deletion = DeleteTopics([name for name, _ in known], [topic_id for _, topic_id in known])
-        deleted = await self._controller.of(call.caller).delete(deletion, deadline)
+        deleted = await self._controller(call.caller).delete(deletion, deadline)
         _wait_for_quota(call, deleted)
         results = iter(deleted)
         return DeleteTopicsAnswer(
@@ -193,7 +193,7 @@ class TopicsApi:
 
         wanted = await in_slices(partial(_or_refused, alteration), request.topics, self._clock)
         alterations = [each for each in wanted if isinstance(each, AlterTopic)]
-        asked = iter(await self._controller.of(call.caller).alter(alterations, deadline))
+        asked = iter(await self._controller(call.caller).alter(alterations, deadline))
         results = [next(asked) if isinstance(each, AlterTopic) else each for each in wanted]
         _wait_for_quota(call, results)
         totals = {each.topic: each.partitions for each in alterations}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from strandline.broker.kafka.answers import Answers, AnswerSize
@@ -34,7 +35,7 @@ async def test_configs_count_as_no_less_than_they_have_bytes(tmp_path: Path) -> 
     async with seated(tmp_path) as seat:
         settings = seat.manager.settings
         outlines = ClusterView(seat.manager, settings, CLOCK).outlines
-        controller = ControllerRequests(MemoryController(lambda _: ()).link)
+        controller = partial(ControllerRequests, MemoryController(lambda _: ()).link)
         api = ConfigsApi(controller, outlines, settings, Endpoint(settings.broker_id, "b", 1), OPEN, CLOCK)
         own = WantedConfigs(Resource(BROKER, str(settings.broker_id)), None)
         other = WantedConfigs(Resource(BROKER, "77"), None)

@@ -23,6 +23,7 @@ from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.vocabulary.admin import AlterTopic, DeleteTopics, NewTopic, TopicResult
 from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from tests.broker.support.access import CALLER
 from tests.strandline.client.network import FastClock
 
 NEW = [NewTopic("a"), NewTopic("b")]
@@ -57,17 +58,17 @@ class Link(ControllerLink):
 async def test_a_request_waits_for_a_controller_as_long_as_its_client_does() -> None:
     """CORRECTNESS E9: NotController says that nothing was done, so the request may be sent again."""
     link = Link(NotController("none"), NotController("none"), DONE)
-    assert await ControllerRequests(link).create(NEW, link.deadline(10_000)) == CREATED
+    assert await ControllerRequests(link, CALLER).create(NEW, link.deadline(10_000)) == CREATED
     assert link.calls == 3
     link = Link(*[NotController("none")] * 5)
-    found = await ControllerRequests(link).create(NEW, link.deadline(3_000))
+    found = await ControllerRequests(link, CALLER).create(NEW, link.deadline(3_000))
     assert link.calls == 3 and [type(each.error) for _, each in found] == [NotController] * 2
 
 
 async def test_an_unknown_outcome_is_not_tried_again() -> None:
     """CORRECTNESS E9."""
     link = Link(OutcomeUnknown("it died"), DONE)
-    found = await ControllerRequests(link).create(NEW, link.deadline(10_000))
+    found = await ControllerRequests(link, CALLER).create(NEW, link.deadline(10_000))
     assert link.calls == 1 and [type(each.error) for _, each in found] == [OutcomeUnknown] * 2
 
 
@@ -75,19 +76,19 @@ async def test_a_controller_that_does_not_answer_leaves_the_outcome_unknown() ->
     link = Link()
     deadline = link.deadline(500)
     await link.clock.sleep(1)
-    found = await ControllerRequests(link).delete(DeleteTopics(["a"]), deadline)
+    found = await ControllerRequests(link, CALLER).delete(DeleteTopics(["a"]), deadline)
     assert link.calls == 1 and [type(each.error) for each in found] == [OutcomeUnknown]
 
 
 async def test_a_client_that_does_not_wait_has_its_request_carried_out() -> None:
     link = Link(DONE)
-    assert await ControllerRequests(link).create(NEW, link.deadline(0)) == CREATED
+    assert await ControllerRequests(link, CALLER).create(NEW, link.deadline(0)) == CREATED
 
 
 async def test_nothing_is_sent_for_no_topic_and_for_too_many() -> None:
     """CORRECTNESS X6."""
     link = Link()
-    requests, deadline = ControllerRequests(link), link.deadline(1_000)
+    requests, deadline = ControllerRequests(link, CALLER), link.deadline(1_000)
     assert not await requests.create([], deadline) and not await requests.delete(DeleteTopics(()), deadline)
     many = [AlterTopic(f"t-{number}") for number in range(TOPICS_PER_REQUEST_MAX + 1)]
     found = await requests.alter(many, deadline)
@@ -100,7 +101,7 @@ async def test_a_default_number_of_replicas_fits_the_brokers_that_may_get_some()
     refusals = [TopicResult(name, InvalidReplicationFactor("2 brokers", limit=2)) for name in ("a", "given")]
     link = Link(refusals, [TopicResult("a", topic_id="1")])
     new = [NewTopic("a", 1, 3), NewTopic("given", 1, 3)]
-    found = await ControllerRequests(link).create(new, link.deadline(9_000), by_default={"a"})
+    found = await ControllerRequests(link, CALLER).create(new, link.deadline(9_000), by_default={"a"})
     smaller = NewTopic("a", 1, 2)
     assert found == [(smaller, TopicResult("a", topic_id="1")), (new[1], refusals[1])]
     assert link.asked[-1].topics == [smaller]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -47,7 +48,7 @@ async def undescribed(query: MetadataQuery) -> MetadataAnswer:
 
 @pytest.fixture
 def api() -> TopicsApi:
-    controller = ControllerRequests(MemoryController(unread).link)
+    controller = partial(ControllerRequests, MemoryController(unread).link)
     outlines = TopicOutlines(unread, Soon)  # type: ignore[arg-type]  # nothing is read
     return TopicsApi(
         controller, outlines, Leaders(undescribed, CLOCK), TopicDefaults(settings(), dict), OPEN, CLOCK
@@ -81,7 +82,7 @@ async def test_who_is_over_the_quota_of_the_controller_waits_for_the_longest_wai
 
     outlines = TopicOutlines(unread, Soon)  # type: ignore[arg-type]  # nothing is read
     defaults, leaders = TopicDefaults(settings(), dict), Leaders(undescribed, CLOCK)
-    requests = ControllerRequests(MemoryController(over).link)
+    requests = partial(ControllerRequests, MemoryController(over).link)
     topics = TopicsApi(requests, outlines, leaders, defaults, OPEN, CLOCK)
     clock = HandClock()
     quotas = ClientQuotas(lambda _: False, clock.monotonic, delay_ms_max=60_000)

@@ -14,7 +14,7 @@ from strandline.broker.kafka.handlers.on_demand import FAILURES_LOGGED_EVERY_S, 
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.errors import InvalidPartitions, OutcomeUnknown, StrandlineError, TopicAlreadyExists
 from strandline.ids import OFFSETS_TOPIC, BrokerEpoch, BrokerId
-from strandline.ports import Caller, Clock
+from strandline.ports import Clock
 from strandline.vocabulary.admin import NewTopic, TopicResult
 from strandline.vocabulary.metadata import Endpoint, Registration
 from tests.broker.support.access import CALLER, OPEN
@@ -37,9 +37,6 @@ class Controller(ControllerRequests):
         self.free = asyncio.Event()
         self.free.set()
 
-    def of(self, caller: Caller) -> Controller:
-        return self
-
     async def create(
         self, topics: Sequence[NewTopic], *_: Any, **__: Any
     ) -> Sequence[tuple[NewTopic, TopicResult]]:
@@ -49,7 +46,7 @@ class Controller(ControllerRequests):
 
     def on_demand(self, clock: Clock = CLOCK, **given: Any) -> TopicsOnDemand:
         brokers = settings(**given)
-        return TopicsOnDemand(self, TopicDefaults(brokers, lambda: LIVE), OPEN, clock, brokers)
+        return TopicsOnDemand(lambda _: self, TopicDefaults(brokers, lambda: LIVE), OPEN, clock, brokers)
 
 
 async def codes(on_demand: TopicsOnDemand, *names: str) -> dict[str, int]:

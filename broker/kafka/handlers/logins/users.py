@@ -11,7 +11,7 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, code_of, message_of
 from strandline.broker.kafka.handlers.controller import (
     TIMEOUT_MS_DEFAULT,
-    ControllerRequests,
+    ControllerFor,
     Deadline,
     check_count,
 )
@@ -40,7 +40,7 @@ _MECHANISMS: Final = {number: mechanism for mechanism, number in KAFKA_NUMBERS.i
 class UsersApi:
     """These APIs, for all connections of one broker."""
 
-    def __init__(self, controller: ControllerRequests, access: Access, clock: Clock) -> None:
+    def __init__(self, controller: ControllerFor, access: Access, clock: Clock) -> None:
         self._controller = controller
         self._access = access
         self._clock = clock
@@ -51,10 +51,12 @@ class UsersApi:
             self._access.check(call.caller, DESCRIBE_CLUSTER)
             check_count(request.users, "users")
             if not request.users:
-                return DescribeUsersAnswer(users=tuple([_described(each) for each in await self._ask(())]))
+                return DescribeUsersAnswer(
+                    users=tuple([_described(each) for each in await self._ask((), call)])
+                )
             times = Counter(request.users)
             once = [user for user, count in times.items() if count == 1]
-            described = await self._ask(once) if once else ()
+            described = await self._ask(once, call) if once else ()
         except StrandlineError as error:
             return DescribeUsersAnswer(code_of(error), message_of(error))
         found = {each.user: _described(each) for each in described}
@@ -70,7 +72,7 @@ class UsersApi:
             check_count(entries, "changes of users")
             changes, outcomes = _changes(entries)
             if changes:
-                controller = self._controller.of(call.caller)
+                controller = self._controller(call.caller)
                 results = await controller.ask(ALTER_USERS, changes, self._deadline())
                 outcomes |= {each.user: _altered(each.user, each.error) for each in results}
         except StrandlineError as error:
@@ -78,8 +80,8 @@ class UsersApi:
         users = dict.fromkeys(entry.user for entry in entries)
         return AlterUsersAnswer(tuple([outcomes[user] for user in users]))
 
-    async def _ask(self, users: Sequence[str]) -> Sequence[UserDescription]:
-        return await self._controller.ask(DESCRIBE_USERS, users, self._deadline())
+    async def _ask(self, users: Sequence[str], call: Call) -> Sequence[UserDescription]:
+        return await self._controller(call.caller).ask(DESCRIBE_USERS, users, self._deadline())
 
     def _deadline(self) -> Deadline:
         return Deadline(self._clock, TIMEOUT_MS_DEFAULT)

@@ -9,7 +9,7 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of, message_of
 from strandline.broker.kafka.handlers.controller import (
     TIMEOUT_MS_DEFAULT,
-    ControllerRequests,
+    ControllerFor,
     Deadline,
     check_count,
 )
@@ -52,7 +52,7 @@ ANY_NAME: Final = 2
 class QuotasApi:
     """These APIs, for all connections of one broker."""
 
-    def __init__(self, controller: ControllerRequests, access: Access, clock: Clock) -> None:
+    def __init__(self, controller: ControllerFor, access: Access, clock: Clock) -> None:
         self._controller = controller
         self._access = access
         self._clock = clock
@@ -61,7 +61,8 @@ class QuotasApi:
         try:
             self._access.check(call.caller, DESCRIBE_CLUSTER_CONFIGS)
             wanted = _filter(request)
-            found = await self._controller.ask(DESCRIBE_CLIENT_QUOTAS, wanted, self._deadline())
+            controller = self._controller(call.caller)
+            found = await controller.ask(DESCRIBE_CLIENT_QUOTAS, wanted, self._deadline())
         except StrandlineError as error:
             return DescribeQuotasAnswer(code_of(error), message_of(error))
         return DescribeQuotasAnswer(entries=tuple([_described(each) for each in found]))
@@ -81,7 +82,8 @@ class QuotasApi:
                     errors[at] = error
             if wanted:
                 asked = AlterClientQuotas(tuple(wanted.values()), request.validate_only)
-                results = await self._controller.ask(ALTER_CLIENT_QUOTAS, asked, self._deadline())
+                controller = self._controller(call.caller)
+                results = await controller.ask(ALTER_CLIENT_QUOTAS, asked, self._deadline())
                 errors |= {at: each.error for at, each in zip(wanted, results, strict=True)}
         except StrandlineError as error:
             errors = {at: errors.get(at) or error for at in range(len(entries))}

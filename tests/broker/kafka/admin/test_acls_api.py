@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from strandline.broker.kafka.call import Call
@@ -55,7 +56,7 @@ def guarded(*super_users: Principal) -> Access:
 
 
 def api(controller: MemoryController, access: Access | None = None) -> AclsApi:
-    return AclsApi(ControllerRequests(controller.link), access or guarded(ANONYMOUS), CLOCK)
+    return AclsApi(partial(ControllerRequests, controller.link), access or guarded(ANONYMOUS), CLOCK)
 
 
 async def test_each_acl_has_its_outcome() -> None:

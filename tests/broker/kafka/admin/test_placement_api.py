@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ WAIT_MS = 10_000
 
 
 def placement(controller: MemoryController) -> PlacementApi:
-    return PlacementApi(ControllerRequests(controller.link), OPEN, CLOCK)
+    return PlacementApi(partial(ControllerRequests, controller.link), OPEN, CLOCK)
 
 
 def done(names: list[TopicPartition]) -> list[PartitionResult]:

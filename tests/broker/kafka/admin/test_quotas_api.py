@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.errors import ErrorCode, InvalidRequest
 from strandline.ports import Caller
 from strandline.security.access import Access
+from strandline.security.audit.entry import source_of
 from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.decide import Acls
 from strandline.security.quotas.model import (
@@ -45,7 +47,7 @@ RATE = QuotaOperation("producer_byte_rate", 1000.0, remove=False)
 
 
 def api(controller: MemoryController, access: Access = OPEN) -> QuotasApi:
-    return QuotasApi(ControllerRequests(controller.link), access, CLOCK)
+    return QuotasApi(partial(ControllerRequests, controller.link), access, CLOCK)
 
 
 async def test_each_entity_has_its_outcome_and_what_cannot_be_never_reaches_the_controller() -> None:
@@ -77,6 +79,7 @@ async def test_each_entity_has_its_outcome_and_what_cannot_be_never_reaches_the_
         QuotaAlteration(QuotaEntity("alice"), {Quota.PRODUCER_BYTE_RATE: 1000.0}),
     )
     assert controller.asked == [("AlterClientQuotas", AlterClientQuotas(alterations, validate_only=True))]
+    assert controller.callers == [source_of(CALL.caller)]  # for its audit log
 
 
 @pytest.mark.parametrize(

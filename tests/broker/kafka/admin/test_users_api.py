@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from strandline.broker.kafka.call import Call
@@ -38,7 +39,7 @@ CREDENTIAL = make_credential(SCRAM_SHA_256, "wonderland", SALT, 4_096)
 
 
 def api(controller: MemoryController, access: Access = OPEN) -> UsersApi:
-    return UsersApi(ControllerRequests(controller.link), access, CLOCK)
+    return UsersApi(partial(ControllerRequests, controller.link), access, CLOCK)
 
 
 def upsertion(user: str, *, mechanism: int = 1, iterations: int = 4_096) -> Upsertion:
