@@ -9,12 +9,7 @@ from typing import TypeVar
 from strandline.adapters.codecs.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of, message_of
-from strandline.broker.kafka.handlers.controller import (
-    TIMEOUT_MS_DEFAULT,
-    ControllerFor,
-    Deadline,
-    check_count,
-)
+from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
 from strandline.broker.kafka.wire.admin.acls import (
     Acl,
     AclsOfPattern,
@@ -62,7 +57,7 @@ class AclsApi:
         try:
             self._check(call, DESCRIBE_CLUSTER)
             controller = self._controller(call.caller)
-            bindings = await controller.ask(DESCRIBE_ACLS, _filter(request.wanted), self._deadline())
+            bindings = await controller.ask(DESCRIBE_ACLS, _filter(request.wanted), Deadline(self._clock))
         except StrandlineError as error:
             return DescribeAclsAnswer(_outcome(error))
         by_pattern = groupby(bindings, lambda each: each.pattern)
@@ -81,7 +76,7 @@ class AclsApi:
             errors |= wrong
             if wanted:
                 controller = self._controller(call.caller)
-                results = await controller.ask(CREATE_ACLS, list(wanted.values()), self._deadline())
+                results = await controller.ask(CREATE_ACLS, list(wanted.values()), Deadline(self._clock))
                 errors |= {at: result.error for at, result in zip(wanted, results, strict=True)}
         except StrandlineError as error:
             errors = {at: errors.get(at, error) for at in range(len(request.acls))}
@@ -96,7 +91,7 @@ class AclsApi:
             found |= {at: DeletedByFilter(_outcome(error)) for at, error in wrong.items()}
             if wanted:
                 controller = self._controller(call.caller)
-                results = await controller.ask(DELETE_ACLS, list(wanted.values()), self._deadline())
+                results = await controller.ask(DELETE_ACLS, list(wanted.values()), Deadline(self._clock))
                 found |= {at: _deleted(result) for at, result in zip(wanted, results, strict=True)}
         except StrandlineError as error:
             refused = DeletedByFilter(_outcome(error))
@@ -107,9 +102,6 @@ class AclsApi:
         if not self._access.enforced:
             raise SecurityDisabled("the broker has no authorizer: set authorizer = acl to use ACLs")
         self._access.check(call.caller, right)
-
-    def _deadline(self) -> Deadline:
-        return Deadline(self._clock, TIMEOUT_MS_DEFAULT)
 
 
 def _outcome(error: StrandlineError | None) -> Outcome:

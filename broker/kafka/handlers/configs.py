@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
 
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
@@ -45,9 +44,6 @@ from strandline.tasks import Slices
 from strandline.vocabulary.admin import AlterTopic
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.topics import check_topic_name
-
-ALTER_TIMEOUT_MS: Final = 30_000
-"""These requests have no timeout of their own."""
 
 Change = Callable[[TopicOutline], Alteration]
 
@@ -123,7 +119,7 @@ class ConfigsApi:
     async def _alter(
         self, changes: Sequence[tuple[Resource, Change]], caller: Caller, *, validate_only: bool
     ) -> AlterAnswer:
-        deadline = Deadline(self._clock, ALTER_TIMEOUT_MS)
+        deadline = Deadline(self._clock)
         topics, error = await self._topics(resource for resource, _ in changes)
         count = Counter(resource for resource, _ in changes)
         slices = Slices(self._clock)

@@ -43,7 +43,7 @@ def check_count(named: Sized, what: str = "topics") -> None:
 class Deadline:
     """Until when a client waits."""
 
-    def __init__(self, clock: Clock, timeout_ms: int) -> None:
+    def __init__(self, clock: Clock, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> None:
         self._clock = clock
         now = clock.monotonic()
         timeout_s = min(timeout_ms / 1000, TIMEOUT_S_MAX)

@@ -58,7 +58,7 @@ class PlacementApi:
         if names is not None and not names:
             return PlacementAnswer(())  # to the controller, no names are all
         try:
-            deadline = self._deadline(request.timeout_ms)
+            deadline = Deadline(self._clock, request.timeout_ms)
             results = await self._elected(names or [], request.kind, call, deadline)
         except StrandlineError as error:
             return _refused(names or [], error)
@@ -90,7 +90,7 @@ class PlacementApi:
                 results[name] = PartitionResult(name, none)
             else:
                 moves.append(PartitionReassignment(name, replicas or ()))
-        deadline = self._deadline(request.timeout_ms)
+        deadline = Deadline(self._clock, request.timeout_ms)
         try:
             controller = self._controller(call.caller)
             found = await controller.ask(REASSIGN, Reassign(moves), deadline) if moves else ()
@@ -101,7 +101,7 @@ class PlacementApi:
 
     async def reassignments(self, request: ListReassignmentsRequest, call: Call) -> ListReassignmentsAnswer:
         """Those in progress, of the named partitions or of all."""
-        deadline = self._deadline(request.timeout_ms)
+        deadline = Deadline(self._clock, request.timeout_ms)
         try:
             self._access.check(call.caller, DESCRIBE_CLUSTER)
             ongoing = await self._controller(call.caller).ask(LIST_REASSIGNMENTS, None, deadline)
@@ -111,9 +111,6 @@ class PlacementApi:
             named = set(names_of(request.topics))
             ongoing = [each for each in ongoing if each.name in named]
         return ListReassignmentsAnswer(by_topic((each.name.topic, _moving(each)) for each in ongoing))
-
-    def _deadline(self, timeout_ms: int) -> Deadline:
-        return Deadline(self._clock, timeout_ms)
 
 
 def _refused(names: Sequence[TopicPartition], error: StrandlineError) -> PlacementAnswer:

@@ -9,12 +9,7 @@ from typing import Final
 from strandline.adapters.codecs.users import ALTER_USERS, DESCRIBE_USERS
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, code_of, message_of
-from strandline.broker.kafka.handlers.controller import (
-    TIMEOUT_MS_DEFAULT,
-    ControllerFor,
-    Deadline,
-    check_count,
-)
+from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
 from strandline.broker.kafka.wire.admin.users import (
     AlteredUser,
     AlterUsersAnswer,
@@ -73,7 +68,7 @@ class UsersApi:
             changes, outcomes = _changes(entries)
             if changes:
                 controller = self._controller(call.caller)
-                results = await controller.ask(ALTER_USERS, changes, self._deadline())
+                results = await controller.ask(ALTER_USERS, changes, Deadline(self._clock))
                 outcomes |= {each.user: _altered(each.user, each.error) for each in results}
         except StrandlineError as error:
             outcomes = {entry.user: _altered(entry.user, error) for entry in entries} | outcomes
@@ -81,10 +76,7 @@ class UsersApi:
         return AlterUsersAnswer(tuple([outcomes[user] for user in users]))
 
     async def _ask(self, users: Sequence[str], call: Call) -> Sequence[UserDescription]:
-        return await self._controller(call.caller).ask(DESCRIBE_USERS, users, self._deadline())
-
-    def _deadline(self) -> Deadline:
-        return Deadline(self._clock, TIMEOUT_MS_DEFAULT)
+        return await self._controller(call.caller).ask(DESCRIBE_USERS, users, Deadline(self._clock))
 
 
 def _changes(entries: Sequence[Deletion | Upsertion]) -> tuple[list[UserChange], dict[str, AlteredUser]]:

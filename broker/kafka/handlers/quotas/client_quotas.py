@@ -7,12 +7,7 @@ from typing import Final
 from strandline.adapters.codecs.quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of, message_of
-from strandline.broker.kafka.handlers.controller import (
-    TIMEOUT_MS_DEFAULT,
-    ControllerFor,
-    Deadline,
-    check_count,
-)
+from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
 from strandline.broker.kafka.wire.admin.quotas import (
     AlteredEntity,
     AlteredQuotas,
@@ -62,7 +57,7 @@ class QuotasApi:
             self._access.check(call.caller, DESCRIBE_CLUSTER_CONFIGS)
             wanted = _filter(request)
             controller = self._controller(call.caller)
-            found = await controller.ask(DESCRIBE_CLIENT_QUOTAS, wanted, self._deadline())
+            found = await controller.ask(DESCRIBE_CLIENT_QUOTAS, wanted, Deadline(self._clock))
         except StrandlineError as error:
             return DescribeQuotasAnswer(code_of(error), message_of(error))
         return DescribeQuotasAnswer(entries=tuple([_described(each) for each in found]))
@@ -83,7 +78,7 @@ class QuotasApi:
             if wanted:
                 asked = AlterClientQuotas(tuple(wanted.values()), request.validate_only)
                 controller = self._controller(call.caller)
-                results = await controller.ask(ALTER_CLIENT_QUOTAS, asked, self._deadline())
+                results = await controller.ask(ALTER_CLIENT_QUOTAS, asked, Deadline(self._clock))
                 errors |= {at: each.error for at, each in zip(wanted, results, strict=True)}
         except StrandlineError as error:
             errors = {at: errors.get(at) or error for at in range(len(entries))}
@@ -95,9 +90,6 @@ class QuotasApi:
                 ]
             )
         )
-
-    def _deadline(self) -> Deadline:
-        return Deadline(self._clock, TIMEOUT_MS_DEFAULT)
 
 
 def _filter(request: DescribeQuotasRequest) -> QuotaFilter:
