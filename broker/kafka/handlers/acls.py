@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TypeVar
 
 from strandline.adapters.codecs.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of, message_of
-from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
+from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count, made
 from strandline.broker.kafka.wire.admin.acls import (
     Acl,
     AclsOfPattern,
@@ -41,7 +40,6 @@ from strandline.security.principal import Principal
 from strandline.security.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER, Right
 from strandline.vocabulary.admin import DeletedAcls
 
-T = TypeVar("T")
 Number = TypeVar("Number", ResourceType, PatternType, Operation, Permission)
 
 
@@ -72,7 +70,7 @@ class AclsApi:
         try:
             self._check(call, ALTER_CLUSTER)
             check_count(request.acls, "ACLs")
-            wanted, wrong = _made(request.acls, _binding)
+            wanted, wrong = made(request.acls, _binding)
             errors |= wrong
             if wanted:
                 controller = self._controller(call.caller)
@@ -87,7 +85,7 @@ class AclsApi:
         try:
             self._check(call, ALTER_CLUSTER)
             check_count(request.filters, "filters")
-            wanted, wrong = _made(request.filters, _filter)
+            wanted, wrong = made(request.filters, _filter)
             found |= {at: DeletedByFilter(_outcome(error)) for at, error in wrong.items()}
             if wanted:
                 controller = self._controller(call.caller)
@@ -113,18 +111,6 @@ def _known(kind: type[Number], number: int) -> Number:
         return kind(number)
     except ValueError:
         raise InvalidRequest(f"{kind.__name__} {number} is not known") from None
-
-
-def _made(asked: Sequence[Acl], make: Callable[[Acl], T]) -> tuple[dict[int, T], dict[int, InvalidRequest]]:
-    """What can be made of the entries of a request, and why others cannot be, by place."""
-    made: dict[int, T] = {}
-    wrong: dict[int, InvalidRequest] = {}
-    for at, acl in enumerate(asked):
-        try:
-            made[at] = make(acl)
-        except InvalidRequest as error:
-            wrong[at] = error
-    return made, wrong
 
 
 def _binding(acl: Acl) -> AclBinding:

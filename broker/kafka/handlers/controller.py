@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Sequence, Sized
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from strandline.adapters.asked_for import asking_for
 from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
@@ -23,6 +23,9 @@ from strandline.security.audit.entry import source_of
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, NewTopic, TopicResult
 
+Entry = TypeVar("Entry")
+T = TypeVar("T")
+
 TIMEOUT_S_MIN: Final = 1.0
 """A client that does not want to wait gives a timeout of 0. The controller has to get the request even so."""
 TIMEOUT_S_MAX: Final = 60.0
@@ -38,6 +41,20 @@ def check_count(named: Sized, what: str = "topics") -> None:
         raise InvalidRequest(
             f"{len(named)} {what} in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time"
         )
+
+
+def made(
+    entries: Iterable[Entry], make: Callable[[Entry], T]
+) -> tuple[dict[int, T], dict[int, InvalidRequest]]:
+    """What can be made of the entries of a request, and why others cannot be, by place."""
+    found: dict[int, T] = {}
+    wrong: dict[int, InvalidRequest] = {}
+    for at, entry in enumerate(entries):
+        try:
+            found[at] = make(entry)
+        except InvalidRequest as error:
+            wrong[at] = error
+    return found, wrong
 
 
 class Deadline:

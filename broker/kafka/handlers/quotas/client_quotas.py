@@ -7,7 +7,7 @@ from typing import Final
 from strandline.adapters.codecs.quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of, message_of
-from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
+from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count, made
 from strandline.broker.kafka.wire.admin.quotas import (
     AlteredEntity,
     AlteredQuotas,
@@ -69,12 +69,8 @@ class QuotasApi:
         try:
             self._access.check(call.caller, ALTER_CLUSTER_CONFIGS)
             check_count(entries, "entities with quotas")
-            wanted: dict[int, QuotaAlteration] = {}
-            for at, entry in enumerate(entries):
-                try:
-                    wanted[at] = _alteration(entry)
-                except InvalidRequest as error:
-                    errors[at] = error
+            wanted, wrong = made(entries, _alteration)
+            errors |= wrong
             if wanted:
                 asked = AlterClientQuotas(tuple(wanted.values()), request.validate_only)
                 controller = self._controller(call.caller)
