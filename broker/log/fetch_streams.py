@@ -103,7 +103,7 @@ class FetchStreams:
             bytes_max=bytes_max,
         )
         if bill is not None:
-            bytes_max = _of_a_second(bytes_max, bill)
+            bytes_max = bill.fetchable(bytes_max)
             throttle_ms = await self._paid(bill)
         # While a client does not read its answers, at most one answer of each stream is read from the disk.
         async with writing, self._answers.taken(caller.connection, answer_bytes(bytes_max)) as has:
@@ -124,9 +124,3 @@ class FetchStreams:
         if owed_s:
             await self._clock.sleep(owed_s)
         return ceil(owed_s * 1000)
-
-
-def _of_a_second(bytes_max: int, bill: Bill) -> int:
-    """At most as many bytes as the client may have in a second."""
-    limit = bill.limit(Quota.CONSUMER_BYTE_RATE)
-    return bytes_max if limit is None else min(bytes_max, ceil(limit))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import ceil
 from typing import Final
 
 from strandline.broker.kafka.call import Call
@@ -24,7 +23,6 @@ from strandline.config.services import BrokerSettings
 from strandline.ids import TopicPartition
 from strandline.ports import Caller, Clock, Reply
 from strandline.records import BatchHeader
-from strandline.security.quotas.bill import Bill
 from strandline.security.quotas.model import Quota
 from strandline.tasks import Slices
 from strandline.vocabulary.log import Fetched, FetchPartition
@@ -63,7 +61,7 @@ class FetchApi:
             if call.bill.owed(Quota.CONSUMER_BYTE_RATE):
                 await reply(FetchAnswer(()))  # as Kafka: nothing until the client has waited
                 return
-            request = _of_a_second(request, call.bill)
+            request = request._replace(bytes_max=call.bill.fetchable(request.bytes_max))
         wanted = _wanted(request)
         owner = call.caller.connection
         async with self.asked.taken(owner, len(wanted)):
@@ -196,12 +194,6 @@ class _Poll:
 
 def _names_session(request: FetchRequest) -> bool:
     return request.session_id != 0 and request.session_epoch != FINAL_SESSION_EPOCH
-
-
-def _of_a_second(request: FetchRequest, bill: Bill) -> FetchRequest:
-    """The request for at most as many bytes as the client may have in a second."""
-    limit = bill.limit(Quota.CONSUMER_BYTE_RATE)
-    return request if limit is None else request._replace(bytes_max=min(request.bytes_max, ceil(limit)))
 
 
 def _wanted(request: FetchRequest) -> list[FetchPartition]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 
 from strandline.security.asker import Asker
 from strandline.security.quotas.model import Quota, Quotas
@@ -24,6 +25,11 @@ class Bill:
     def limit(self, quota: Quota) -> float | None:
         """What the caller may use a second; None: as much as it likes."""
         return self._usage.limit(quota, self._user, self._client_id)
+
+    def fetchable(self, bytes_max: int) -> int:
+        """Of these bytes at most as many as a consumer may have in a second."""
+        limit = self.limit(Quota.CONSUMER_BYTE_RATE)
+        return bytes_max if limit is None else min(bytes_max, ceil(limit))
 
     def charge(self, quota: Quota, used: float) -> None:
         """Count what the request uses: bytes, seconds, partitions. The caller waits for it afterwards."""
