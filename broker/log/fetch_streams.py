@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from math import ceil
 
+from strandline.adapters.charged_calls import charged_time
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.guarded import GuardedLog
@@ -15,7 +16,6 @@ from strandline.config.services import BrokerSettings
 from strandline.ports import Caller, Clock, Reply
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import Quota
-from strandline.turns import Turns
 from strandline.vocabulary.log import FetchAnswer, FetchRequest
 
 
@@ -55,10 +55,8 @@ class FetchStreams:
         async def answer(request: FetchRequest, arrived: float, asked: int) -> None:
             try:
                 bill = self._quotas.of(caller, caller.client_id)
-                if bill is None:
-                    await self._answer(request, writing, reply, caller)
-                else:
-                    await self._answer_charged(request, writing, reply, caller, bill)
+                work = self._answer(request, writing, reply, caller, bill)
+                await (work if bill is None else charged_time(work, bill, self._clock))
                 times_ms.observe(self._times.since_ms(arrived))
             finally:
                 self._asked.give_back(caller.connection, asked)
@@ -71,28 +69,13 @@ class FetchStreams:
                 asked = await self._asked.take(caller.connection, len(request.partitions))
                 tasks.create_task(answer(request, arrived, asked))
 
-    async def _answer_charged(
-        self,
-        request: FetchRequest,
-        writing: asyncio.Lock,
-        reply: Reply[FetchAnswer],
-        caller: Caller,
-        bill: Bill,
-    ) -> None:
-        """Answers, and charges the client for the time that it takes."""
-        turns = Turns(self._clock.monotonic)
-        try:
-            await turns.of(self._answer(request, writing, reply, caller, bill))
-        finally:
-            bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
-
     async def _answer(
         self,
         request: FetchRequest,
         writing: asyncio.Lock,
         reply: Reply[FetchAnswer],
         caller: Caller,
-        bill: Bill | None = None,
+        bill: Bill | None,
     ) -> None:
         bytes_max, throttle_ms = request.bytes_max, 0
         await self._log.fetchable(

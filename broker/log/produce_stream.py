@@ -13,6 +13,7 @@ from functools import partial
 from math import ceil
 from typing import Final
 
+from strandline.adapters.charged_calls import charged_time
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.guarded import GuardedLog
@@ -23,7 +24,6 @@ from strandline.ports import Caller, Clock, Reply
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import Quota
 from strandline.tasks import Slices
-from strandline.turns import Turns
 from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
 
 RESULTS_MAX: Final = 500
@@ -97,9 +97,7 @@ class ProduceStream:
     async def _take_charged(self, message: ProduceMessage, bill: Bill) -> None:
         """Takes the message, and waits for what it costs."""
         bill.charge(Quota.PRODUCER_BYTE_RATE, message.bytes)
-        turns = Turns(self._clock.monotonic)
-        await turns.of(self._take(message, throttle_ms=ceil(bill.wait_s * 1000)))
-        bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
+        await charged_time(self._take(message, ceil(bill.wait_s * 1000)), bill, self._clock)
         if wait_s := bill.wait_s:
             await self._clock.sleep(wait_s)
 

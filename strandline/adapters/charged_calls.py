@@ -3,14 +3,16 @@ message themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from strandline.ports import Caller, Clock, Served, ServedCall
-from strandline.security.quotas.bill import ClientQuotas
+from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import Quota
 from strandline.turns import Turns
+
+T = TypeVar("T")
 
 _OF_MEMBERS: Final = frozenset(
     f"/strandline.v1.Groups/{name}"
@@ -31,13 +33,18 @@ def _charged(served: ServedCall[Any, Any], quotas: ClientQuotas, clock: Clock) -
             return await served.handle(request, caller)
         if served.rpc.path not in _OF_MEMBERS and (owed_s := bill.owed(Quota.REQUEST_PERCENTAGE)):
             await clock.sleep(owed_s)
-        turns = Turns(clock.monotonic)
-        try:
-            return await turns.of(_coroutine(served, request, caller))
-        finally:
-            bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
+        return await charged_time(_coroutine(served, request, caller), bill, clock)
 
     return replace(served, handle=handle)
+
+
+async def charged_time(work: Coroutine[Any, Any, T], bill: Bill, clock: Clock) -> T:
+    """The result of the work, for whose time the caller is charged."""
+    turns = Turns(clock.monotonic)
+    try:
+        return await turns.of(work)
+    finally:
+        bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
 
 
 async def _coroutine(served: ServedCall[Any, Any], request: Any, caller: Caller) -> Any:
