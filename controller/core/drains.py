@@ -16,6 +16,7 @@ from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.ids import BrokerId
 from strandline.vocabulary.admin import DrainProgress
 from strandline.vocabulary.metadata import Reassignment
+from strandline.vocabulary.state_changes import AskedBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class LeadershipMove:
 
     partition: SurveyedPartition
     give_to: BrokerId
+    by: AskedBy | None
+    """Who asked for the drain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class ReplicaMove:
     partition: SurveyedPartition
     replicas: ReplicaAssignment
     throttle_bytes_per_s: int
+    by: AskedBy | None
+    """Who asked for the drain; for that of the first emptied broker in AR order, if there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class _Planner:
             return []
         for broker in partition.assigned:
             if broker != leader and broker not in self._drained and self._survey.is_live(partition, broker):
-                return [LeadershipMove(partition, broker)]
+                return [LeadershipMove(partition, broker, self._survey.drains[leader].by)]
         if partition.assigned == partition.wanted == (leader,) and leader not in self._emptied:
             self._permanent[leader].append(f"{partition} cannot be led by another: it has no other replica")
             return []
@@ -135,8 +140,9 @@ class _Planner:
             return []  # it moves later: no problem
         self._room -= 1
         self._load.update(set(replicas) - set(partition.assigned))
-        throttle = max(self._survey.drains[broker].throttle_bytes_per_s for broker in leaving)
-        return [ReplicaMove(partition, replicas, throttle)]
+        drains = [self._survey.drains[broker] for broker in leaving]
+        throttle = max(drain.throttle_bytes_per_s for drain in drains)
+        return [ReplicaMove(partition, replicas, throttle, drains[0].by)]
 
     def _throttled(
         self, partition: SurveyedPartition, moving: Reassignment, leaving: Sequence[BrokerId]
@@ -148,7 +154,7 @@ class _Planner:
         earlier = any(had in drain.earlier_throttles for drain in drains)
         if moving.reverting or had == throttle or not earlier:
             return []
-        return [ReplicaMove(partition, moving.replicas, throttle)]
+        return [ReplicaMove(partition, moving.replicas, throttle, drains[0].by)]
 
     def _obstacle(self, partition: SurveyedPartition) -> str | None:
         """Why a reassignment in progress makes no progress; None if it can."""

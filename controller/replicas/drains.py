@@ -7,7 +7,7 @@ batches; replicas move by a bounded number of reassignments at a time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -144,8 +144,8 @@ class Drains:
     async def step(self, survey: Survey) -> bool:
         """Moves what can move now. Returns True if more can move soon. Raises Deposed."""
         plan = self.plan(survey)
-        begun = await self._move_replicas(plan.replicas, survey.drains)
-        await self._move_leaderships(plan.leaderships, survey.drains)
+        begun = await self._move_replicas(plan.replicas)
+        await self._move_leaderships(plan.leaderships)
         moving = any(
             partition.reassignment is not None
             and any(survey.is_emptied(broker) for broker in partition.assigned)
@@ -153,12 +153,10 @@ class Drains:
         )
         return begun or moving or bool(plan.leaderships)
 
-    async def _move_leaderships(
-        self, moves: Sequence[LeadershipMove], drains: Mapping[BrokerId, Drain]
-    ) -> None:
+    async def _move_leaderships(self, moves: Sequence[LeadershipMove]) -> None:
         moved = 0
         for start in range(0, len(moves), LEADERSHIPS_AT_ONCE_MAX):
-            batch = [_yielding(move, drains) for move in moves[start : start + LEADERSHIPS_AT_ONCE_MAX]]
+            batch = [_yielding(move) for move in moves[start : start + LEADERSHIPS_AT_ONCE_MAX]]
             left = await yield_leaderships(self._term, batch, REASON, wait_s=YIELD_WAIT_S)
             moved += len(batch) - len(left)
             if left:
@@ -169,13 +167,11 @@ class Drains:
         if moves:
             logger.info("drain moved leaderships", moved=moved, wanted=len(moves))
 
-    async def _move_replicas(self, moves: Sequence[ReplicaMove], drains: Mapping[BrokerId, Drain]) -> bool:
+    async def _move_replicas(self, moves: Sequence[ReplicaMove]) -> bool:
         asked: defaultdict[tuple[int, AskedBy | None], list[PartitionReassignment]] = defaultdict(list)
         for move in moves:
             name = TopicPartition(move.partition.topic, move.partition.key.partition)
-            emptied = (drains[each] for each in move.partition.assigned if each in drains)
-            by = next((drain.by for drain in emptied if drain.replicas), None)
-            asked[move.throttle_bytes_per_s, by].append(PartitionReassignment(name, move.replicas))
+            asked[move.throttle_bytes_per_s, move.by].append(PartitionReassignment(name, move.replicas))
         begun = 0
         for (throttle_bytes_per_s, by), wanted in asked.items():
             with doing_for(by):
@@ -223,9 +219,7 @@ def _throttles(drain: Drain) -> tuple[int, ...]:
     return (*drain.earlier_throttles, drain.throttle_bytes_per_s)
 
 
-def _yielding(move: LeadershipMove, drains: Mapping[BrokerId, Drain]) -> Yielding:
+def _yielding(move: LeadershipMove) -> Yielding:
     partition = move.partition
     state = partition.state
-    drain = drains.get(state.leader)
-    by = None if drain is None else drain.by
-    return Yielding(partition.topic, partition.key, state.leader, state.leader_epoch, move.give_to, by)
+    return Yielding(partition.topic, partition.key, state.leader, state.leader_epoch, move.give_to, move.by)

@@ -11,6 +11,7 @@ from strandline.controller.core.drains import DrainPlan, plan_drains
 from strandline.controller.core.survey import Survey
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.vocabulary.metadata import Drain
+from strandline.vocabulary.state_changes import AskedBy
 from tests.controller.core.support.surveys import has_nothing, leads_nothing, life, partition, survey
 
 
@@ -119,6 +120,15 @@ def test_another_throttle_also_applies_to_the_active_moves() -> None:
     assert [(m.partition.key.partition, m.replicas, m.throttle_bytes_per_s) for m in found.replicas] == [
         (0, (3, 2), 5_000)
     ]
+
+
+def test_each_move_names_the_caller_that_asked_for_its_drain() -> None:
+    """A17: a replica moves for the drain of replicas, also where an earlier one in AR leads nothing."""
+    alice, bob = AskedBy("User:alice", "192.0.2.1"), AskedBy("User:bob", "192.0.2.2")
+    drains = {1: Drain(life(1), replicas=False, by=alice), 2: Drain(life(2), replicas=True, by=bob)}
+    found = plan(survey(partition(0, [1, 2, 3]), live=(1, 2, 3, 4), drains=drains))
+    assert [(move.give_to, move.by) for move in found.leaderships] == [(3, alice)]
+    assert [(move.replicas, move.by) for move in found.replicas] == [((1, 4, 3), bob)]
 
 
 def test_a_drain_of_replicas_continues_in_every_life_and_in_none() -> None:
