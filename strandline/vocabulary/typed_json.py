@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from strandline.errors import StrandlineError
+from strandline.errors import InvalidRequest, StrandlineError
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -33,14 +33,15 @@ def text(value: Any) -> str:
 
 @contextmanager
 def unreadable_as(kind: type[UnreadableJson], what: str, data: Any) -> Iterator[None]:
-    """Raise any error in the decoding of `data` as an error of this kind, which names `what`."""
+    """Raise any error in the decoding of `data` as an error of this kind, which names `what`. A value that
+    no request may have cannot be read, either."""
     try:
         yield
     except RecursionError:
         raise kind(f"{what} is nested too deeply: {_brief(data)}") from None
     except KeyError as error:
         raise kind(f"{what} lacks {error}: {_brief(data)}") from None
-    except (ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, IndexError, AttributeError, OverflowError, InvalidRequest) as error:
         raise kind(f"{what} cannot be read, {error}: {_brief(data)}") from None
 
 

@@ -6,13 +6,11 @@ have a slash. Each write adds a notice below `/security/changes`, so that one wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from strandline.adapters.zookeeper.znodes import UnreadableZnode, dump, reading
-from strandline.errors import InvalidRequest
 from strandline.security.acls import (
     EVERY,
     AclBinding,
@@ -45,15 +43,6 @@ SKELETON: Final = (*ACL_FOLDERS.values(), CHANGES)
 ANYONE: Final = Principal(EVERY)
 
 
-@contextmanager
-def _valid() -> Iterator[None]:
-    """A value that no request may have is unreadable, too."""
-    try:
-        yield
-    except InvalidRequest as error:
-        raise ValueError(error.message) from None
-
-
 def encoded(name: str, safe: str = EVERY) -> str:
     """The name of a resource, or of a user, as a znode's: it may have a slash."""
     return {".": "%2E", "..": "%2E%2E"}.get(name) or quote(name, safe=safe)
@@ -66,7 +55,7 @@ def pattern_path(pattern: ResourcePattern) -> str:
 def load_pattern(resource_type: ResourceType, pattern_type: PatternType, child: str) -> ResourcePattern:
     """The pattern of a child of a folder. Raises UnreadableZnode if no pattern has this path."""
     path = f"{ACL_FOLDERS[resource_type, pattern_type]}/{child}"
-    with unreadable_as(UnreadableZnode, "the path", path), _valid():
+    with unreadable_as(UnreadableZnode, "the path", path):
         pattern = ResourcePattern(resource_type, unquote(child, errors="strict"), pattern_type)
         if pattern_path(pattern) != path:
             raise ValueError(f"it is written {pattern_path(pattern)}")
@@ -97,14 +86,13 @@ def load_bindings(pattern: ResourcePattern, data: bytes) -> tuple[AclBinding, ..
 
 
 def _load_binding(pattern: ResourcePattern, fields: Any) -> AclBinding:
-    with _valid():
-        return AclBinding(
-            pattern,
-            Principal.parse(text(fields["principal"])),
-            text(fields["host"]),
-            Operation[text(fields["operation"])],
-            Permission[text(fields["permission"])],
-        )
+    return AclBinding(
+        pattern,
+        Principal.parse(text(fields["principal"])),
+        text(fields["host"]),
+        Operation[text(fields["operation"])],
+        Permission[text(fields["permission"])],
+    )
 
 
 def refusing(pattern: ResourcePattern) -> AclBinding:
@@ -123,7 +111,7 @@ def load_change(path: str, data: bytes) -> tuple[ResourcePattern, ...]:
 
     Raises UnreadableZnode.
     """
-    with reading(path, data) as raw, _valid():
+    with reading(path, data) as raw:
         return tuple(_load_path(text(each)) for each in raw.get("acl", ()))
 
 

@@ -6,8 +6,7 @@ default is written `<default>`, which no encoded name is. Each write adds a noti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -29,15 +28,6 @@ QUOTAS: Final = "/config/quotas"
 
 _USER: Final = "user"
 _CLIENT_ID: Final = "client-id"
-
-
-@contextmanager
-def _valid() -> Iterator[None]:
-    """A value that no request may have is unreadable, too."""
-    try:
-        yield
-    except InvalidRequest as error:
-        raise ValueError(error.message) from None
 
 
 def entity_child(entity: QuotaEntity) -> str:
@@ -75,7 +65,7 @@ def dump_limits(limits: Limits) -> bytes:
 
 def load_limits(entity: QuotaEntity, data: bytes) -> dict[Quota, float]:
     """Raises UnreadableZnode."""
-    with reading(f"{QUOTAS}/{entity_child(entity)}", data) as raw, _valid():
+    with reading(f"{QUOTAS}/{entity_child(entity)}", data) as raw:
         return dict(_load(text(name), limit) for name, limit in raw.items())
 
 

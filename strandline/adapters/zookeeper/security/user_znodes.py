@@ -62,7 +62,7 @@ def load_credentials(name: str, data: bytes) -> Credentials:
     try:
         with reading(path, data) as raw:
             return {text(mechanism): _load(mechanism, fields) for mechanism, fields in raw.items()}
-    except (InvalidRequest, UnreadableZnode):
+    except UnreadableZnode:
         raise UnreadableZnode(f"{path} does not hold a user's credentials") from None
 
 
