@@ -116,7 +116,7 @@ class QuotaRequests:
             stored = await self._reader.read(entity)
             found[entity] = stored.value
             after = wanted[entity].after(stored.value)
-            if after == stored.value:
+            if stored.holds(after):
                 return None
             return Write(
                 after, QUOTA_FOLDER.writes(entity, stored, after), partial(self._stands, entity, after)
@@ -128,7 +128,7 @@ class QuotaRequests:
             logger.info("quotas changed", entity=str(entity), limits=dict(written))
 
     async def _stands(self, entity: QuotaEntity, limits: Limits) -> bool:
-        return (await self._reader.read(entity)).value == limits
+        return (await self._reader.read(entity)).holds(limits)
 
     def _take(self, found: Mapping[QuotaEntity, Limits] | None) -> None:
         if found is not None:

@@ -100,8 +100,7 @@ class UserRequests:
         logger.info("user changed", user=user, mechanisms=sorted(written or ()))
 
     async def _stands(self, user: str, credentials: Credentials) -> bool:
-        stored = await self._reader.read(user)
-        return stored.value == credentials and (stored.version is None) == (not credentials)
+        return (await self._reader.read(user)).holds(credentials)
 
 
 def _too_many(there: Collection[str], wanted: Iterable[str]) -> InvalidRequest | None:

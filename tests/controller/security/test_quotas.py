@@ -84,6 +84,14 @@ async def test_quotas_changed_by_hand_are_found_and_garbage_is_none(active: Acti
         assert json.loads((await session.get(f"{QUOTAS}/user=bob")).data) == {"producer_byte_rate": 8}
 
 
+async def test_an_unreadable_znode_is_removed_with_the_last_limit(active: Activate) -> None:
+    async with active([]) as (session, controller, _):
+        await session.create(f"{QUOTAS}/user=alice", b"[" * 100_000)
+        alteration = QuotaAlteration(ALICE, {RATE: None})
+        assert await controller.admin.alter_client_quotas([alteration]) == [QuotaResult(ALICE)]
+        assert await session.children(QUOTAS) == []
+
+
 async def test_entities_and_their_names_are_bounded(active: Activate) -> None:
     """Each broker has all of them in memory, and ZooKeeper lists them in one message."""
 

@@ -34,6 +34,10 @@ class Stored(NamedTuple, Generic[V]):
     version: int | None = None
     """None: there is no znode."""
 
+    def holds(self, value: V) -> bool:
+        """Whether a write of this value would change nothing: for an empty one, there is no znode."""
+        return self.value == value and (self.version is None) == (not value)
+
 
 @dataclass(frozen=True)
 class Folder(Generic[K, V]):
