@@ -19,7 +19,7 @@ from strandline.adapters.zookeeper.security.folder_reader import FolderReader
 from strandline.adapters.zookeeper.security.quota_znodes import QUOTA_FOLDER, QUOTAS, entity_child
 from strandline.controller.security.writes import Write, compare_and_set, each_alone
 from strandline.controller.term.term import Term
-from strandline.errors import InvalidRequest
+from strandline.errors import InvalidRequest, StrandlineError
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import (
     EntityQuotas,
@@ -66,24 +66,21 @@ class QuotaRequests:
     ) -> list[QuotaResult]:
         """Returns one outcome an entity, in order."""
         async with self._one:
-            times = Counter(each.entity for each in alterations)
             refused = self._refused(alterations)
-            results: dict[QuotaEntity, QuotaResult] = {}
-            wanted: dict[QuotaEntity, QuotaAlteration] = {}
-            for each in alterations:
-                if refused is not None:
-                    results[each.entity] = QuotaResult(each.entity, refused)
-                elif times[each.entity] > 1:
-                    twice = InvalidRequest(f"{each.entity} stands more than once in the request")
-                    results[each.entity] = QuotaResult(each.entity, twice)
-                else:
-                    wanted[each.entity] = each
+            if refused is not None:
+                return [QuotaResult(each.entity, refused) for each in alterations]
+            times = Counter(each.entity for each in alterations)
+            errors: dict[QuotaEntity, StrandlineError | None] = {
+                entity: InvalidRequest(f"{entity} stands more than once in the request")
+                for entity in times
+                if times[entity] > 1
+            }
             if not validate_only:
+                wanted = {each.entity: each for each in alterations if times[each.entity] == 1}
                 found: dict[QuotaEntity, Limits] = {}
-                errors = await each_alone(partial(self._write, wanted, found), wanted)
+                errors |= await each_alone(partial(self._write, wanted, found), wanted)
                 self._take(self._reader.put(found))
-                results |= {entity: QuotaResult(entity, error) for entity, error in errors.items()}
-            return [results.get(each.entity, QuotaResult(each.entity)) for each in alterations]
+            return [QuotaResult(each.entity, errors.get(each.entity)) for each in alterations]
 
     async def describe(self, wanted: QuotaFilter) -> list[EntityQuotas]:
         """The entities that the filter chooses, in order."""
