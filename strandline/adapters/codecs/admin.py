@@ -22,6 +22,7 @@ from strandline.adapters.codecs.messages import (
     only,
     plain,
     same,
+    scalars,
     shape,
 )
 from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
@@ -203,18 +204,13 @@ DESCRIBE_CLUSTER: Final = _rpc(
 # --- state changes ------------------------------------------------------------------------------
 
 
-def _bounded(what: str) -> Part:
-    check = at_most(REQUEST_ELEMENTS_MAX, what)
-    return Part(same, lambda elements: tuple(check(elements)))
-
-
 STATE_CHANGES: Final = _rpc(
     "StateChanges",
     shape(
         admin_pb2.StateChangesRequest,
         StateChangesQuery,
-        brokers=_bounded("brokers"),
-        from_offsets=_bounded("offsets"),
+        brokers=scalars(at_most(REQUEST_ELEMENTS_MAX, "brokers")),
+        from_offsets=scalars(at_most(REQUEST_ELEMENTS_MAX, "offsets")),
     ),
     shape(admin_pb2.StateChangesResponse, StateChangesAnswer),
 )

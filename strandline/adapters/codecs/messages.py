@@ -100,6 +100,11 @@ def many(codec: MessageCodec[Any], check: Callable[[Sequence[Any]], Sequence[Any
     )
 
 
+def scalars(check: Callable[[Sequence[Any]], Sequence[Any]]) -> Part:
+    """A repeated scalar, with a check as in `many`."""
+    return Part(same, lambda elements: tuple(check(elements)))
+
+
 def at_most(count_max: int, what: str) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """A check that there are not too many elements. Raises InvalidRequest."""
 

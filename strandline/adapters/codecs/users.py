@@ -8,14 +8,13 @@ from typing import Any, Final
 from strandline.adapters.codecs.messages import (
     ERROR,
     MAP,
-    SCALARS,
     Call,
     MessageCodec,
-    Part,
     at_most,
     call,
     many,
     only,
+    scalars,
     shape,
 )
 from strandline.config.limits import USERS_PER_REQUEST_MAX
@@ -52,7 +51,6 @@ def _read_change(message: Any) -> UserChange:
 _CHANGE: Final = MessageCodec(admin_pb2.UserScramChange, _write_change, _read_change)
 _RESULT: Final = shape(admin_pb2.UserResult, UserResult, error=ERROR)
 _DESCRIPTION: Final = shape(admin_pb2.UserDescription, UserDescription, iterations=MAP, error=ERROR)
-_NAMES: Final = Part(SCALARS.write, lambda names: tuple(at_most(USERS_PER_REQUEST_MAX, "users")(names)))
 
 ALTER_USERS: Final[Call[Sequence[UserChange], Sequence[UserResult]]] = call(
     "/strandline.v1.Admin/AlterUserScramCredentials",
@@ -65,6 +63,10 @@ ALTER_USERS: Final[Call[Sequence[UserChange], Sequence[UserResult]]] = call(
 )
 DESCRIBE_USERS: Final[Call[Sequence[str], Sequence[UserDescription]]] = call(
     "/strandline.v1.Admin/DescribeUserScramCredentials",
-    only(admin_pb2.DescribeUserScramCredentialsRequest, "users", _NAMES),
+    only(
+        admin_pb2.DescribeUserScramCredentialsRequest,
+        "users",
+        scalars(at_most(USERS_PER_REQUEST_MAX, "users")),
+    ),
     only(admin_pb2.DescribeUserScramCredentialsResponse, "users", many(_DESCRIPTION)),
 )
