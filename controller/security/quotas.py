@@ -14,9 +14,8 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
 from strandline.adapters.zookeeper.security.folder_reader import FolderReader
-from strandline.adapters.zookeeper.security.quota_znodes import QUOTA_FOLDER, QUOTAS, entity_child
+from strandline.adapters.zookeeper.security.quota_znodes import QUOTA_FOLDER, entity_child
 from strandline.controller.security.writes import Write, compare_and_set, each_alone
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, StrandlineError
@@ -51,7 +50,7 @@ class QuotaRequests:
 
     async def load(self) -> None:
         """Reads all quotas."""
-        for path in (CHANGES, QUOTAS):
+        for path in QUOTA_FOLDER.skeleton:
             await self._session.ensure_path(path)
         self._take(await self._reader.load())
 

@@ -14,8 +14,8 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters.zookeeper.security.user_reader import USER_FOLDER, USERS_SKELETON, UserReader
-from strandline.adapters.zookeeper.security.user_znodes import user_path
+from strandline.adapters.zookeeper.security.folder_reader import FolderReader
+from strandline.adapters.zookeeper.security.user_znodes import USER_FOLDER, user_path
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.security.writes import Write, compare_and_set, each_alone
 from strandline.controller.term.term import Term
@@ -40,7 +40,7 @@ class UserRequests:
     def __init__(self, term: Term, is_member: Callable[[Principal], bool]) -> None:
         """`is_member`: whether a broker or a controller has this principal."""
         self._session = term.session
-        self._reader = UserReader(term.session)
+        self._reader = FolderReader(term.session, USER_FOLDER)
         self._is_member = is_member
         self._one = asyncio.Lock()
 
@@ -50,7 +50,7 @@ class UserRequests:
         for change in changes:
             by_user.setdefault(change.user, []).append(change)
         async with self._one:
-            for path in USERS_SKELETON:
+            for path in USER_FOLDER.skeleton:
                 await self._session.ensure_path(path)
             there = set(await self._reader.listed())
             new = {change.user for change in changes if change.credential is not None} - there

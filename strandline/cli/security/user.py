@@ -164,7 +164,7 @@ def bootstrap(
     It is for the first user, who cannot log in before it exists. Brokers know it within seconds.
     """
     from strandline.adapters.service_host import service_host
-    from strandline.adapters.zookeeper.security.user_reader import set_user
+    from strandline.adapters.zookeeper.security.first_user import set_user
     from strandline.config.load import load
     from strandline.config.services import ZooKeeperSettings
 

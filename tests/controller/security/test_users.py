@@ -9,8 +9,8 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
-from strandline.adapters.zookeeper.security.user_reader import UserReader
-from strandline.adapters.zookeeper.security.user_znodes import load_user_change, user_path
+from strandline.adapters.zookeeper.security.folder_reader import FolderReader
+from strandline.adapters.zookeeper.security.user_znodes import USER_FOLDER, load_user_change, user_path
 from strandline.controller.security.notices import NOTICES_KEPT, NOTICES_MAX
 from strandline.controller.security.users import USERS_MAX
 from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, ResourceNotFound, StrandlineError
@@ -66,7 +66,7 @@ async def test_users_are_set_described_and_deleted(active: Activate) -> None:
         assert await admin.describe_users([]) == [described("a/b", SCRAM_SHA_512), both]
         assert await admin.describe_users(["alice"]) == [both]
         assert sorted(await notices(session)) == ["a/b", "alice"]
-        stored = await UserReader(session).read("alice")
+        stored = await FolderReader(session, USER_FOLDER).read("alice")
         assert stored.value == CREDENTIALS
 
         removed = [taken("alice", SCRAM_SHA_512), taken("a/b", SCRAM_SHA_512)]

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from strandline.adapters.zookeeper.facts import Reader
-from strandline.adapters.zookeeper.security.acl_znodes import CHANGE_PREFIX
+from strandline.adapters.zookeeper.security.acl_znodes import CHANGE_PREFIX, CHANGES
 from strandline.adapters.zookeeper.security.notices import Notices, children_of
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.adapters.zookeeper.znodes import UnreadableZnode
@@ -55,6 +55,11 @@ class Folder(Generic[K, V]):
     """The notice that these facts have changed."""
     load_change: Callable[[str, bytes], Sequence[K]]
     """The facts that the notice at a path names."""
+
+    @property
+    def skeleton(self) -> tuple[str, str]:
+        """Persistent paths that a writer creates if they are missing."""
+        return CHANGES, self.path
 
     def path_of(self, key: K) -> str:
         return f"{self.path}/{self.name(key)}"

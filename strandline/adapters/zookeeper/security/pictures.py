@@ -11,8 +11,7 @@ from strandline.adapters.zookeeper.security.acl_reader import AclReader
 from strandline.adapters.zookeeper.security.acl_znodes import ACL_FOLDERS
 from strandline.adapters.zookeeper.security.folder_reader import FolderReader
 from strandline.adapters.zookeeper.security.quota_znodes import QUOTA_FOLDER, QUOTAS
-from strandline.adapters.zookeeper.security.user_reader import UserReader
-from strandline.adapters.zookeeper.security.user_znodes import USERS
+from strandline.adapters.zookeeper.security.user_znodes import USER_FOLDER, USERS
 from strandline.ports import Coordination
 from strandline.security.authorizer import Authorizer
 from strandline.security.decide import Acls
@@ -96,4 +95,4 @@ def user_picture(session: Coordination, authenticator: Authenticator) -> Picture
         authenticator.take(users)
         logger.info("users read", users=len(users))
 
-    return Picture((USERS,), UserReader(session), take)
+    return Picture((USERS,), FolderReader(session, USER_FOLDER), take)

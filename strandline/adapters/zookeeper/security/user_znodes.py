@@ -1,7 +1,7 @@
 """Users in ZooKeeper: their paths, and the JSON of their credentials (docs/design.md, "ZooKeeper").
 
 `/config/users/alice` has the salted keys of one user, by mechanism. Each write adds a notice, as for ACLs.
-No error shows what such a znode holds.
+No error shows what such a znode holds. A user whose znode is unreadable cannot log in until it is mended.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from strandline.adapters.zookeeper.security.acl_znodes import encoded
+from strandline.adapters.zookeeper.security.folder_reader import Folder
 from strandline.adapters.zookeeper.znodes import UnreadableZnode, dump, reading
 from strandline.errors import InvalidRequest
 from strandline.security.login.credentials import Credential, Credentials
@@ -85,3 +86,15 @@ def load_user_change(path: str, data: bytes) -> tuple[str, ...]:
     UnreadableZnode."""
     with reading(path, data) as raw:
         return tuple(text(each) for each in raw.get("users", ()))
+
+
+USER_FOLDER: Final[Folder[str, Credentials]] = Folder(
+    USERS,
+    user_child,
+    load_user_name,
+    dump_credentials,
+    load_credentials,
+    dict,
+    dump_user_change,
+    load_user_change,
+)
