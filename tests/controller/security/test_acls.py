@@ -12,7 +12,6 @@ from strandline.adapters.zookeeper.security.acl_znodes import CHANGES, load_chan
 from strandline.controller.security import acls as requests
 from strandline.controller.security.notices import NOTICES_KEPT, NOTICES_MAX
 from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, SecurityDisabled, StrandlineError
-from strandline.ports import Coordination
 from strandline.security.acls import (
     AclBinding,
     AclFilter,
@@ -25,6 +24,7 @@ from strandline.security.acls import (
 from strandline.security.principal import Principal
 from strandline.vocabulary.admin import AclResult
 from tests.controller.support.running import Activate, running
+from tests.controller.support.znodes_seen import noticed
 from tests.waiting import eventually
 
 SECURE = {"authorizer": "acl", "super_users": "User:root"}
@@ -42,14 +42,6 @@ def acl(
     return AclBinding(ResourcePattern(of, name, pattern_type), principal, "*", operation, Permission.ALLOW)
 
 
-async def notices(session: Coordination) -> list[ResourcePattern]:
-    """The patterns that notices name, in order."""
-    named: list[ResourcePattern] = []
-    for child in sorted(await session.children(CHANGES)):
-        named += load_change(child, (await session.get(f"{CHANGES}/{child}")).data)
-    return named
-
-
 async def test_acls_are_created_described_and_deleted(active: Activate) -> None:
     """Each write has a notice; a repeated one writes nothing."""
     async with active([], **SECURE) as (session, controller, _):
@@ -57,7 +49,7 @@ async def test_acls_are_created_described_and_deleted(active: Activate) -> None:
         assert await controller.admin.create_acls(wanted) == [AclResult(each) for each in wanted]
         assert await controller.admin.create_acls(wanted) == [AclResult(each) for each in wanted]
         assert await controller.admin.describe_acls(AclFilter()) == sorted(wanted)
-        assert await notices(session) == [wanted[0].pattern, wanted[2].pattern]
+        assert await noticed(session, load_change) == [wanted[0].pattern, wanted[2].pattern]
         written = json.loads((await session.get("/acl/literal/TOPIC/tides")).data)
         assert [each["operation"] for each in written] == ["READ", "WRITE"]
 
@@ -69,7 +61,7 @@ async def test_acls_are_created_described_and_deleted(active: Activate) -> None:
         await controller.admin.delete_acls([AclFilter(resource_type=ResourceType.TOPIC)])
         assert await session.exists("/acl/literal/TOPIC/tides") is None
         assert await controller.admin.describe_acls(AclFilter()) == [wanted[2]]
-        assert len(await notices(session)) == 4
+        assert len(await noticed(session, load_change)) == 4
 
 
 async def test_the_next_controller_has_the_acls(zookeeper: str) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
 from strandline.adapters.zookeeper.security.quota_znodes import QUOTAS, load_quota_change
 from strandline.controller.security.quotas import ENTITIES_MAX
 from strandline.errors import InvalidRequest
-from strandline.ports import Coordination
 from strandline.security.quotas.model import (
     ANY,
     DEFAULT,
@@ -21,18 +19,11 @@ from strandline.security.quotas.model import (
 )
 from strandline.vocabulary.admin import QuotaResult
 from tests.controller.support.running import Activate
+from tests.controller.support.znodes_seen import noticed
 from tests.waiting import eventually
 
 RATE, WORK = Quota.PRODUCER_BYTE_RATE, Quota.REQUEST_PERCENTAGE
 ALICE, APP = QuotaEntity("alice"), QuotaEntity(DEFAULT, "a/b")
-
-
-async def notices(session: Coordination) -> list[QuotaEntity]:
-    """The entities that notices name, in order."""
-    named: list[QuotaEntity] = []
-    for child in sorted(await session.children(CHANGES)):
-        named += load_quota_change(child, (await session.get(f"{CHANGES}/{child}")).data)
-    return named
 
 
 async def test_quotas_are_set_described_and_removed(active: Activate) -> None:
@@ -42,7 +33,7 @@ async def test_quotas_are_set_described_and_removed(active: Activate) -> None:
         wanted = [QuotaAlteration(ALICE, {RATE: 1000.0, WORK: 50.0}), QuotaAlteration(APP, {RATE: 5.0})]
         for _ in range(2):
             assert await admin.alter_client_quotas(wanted) == [QuotaResult(ALICE), QuotaResult(APP)]
-        assert await notices(session) == [ALICE, APP]
+        assert await noticed(session, load_quota_change) == [ALICE, APP]
         stored = json.loads((await session.get(f"{QUOTAS}/user=<default>,client-id=a%2Fb")).data)
         assert stored == {"producer_byte_rate": 5}
         alice = EntityQuotas(ALICE, {RATE: 1000.0, WORK: 50.0})

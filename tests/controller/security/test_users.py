@@ -14,7 +14,6 @@ from strandline.adapters.zookeeper.security.user_znodes import USER_FOLDER, load
 from strandline.controller.security.notices import NOTICES_KEPT, NOTICES_MAX
 from strandline.controller.security.users import USERS_MAX
 from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, ResourceNotFound, StrandlineError
-from strandline.ports import Coordination
 from strandline.security.login.credentials import (
     EVERY_MECHANISM,
     ITERATIONS_DEFAULT,
@@ -24,6 +23,7 @@ from strandline.security.login.credentials import (
 from strandline.security.login.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from strandline.vocabulary.admin import UserDescription, UserResult
 from tests.controller.support.running import Activate, running
+from tests.controller.support.znodes_seen import noticed
 from tests.waiting import eventually
 
 CREDENTIALS = {
@@ -48,14 +48,6 @@ def errors(results: Sequence[UserResult]) -> list[type | None]:
     return [None if each.error is None else type(each.error) for each in results]
 
 
-async def notices(session: Coordination) -> list[str]:
-    """The users that notices name, in order."""
-    named: list[str] = []
-    for child in sorted(await session.children(CHANGES)):
-        named += load_user_change(child, (await session.get(f"{CHANGES}/{child}")).data)
-    return named
-
-
 async def test_users_are_set_described_and_deleted(active: Activate) -> None:
     """A11: each change has a notice. Without its last credential a user is gone."""
     async with active([]) as (session, controller, _):
@@ -65,7 +57,7 @@ async def test_users_are_set_described_and_deleted(active: Activate) -> None:
         both = described("alice", SCRAM_SHA_256, SCRAM_SHA_512)
         assert await admin.describe_users([]) == [described("a/b", SCRAM_SHA_512), both]
         assert await admin.describe_users(["alice"]) == [both]
-        assert sorted(await notices(session)) == ["a/b", "alice"]
+        assert sorted(await noticed(session, load_user_change)) == ["a/b", "alice"]
         stored = await FolderReader(session, USER_FOLDER).read("alice")
         assert stored.value == CREDENTIALS
 
@@ -76,7 +68,7 @@ async def test_users_are_set_described_and_deleted(active: Activate) -> None:
         assert await session.exists(user_path("alice")) is None
         assert await session.exists(user_path("a/b")) is None
         assert await admin.describe_users([]) == []
-        assert len(await notices(session)) == 5
+        assert len(await noticed(session, load_user_change)) == 5
 
 
 async def test_each_user_has_an_outcome_of_its_own(active: Activate) -> None:
@@ -94,7 +86,7 @@ async def test_each_user_has_an_outcome_of_its_own(active: Activate) -> None:
         missing, alice, wrong = await controller.admin.describe_users(["bob", "alice", "x" * 250])
         assert isinstance(missing.error, ResourceNotFound) and alice.error is None
         assert isinstance(wrong.error, InvalidRequest)
-        assert await notices(session) == ["alice"]
+        assert await noticed(session, load_user_change) == ["alice"]
 
 
 async def test_a_user_that_is_unreadable_is_mended_or_deleted(active: Activate) -> None:

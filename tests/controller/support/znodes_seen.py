@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId
 from strandline.ports import Coordination, Delete, NoNode, SetData
 from strandline.tasks import pipelined
@@ -12,6 +14,8 @@ from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, 
 from strandline.vocabulary.state_changes import Command, StateChange
 
 READS_IN_FLIGHT_MAX = 500
+
+Named = TypeVar("Named")
 
 
 async def register(
@@ -126,3 +130,11 @@ async def finish_reassignment(session: Coordination, name: str, number: int) -> 
             Delete(znodes.reassigned(name, number)),
         ]
     )
+
+
+async def noticed(session: Coordination, load: Callable[[str, bytes], Sequence[Named]]) -> list[Named]:
+    """What the notices of changes name, in order. `load` takes one kind of them: ACLs, users or quotas."""
+    names: list[Named] = []
+    for child in sorted(await session.children(CHANGES)):
+        names += load(child, (await session.get(f"{CHANGES}/{child}")).data)
+    return names
