@@ -6,15 +6,11 @@ once in ten seconds. A set that cannot be had changes nothing: the last one stay
 
 from __future__ import annotations
 
-import http.client
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
 
 import structlog
 
@@ -23,22 +19,19 @@ from strandline.errors import SettingsError
 from strandline.ports import Clock
 from strandline.security.login.mechanisms import OAUTHBEARER
 from strandline.security.login.tokens import (
+    SET_BYTES_MAX,
     KeyTimes,
     TokenKey,
     TokenRules,
     TokenUser,
     UnknownKey,
     UnusableKeys,
+    check_size,
     parse_keys,
     verified,
 )
 
 logger = structlog.get_logger(__name__)
-
-SET_BYTES_MAX: Final = 512 * 1024
-FETCH_S_MAX: Final = 5.0
-"""The longest wait for the issuer."""
-CHUNK_BYTES: Final = 16 * 1024
 
 
 class TokenKeys:
@@ -96,7 +89,7 @@ class TokenKeys:
             self._keys = parse_keys(self._read())
             self._times.read_at = now
             logger.info("keys for tokens read", source=self._where, keys=len(self._keys))
-        except (OSError, UnusableKeys, http.client.HTTPException) as error:
+        except (OSError, UnusableKeys) as error:
             logger.warning("keys for tokens cannot be read", source=self._where, reason=str(error))
             return str(error)
         finally:
@@ -113,6 +106,8 @@ def token_keys(settings: SaslSettings, clock: Clock) -> TokenKeys | None:
         where = f"sasl_oauthbearer_jwks_file = '{file}'"
         return TokenKeys(settings.token_rules(), partial(_of_file, file), where, clock, needed_at_start=True)
     assert url is not None
+    from strandline.adapters.fetched_keys import fetch  # here: few processes need it
+
     read = partial(fetch, url, clock)
     where = f"sasl_oauthbearer_jwks_url = '{url}'"
     return TokenKeys(settings.token_rules(), read, where, clock, needed_at_start=False)
@@ -121,31 +116,5 @@ def token_keys(settings: SaslSettings, clock: Clock) -> TokenKeys | None:
 def _of_file(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(SET_BYTES_MAX + 1)
-    _check_size(data)
+    check_size(data)
     return data
-
-
-def _check_size(data: bytes | bytearray) -> None:
-    if len(data) > SET_BYTES_MAX:
-        raise UnusableKeys(f"it has more than {SET_BYTES_MAX} bytes")
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirection is an error: it could lead to a place that is not encrypted."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
-def fetch(url: str, clock: Clock) -> bytes:
-    """What the address has, within bounds of time and size. Raises OSError, HTTPException, UnusableKeys."""
-    ends_at = clock.monotonic() + FETCH_S_MAX
-    opener = urllib.request.build_opener(_NoRedirect)
-    data = bytearray()
-    with opener.open(url, timeout=FETCH_S_MAX) as answer:
-        while chunk := answer.read1(CHUNK_BYTES):
-            data += chunk
-            _check_size(data)
-            if clock.monotonic() > ends_at:
-                raise TimeoutError(f"it took longer than {FETCH_S_MAX:.0f} s")
-    return bytes(data)

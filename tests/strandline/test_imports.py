@@ -10,7 +10,8 @@ import pytest
 HEAVY = frozenset(
     {
         *("aiokafka", "click", "matplotlib", "numpy", "pandas", "prometheus_client", "pyarrow"),
-        *("importlib.metadata", "pydantic_settings", "pyspark", "rocksdict", "tomllib", "wsgiref"),
+        *("importlib.metadata", "pydantic_settings", "pyspark", "rocksdict", "tomllib"),
+        *("urllib.request", "wsgiref"),
         *("strandline.cli", "strandline.consumer", "strandline.local", "strandline.producer"),
     }
 )
@@ -36,7 +37,9 @@ def test_a_service_loads_nothing_heavy(service: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("port", "libraries"), [(None, set()), (0, {"prometheus_client", "wsgiref"})])
+@pytest.mark.parametrize(
+    ("port", "libraries"), [(None, set()), (0, {"prometheus_client", "urllib.request", "wsgiref"})]
+)
 def test_the_libraries_of_metrics_are_loaded_when_their_server_starts(
     port: int | None, libraries: set[str]
 ) -> None:

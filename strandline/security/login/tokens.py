@@ -17,6 +17,7 @@ from strandline.security.login.mechanisms import check_new_user_name
 LEEWAY_S: Final = 30
 """The clocks of a token's issuer and of a broker may differ by this."""
 TOKEN_CHARS_MAX: Final = 16_384
+SET_BYTES_MAX: Final = 512 * 1024
 KEYS_MAX: Final = 100
 """Keys of a set; the others are not used."""
 TIME_MAX: Final = 2**53
@@ -88,6 +89,12 @@ class TokenKey:
             return jwt.PyJWK(dict(self.fields), algorithm)
         except (jwt.PyJWTError, *_MALFORMED):
             raise InvalidToken("its key cannot be used") from None
+
+
+def check_size(data: bytes | bytearray) -> None:
+    """Raises UnusableKeys for more than a set of keys may have."""
+    if len(data) > SET_BYTES_MAX:
+        raise UnusableKeys(f"it has more than {SET_BYTES_MAX} bytes")
 
 
 def parse_keys(data: bytes) -> dict[str, TokenKey]:

@@ -10,10 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.token_keys import SET_BYTES_MAX, TokenKeys, fetch, token_keys
+from strandline.adapters.fetched_keys import fetch
+from strandline.adapters.token_keys import TokenKeys, token_keys
 from strandline.config.sasl import SaslSettings
 from strandline.errors import SettingsError
-from strandline.security.login.tokens import READ_AGAIN_S, TRIES_S_MIN, InvalidToken, UnknownKey, UnusableKeys
+from strandline.security.login.tokens import (
+    READ_AGAIN_S,
+    SET_BYTES_MAX,
+    TRIES_S_MIN,
+    InvalidToken,
+    UnknownKey,
+    UnusableKeys,
+)
 from tests.hand_clock import HandClock
 from tests.issuer import AUDIENCE, ISSUER, Issuer
 
