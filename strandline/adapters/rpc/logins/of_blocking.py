@@ -112,9 +112,7 @@ class LoggedInCall(Generic[Response]):
         self._logins = logins
         self._begin = begin
         self._future: Future[Response] = Future()
-        self._changing = threading.Lock()
         self._part: _Cancelled | None = None
-        self._cancelled = False
         threading.Thread(target=self._run, name=f"call to {address}", daemon=True).start()
 
     def result(self) -> Response:
@@ -127,11 +125,8 @@ class LoggedInCall(Generic[Response]):
         self._future.add_done_callback(lambda _: listener())
 
     def cancel(self) -> None:
-        with self._changing:
-            self._cancelled = True
-            part = self._part
         self._future.cancel()
-        if part is not None:
+        if (part := self._part) is not None:
             part.cancel()
 
     # --- in the thread -------------------------------------------------------------------------
@@ -163,8 +158,6 @@ class LoggedInCall(Generic[Response]):
         raise lost_too_often(self._address)
 
     def _begun(self, part: _Cancelled) -> None:
-        with self._changing:
-            self._part = part
-            cancelled = self._cancelled
-        if cancelled:
+        self._part = part
+        if self._future.cancelled():  # before `cancel` could see this part
             part.cancel()
