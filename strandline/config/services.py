@@ -175,21 +175,23 @@ class ListenerSettings(
 
     @model_validator(mode="after")
     def _can_log_in(self) -> Self:
-        ports = [port for port in self.PORTS if getattr(self, port) is not None]
-        check_mechanisms(self, {port: self.protocol_of(port) for port in ports})
+        check_mechanisms(self, self._protocol_of_ports())
         return self
+
+    def _protocol_of_ports(self) -> dict[str, str]:
+        """By the setting of each port that there is."""
+        return {port: self.protocol_of(port) for port in self.PORTS if getattr(self, port) is not None}
 
     def protocols(self) -> set[str]:
         """The protocols of all ports."""
-        return {self.protocol_of(port) for port in self.PORTS if getattr(self, port) is not None}
+        return set(self._protocol_of_ports().values())
 
     def open_ports(self) -> list[str]:
         """The settings of ports that other machines may use without showing who they are."""
         if self.allow_insecure or is_loopback(self.host):
             return []
         names_callers = WITH_LOGINS | ({SSL} if self.ssl_client_auth == "required" else set())
-        ports = [port for port in self.PORTS if getattr(self, port) is not None]
-        return [port for port in ports if self.protocol_of(port) not in names_callers]
+        return [port for port, protocol in self._protocol_of_ports().items() if protocol not in names_callers]
 
     @property
     def exposes_key(self) -> bool:

@@ -83,7 +83,7 @@ class GrpcListener:
     def bind(self, member: int, rack: str = "") -> Endpoint:
         """Listen, and say where others reach this member. Raises SettingsError."""
         settings = self._settings
-        port = self._listen(Listener.INTERNAL, "port", settings.port)
+        port = self._listen(Listener.INTERNAL, settings.port)
         advertised = settings.advertised_host or settings.host
         encrypted = settings.security_protocol in ENCRYPTED
         endpoint = Endpoint(member, advertised, settings.advertised_port or port, rack, encrypted=encrypted)
@@ -91,7 +91,7 @@ class GrpcListener:
         if settings.external_port is None:
             return endpoint
         self._check_name("external_port", "external_host", settings.external_host)
-        port = self._listen(Listener.EXTERNAL, "external_port", settings.external_port)
+        port = self._listen(Listener.EXTERNAL, settings.external_port)
         return replace(endpoint, external=(settings.external_host, port))
 
     def _check_name(self, port: str, setting: str, host: str) -> None:
@@ -99,13 +99,14 @@ class GrpcListener:
         if pem is not None:
             pem.warn_unless_named(setting, host)
 
-    def _listen(self, listener: Listener, setting: str, port: int) -> int:
+    def _listen(self, listener: Listener, port: int) -> int:
+        setting = _SETTINGS[listener]
         server = new_server(self._settings, self._on_refused)
         address = f"{self._settings.host}:{port}"
         protocol = self._settings.protocol_of(setting)
         if protocol == SASL_PLAINTEXT:
             logger.warning("logins without encryption hide passwords and protect nothing else", port=setting)
-            if setting == "port":
+            if listener is Listener.INTERNAL:
                 logger.warning(
                     "members of the cluster send their key to this port in plaintext", port=setting
                 )
