@@ -10,6 +10,8 @@ from typing import Final
 
 import structlog
 
+from strandline.adapters.system.file_stamp import stamp
+from strandline.adapters.system.secret_file import OTHERS
 from strandline.errors import SettingsError
 
 logger = structlog.get_logger(__name__)
@@ -17,11 +19,6 @@ logger = structlog.get_logger(__name__)
 SCHEME: Final = "bearer "
 TOKEN_BYTES_MIN: Final = 16
 TOKEN_BYTES_MAX: Final = 4_096
-OTHERS: Final = 0o007
-"""The bits of a file's mode for users that are neither its owner nor in its group."""
-
-Stamp = tuple[int, int, int, int]
-"""Another value once a file was replaced, or has another mode."""
 
 
 class BearerToken:
@@ -34,7 +31,7 @@ class BearerToken:
         """Raises SettingsError if the file cannot be used."""
         self._path = path
         self._looking = threading.Lock()
-        self._stamp = _stamp(path)
+        self._stamp = stamp(path)
         self._token = _read(path)
 
     def is_shown(self, authorization: str) -> bool:
@@ -45,7 +42,7 @@ class BearerToken:
 
     def _look(self) -> None:
         with self._looking:
-            found = _stamp(self._path)
+            found = stamp(self._path)
             if found == self._stamp:
                 return
             self._stamp = found
@@ -55,15 +52,6 @@ class BearerToken:
                 logger.error("the new token cannot be used, the old one stays", reason=error.message)
             else:
                 logger.info("the token for metrics was replaced", file=str(self._path))
-
-
-def _stamp(path: Path) -> Stamp | None:
-    """None: there is no such file now."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode
 
 
 def _read(path: Path) -> bytes:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
+from strandline.adapters.system.secret_file import OTHERS
 from strandline.adapters.tls.handshake import Certificate, Trust, Unusable, examine, reason
 from strandline.config.security import SecuritySettings
 from strandline.errors import SettingsError
-
-OTHERS: Final = 0o007
-"""The bits of a file's mode for users that are neither its owner nor in its group."""
 
 
 @dataclass(frozen=True, slots=True)

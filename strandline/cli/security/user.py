@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from strandline.adapters.zookeeper.access.secret_file import refuse_readable_by_others
+from strandline.adapters.system.secret_file import refuse_readable_by_others
 from strandline.cli.security.local_zookeeper import local_zookeeper
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
 from strandline.errors import SettingsError

@@ -95,7 +95,7 @@ def read_client_settings(path: Path) -> dict[str, Any]:
     read."""
     import tomllib
 
-    from strandline.adapters.zookeeper.access.secret_file import refuse_readable_by_others
+    from strandline.adapters.system.secret_file import refuse_readable_by_others
 
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 import grpc
 
 from strandline.adapters.rpc.wire_errors import error_of_call
-from strandline.adapters.zookeeper.access.secret_file import refuse_readable_by_others
+from strandline.adapters.system.secret_file import refuse_readable_by_others
 from strandline.config.login import LoginSettings
 from strandline.config.security import WITH_LOGINS
 from strandline.errors import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from strandline.adapters.zookeeper.access.secret_file import refuse_readable_by_others
+from strandline.adapters.system.secret_file import refuse_readable_by_others
 from strandline.config.services import ZooKeeperSettings
 from strandline.errors import SettingsError
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import Final
 
 from strandline.errors import SettingsError
+
+OTHERS: Final = 0o007
+"""The bits of a file's mode for users that are neither its owner nor in its group."""
 
 
 def refuse_readable_by_others(what: str, path: Path) -> None:
