@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from strandline.adapters.system.file_stamp import stamp
 from strandline.adapters.tls.key_pair import Identity, KeyPair, contents
 from strandline.config.security import SecuritySettings
 from strandline.errors import SettingsError
@@ -49,17 +50,10 @@ def read_pem(settings: SecuritySettings, *, demands_certificates: bool | None = 
 
 
 def stamps(settings: SecuritySettings) -> tuple[object, ...]:
-    """A value that is another one once a file was replaced. A missing file is a state like others."""
+    """A value that is another one once a file was replaced, or has another mode. A missing file is a state
+    like others."""
     pair = settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_keyfile_password_file
-    return tuple(None if path is None else _stamp(path) for path in (settings.ssl_cafile, *pair))
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return tuple(None if path is None else stamp(path) for path in (settings.ssl_cafile, *pair))
 
 
 def _read_server(settings: SecuritySettings, *, demands_certificates: bool) -> Pem:

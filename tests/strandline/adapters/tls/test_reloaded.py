@@ -98,3 +98,16 @@ def test_the_time_until_the_certificate_expires(authority: TestAuthority, clock:
     assert left is not None and left > 0
     clock.now_s += 10
     assert pem.expires_in_s() == left - 10
+
+
+def test_a_key_is_used_once_its_mode_is_right(authority: TestAuthority, clock: HandClock) -> None:
+    """CORRECTNESS X11: nothing but the mode changes."""
+    files, renewed = authority.issue("one"), authority.issue("two")
+    pem = ReloadedPem(files.client, clock)
+    renewed.keyfile.chmod(0o644)
+    put(files, renewed)
+    clock.now_s += 1
+    assert shown(pem) != renewed.certfile.read_bytes()
+    files.keyfile.chmod(0o600)
+    clock.now_s += 1
+    assert shown(pem) == renewed.certfile.read_bytes()
