@@ -74,6 +74,7 @@ class LocalCluster:
         directory = None if directory is None else Path(directory)
         if directory is not None:
             _refuse_cluster(Layout(directory))
+        for_brokers = as_environment("broker", broker_settings or {})
         file = new_members(
             brokers,
             controllers,
@@ -81,12 +82,12 @@ class LocalCluster:
             kafka=kafka or kafka_port is not None,
             kafka_port=kafka_port,
             racks=racks,
-            broker_settings=broker_settings or {},
-            controller_settings=controller_settings or {},
+            broker_settings=for_brokers,
+            controller_settings=as_environment("controller", controller_settings or {}),
             zookeeper=zookeeper,
             secure=secure,
         )
-        self._broker_settings = as_environment("broker", broker_settings or {})
+        self._broker_settings = for_brokers
         self._spawn_process = spawn
         self._temporary = directory is None and not keep
         self._is_new = True
