@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from strandline.config.security import is_loopback
+from strandline.security.login.mechanisms import listed
 from strandline.security.login.tokens import ALGORITHMS, TokenRules
 
 
@@ -49,7 +50,7 @@ class OauthSettings(BaseModel):
     @field_validator("sasl_oauthbearer_algorithms")
     @classmethod
     def _need_a_key_pair(cls, text: str) -> str:
-        found = _listed(text)
+        found = listed(text)
         if not found:
             raise ValueError("name at least one algorithm")
         for name in found:
@@ -74,9 +75,5 @@ class OauthSettings(BaseModel):
             self.sasl_oauthbearer_expected_issuer or "",
             self.sasl_oauthbearer_expected_audience or "",
             self.sasl_oauthbearer_sub_claim_name,
-            _listed(self.sasl_oauthbearer_algorithms),
+            listed(self.sasl_oauthbearer_algorithms),
         )
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))

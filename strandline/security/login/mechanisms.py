@@ -29,9 +29,14 @@ _MEANINGS: Final = {EVERY: "every user", DEFAULT_SHOWN: "each user without a quo
 _KIND: Final = f"{USER}:"
 
 
+def listed(text: str) -> tuple[str, ...]:
+    """The names of a list with commas between them, each once."""
+    return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+
+
 def parse_mechanisms(text: str) -> tuple[str, ...]:
     """Read a list of mechanisms with commas between them. Raises InvalidRequest."""
-    found = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+    found = listed(text)
     for name in found:
         if name not in MECHANISMS:
             raise InvalidRequest(f"mechanism {name!r} is none of {', '.join(MECHANISMS)}")
