@@ -34,6 +34,12 @@ def key_metadata(key: bytes | None) -> Metadata:
     return () if key is None else ((METADATA_NAME, key),)
 
 
+def unknown_key() -> BrokerNotAvailable:
+    """The refusal of a call that shows another key than this process has read: it is retriable, because after
+    a restore of ZooKeeper the members may differ for a while."""
+    return BrokerNotAvailable("the member key of this call is not the one that this process has read")
+
+
 class MemberKey:
     """The key as this process last read it; empty before its first ZooKeeper session."""
 
@@ -61,13 +67,9 @@ class MemberKey:
         return shown is not None and bool(self._key) and hmac.compare_digest(shown, self._key)
 
     def refusal(self, shown: bytes | None) -> StrandlineError | None:
-        """Why a caller that shows this key, or none, may not touch internal topics; None if it may.
-
-        Another key is refused with a retriable error: after a restore of ZooKeeper the members may
-        differ for a while.
-        """
+        """Why a caller that shows this key, or none, may not touch internal topics; None if it may."""
         if shown is None:
             return InvalidTopic("internal topics are written by brokers and controllers, clients read them")
         if not self.is_shown(shown):
-            return BrokerNotAvailable("the member key of this call is not the one that this process has read")
+            return unknown_key()
         return None

@@ -10,6 +10,7 @@ from typing import Final
 
 from strandline.adapters.logins import Logins
 from strandline.adapters.rpc.logins.codec import SERVED_AUTHENTICATE
+from strandline.adapters.rpc.member_key import unknown_key
 from strandline.config.sasl import SaslSettings
 from strandline.errors import BrokerNotAvailable, StrandlineError, ThrottlingQuotaExceeded
 from strandline.ports import Caller, Clock, Reply, Served, ServedStream
@@ -68,7 +69,7 @@ class PortLogins:
         if caller.member_key is not None:
             if self._is_member_key(caller.member_key):
                 return caller
-            raise BrokerNotAvailable("the member key of this call is not the one that this process has read")
+            raise unknown_key()
         found = self._sessions.find(caller.connection, session, self._clock.monotonic())
         return replace(caller, principal=found.principal, mechanism=found.mechanism, expires_at=found.ends_at)
 
