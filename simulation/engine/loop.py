@@ -341,16 +341,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def run(self, work: Generator[Any, None, T] | Awaitable[T], limit_s: float = inf) -> T:
         """Run work of the world to its end, and everything else meanwhile. Raises what it raises,
         Deadlock, and Overdue if it has not ended after `limit_s`, the world's time."""
-        return self._run(work, self._now_ns + limit_s * NS_PER_S)
-
-    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
-        return self._run(future, inf)
-
-    def _run(self, work: Generator[Any, None, T] | Awaitable[T], end_ns: float) -> T:
         with self._current():
             waited: asyncio.Future[T] = asyncio.ensure_future(work, loop=self)  # type: ignore[arg-type]  # noqa: TID251  # run_until_complete takes both
-            self._turn(waited, end_ns)
+            self._turn(waited, self._now_ns + limit_s * NS_PER_S)
         return waited.result()
+
+    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
+        return self.run(future)
 
     def _turn(self, until: asyncio.Future[Any], end_ns: float) -> None:
         """Run callbacks until the future is done, or a timer is later than `end_ns`."""
