@@ -48,19 +48,25 @@ def _limit_options(command: Function) -> Function:
     return command
 
 
-def _name(name: str | None, default: bool, option: str) -> str | None:
+def _name(given: dict[str, Any], part: str) -> str | None:
+    name, default = given.pop(part), given.pop(f"{part}_default")
+    option = f"--{part.replace('_', '-')}"
     if name is not None and default:
-        raise click.UsageError(f"give --{option} or --{option}-default, not both")
+        raise click.UsageError(f"give {option} or {option}-default, not both")
     if name == DEFAULT:
-        raise click.UsageError(f"--{option} has no name: --{option}-default means each one without a quota")
+        raise click.UsageError(f"{option} has no name: {option}-default means each one without a quota")
     return DEFAULT if default else name
 
 
-def _entity(
-    user: str | None, user_default: bool, client_id: str | None, client_id_default: bool
-) -> QuotaEntity:
+def _names(given: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Takes the options of `_entity_options` out of the given ones: a user and a client id. Raises
+    click.UsageError."""
+    return _name(given, "user"), _name(given, "client_id")
+
+
+def _entity(given: dict[str, Any]) -> QuotaEntity:
     """Raises click.UsageError, InvalidRequest."""
-    names = _name(user, user_default, "user"), _name(client_id, client_id_default, "client-id")
+    names = _names(given)
     if names == (None, None):
         raise click.UsageError("name whom: --user, --user-default, --client-id or --client-id-default")
     return QuotaEntity(*names)
@@ -75,25 +81,17 @@ def quota() -> None:
 @_entity_options
 @_limit_options
 @pass_invocation
-def set_(
-    invocation: Invocation,
-    /,
-    user: str | None,
-    user_default: bool,
-    client_id: str | None,
-    client_id_default: bool,
-    **limits: float | None,
-) -> None:
+def set_(invocation: Invocation, /, **given: Any) -> None:
     """Set limits of a user, a client id, or a user with a client id.
 
     Its other limits stay. With a user and a client id, the quota is for the two together. A client over its
     quota is delayed. Over controller_mutation_rate it is refused, and told when to try again. Brokers know
     it a moment later.
     """
-    entity = _entity(user, user_default, client_id, client_id_default)
-    wanted = {Quota(name): limit for name, limit in limits.items() if limit is not None}
+    entity = _entity(given)
+    wanted = {Quota(name): limit for name, limit in given.items() if limit is not None}
     if not wanted:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in limits)
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise click.UsageError(f"give a limit: {options}")
     _alter(invocation, QuotaAlteration(entity, wanted))
     invocation.out.note(f"the quotas of {entity} are set")
@@ -102,16 +100,9 @@ def set_(
 @quota.command("list")
 @_entity_options
 @pass_invocation
-def list_(
-    invocation: Invocation,
-    /,
-    user: str | None,
-    user_default: bool,
-    client_id: str | None,
-    client_id_default: bool,
-) -> None:
+def list_(invocation: Invocation, /, **given: Any) -> None:
     """List all quotas, or those that name this user or this client id."""
-    wanted = QuotaFilter(_name(user, user_default, "user"), _name(client_id, client_id_default, "client-id"))
+    wanted = QuotaFilter(*_names(given))
     found = run(lambda: _described(invocation, wanted))
     if invocation.out.json:
         for each in found:
@@ -134,17 +125,9 @@ def list_(
     help="Only this limit; may be repeated.",
 )  # fmt: skip
 @pass_invocation
-def delete(
-    invocation: Invocation,
-    /,
-    user: str | None,
-    user_default: bool,
-    client_id: str | None,
-    client_id_default: bool,
-    names: tuple[str, ...],
-) -> None:
+def delete(invocation: Invocation, /, names: tuple[str, ...], **given: Any) -> None:
     """Delete the limits of a user, a client id, or a user with a client id."""
-    entity = _entity(user, user_default, client_id, client_id_default)
+    entity = _entity(given)
     _alter(invocation, QuotaAlteration(entity, dict.fromkeys(map(Quota, names) if names else Quota)))
     invocation.out.note(f"the quotas of {entity} are deleted")
 
