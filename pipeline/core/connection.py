@@ -67,17 +67,23 @@ def is_secret(setting: str) -> bool:
     return not setting.endswith("_file") and any(word in setting for word in SECRETS)
 
 
+def text_of(texts: Mapping[str, str], name: str) -> str | None:
+    """What an option says, by its name in lower case; None if it is absent. Raises InvalidOption if it is
+    empty."""
+    found = texts.get(name.lower())
+    if found == "":
+        raise InvalidOption(f"{name} is empty: give a value, or leave it out")
+    return found
+
+
 def connection(given: Mapping[str, str]) -> Connection:
     """Parse the options that reach the cluster. Raises InvalidOption."""
     texts = {key.lower(): value.strip() for key, value in given.items()}
-    for name in (BOOTSTRAP, KAFKA_BOOTSTRAP):
-        if texts.get(name) == "":
-            raise InvalidOption(f"{name} is empty: give a value, or leave it out")
     return Connection(_bootstrap(texts), _security(texts))
 
 
 def _bootstrap(texts: Mapping[str, str]) -> str:
-    ours, kafkas = texts.get(BOOTSTRAP), texts.get(KAFKA_BOOTSTRAP)
+    ours, kafkas = text_of(texts, BOOTSTRAP), text_of(texts, KAFKA_BOOTSTRAP)
     if ours is not None and kafkas is not None and ours != kafkas:
         raise InvalidOption(f"{BOOTSTRAP} = {ours!r} and {KAFKA_BOOTSTRAP} = {kafkas!r}: give one of them")
     found = ours or kafkas

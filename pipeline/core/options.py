@@ -20,6 +20,7 @@ from strandline.pipeline.core.connection import (
     connection,
     is_secret,
     security_options,
+    text_of,
 )
 from strandline.pipeline.core.numbers import decimal
 from strandline.pipeline.core.offsets import EARLIEST, LATEST, Offsets
@@ -189,7 +190,7 @@ class _Options:
     """Typed access to option texts."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = {key.lower(): value for key, value in given.items()}
+        self._given = {key.lower(): value.strip() for key, value in given.items()}
 
     def check_names(self, stream: bool) -> None:
         refuse_unknown(self._given, SOURCE_OPTIONS)
@@ -200,10 +201,7 @@ class _Options:
 
     def text(self, name: str) -> str | None:
         """None if the option is absent. Raises InvalidOption if it is empty."""
-        found = self._given.get(name.lower())
-        if found is not None and not found.strip():
-            raise InvalidOption(f"{name} is empty: give a value, or leave it out")
-        return None if found is None else found.strip()
+        return text_of(self._given, name)
 
     def whole(self, name: str, least: int) -> int | None:
         found = self.text(name)
