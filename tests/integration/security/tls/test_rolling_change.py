@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,6 +56,9 @@ class Load:
         await eventually(lambda: len(self.acknowledged) >= before + PROGRESS, deadline_s=60, what=what)
 
 
+Client = Callable[[Load], Coroutine[Any, Any, None]]
+
+
 class Loads:
     """All clients, and what they had acknowledged."""
 
@@ -64,13 +67,9 @@ class Loads:
         self._running: list[tuple[Load, asyncio.Task[None]]] = []
         self.acknowledged: list[bytes] = []
 
-    def start(self, name: str, client: Callable[[Load], Awaitable[None]]) -> None:
+    def start(self, name: str, client: Client) -> None:
         load = Load(name)
-
-        async def run() -> None:
-            await client(load)
-
-        self._running.append((load, self._tasks.create_task(run())))
+        self._running.append((load, self._tasks.create_task(client(load))))
 
     async def progress(self) -> None:
         """Returns once each client wrote more."""
@@ -87,7 +86,7 @@ class Loads:
         self._running.clear()
 
 
-def writes(bootstrap: str, settings: dict[str, Any]) -> Callable[[Load], Awaitable[None]]:
+def writes(bootstrap: str, settings: dict[str, Any]) -> Client:
     async def client(load: Load) -> None:
         async with Producer(bootstrap, **settings) as producer:
 
@@ -99,7 +98,7 @@ def writes(bootstrap: str, settings: dict[str, Any]) -> Callable[[Load], Awaitab
     return client
 
 
-def writes_by_kafka(bootstrap: str, secured: dict[str, Any]) -> Callable[[Load], Awaitable[None]]:
+def writes_by_kafka(bootstrap: str, secured: dict[str, Any]) -> Client:
     async def client(load: Load) -> None:
         async with AIOKafkaProducer(
             bootstrap_servers=bootstrap, enable_idempotence=True, **secured
