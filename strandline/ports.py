@@ -435,8 +435,7 @@ class Caller:
     asks_for: Source | None = None
     """The caller for whom the call is made, as it says: to be believed of members of the cluster only."""
     client_id: str = ""
-    """What the client calls itself; "": nothing. Kafka's requests say it by themselves; it is here, too, if
-    the caller has quotas to keep."""
+    """What the client calls itself; "": nothing. A Kafka client says it in each request."""
 
     @property
     def reached(self) -> str:

@@ -99,7 +99,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._hold = Hold(self._advance)
         self._transport: asyncio.Transport | None = None
         self._caller = Caller("", "", listener)
-        self._client_id = ""
         self._introduced = False
         self._writable = asyncio.Event()
         self._writable.set()
@@ -186,7 +185,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     @property
     def _client(self) -> str:
         """For the log."""
-        return f"{self._caller.connection} {self._client_id}".strip()
+        return f"{self._caller.connection} {self._caller.client_id}".strip()
 
     @property
     def has_login(self) -> bool:
@@ -248,12 +247,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._introduce(arrived)
             return
         asked, api = arrived.asked, arrived.asked.api
-        self._client_id = asked.header.client_id
+        if asked.header.client_id != self._caller.client_id:
+            self._caller = replace(self._caller, client_id=asked.header.client_id)
         self._shared.traffic.requests[api.wire.name, asked.header.version] += 1
         caller = self._shared.calling(self._caller, api.wire.name, asked.header.correlation_id)
-        bill = self._shared.quotas.of(caller, self._client_id)
-        if bill is not None:
-            caller = replace(caller, client_id=self._client_id)  # the controller counts what it changes
+        bill = self._shared.quotas.of(caller, caller.client_id)
         call = Call(asked.header, caller, self._login, bill)
         began = self._shared.now()
         if api.begin is not None:
