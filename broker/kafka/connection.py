@@ -251,7 +251,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._caller = replace(self._caller, client_id=asked.header.client_id)
         self._shared.traffic.requests[api.wire.name, asked.header.version] += 1
         caller = self._shared.calling(self._caller, api.wire.name, asked.header.correlation_id)
-        bill = self._shared.quotas.of(caller, caller.client_id)
+        bill = self._shared.quotas.of(caller)
         call = Call(asked.header, caller, self._login, bill)
         began = self._shared.now()
         if api.begin is not None:

@@ -54,7 +54,7 @@ class FetchStreams:
 
         async def answer(request: FetchRequest, arrived: float, asked: int) -> None:
             try:
-                bill = self._quotas.of(caller, caller.client_id)
+                bill = self._quotas.of(caller)
                 work = self._answer(request, writing, reply, caller, bill)
                 await (work if bill is None else charged_time(work, bill, self._clock))
                 times_ms.observe(self._times.since_ms(arrived))

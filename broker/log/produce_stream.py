@@ -83,7 +83,7 @@ class ProduceStream:
 
     async def _take_all(self, requests: AsyncIterator[ProduceMessage]) -> None:
         async for message in requests:
-            bill = self._quotas.of(self._caller, self._caller.client_id)
+            bill = self._quotas.of(self._caller)
             if bill is None:
                 await self._take(message)
             else:

@@ -24,12 +24,12 @@ def asker(caller: Caller, key: MemberKey) -> Source | None:
 def bill_of(caller: Caller, key: MemberKey, quotas: ClientQuotas) -> Bill | None:
     """The bill of the one who asks. None: it has no quota to keep, as members of the cluster have none."""
     if not key.is_shown(caller.member_key):
-        return quotas.of(caller, caller.client_id)
+        return quotas.of(caller)
     source = caller.asks_for
     if source is None:
         return None
     principal = Principal(source.principal.removeprefix(f"{USER}:"))
-    return quotas.of(replace(caller, principal=principal, member_key=None), source.client_id)
+    return quotas.of(replace(caller, principal=principal, member_key=None, client_id=source.client_id))
 
 
 def done_for_askers(served: Iterable[Served], key: MemberKey, quotas: ClientQuotas) -> list[Served]:

@@ -28,7 +28,7 @@ def charged(served: Iterable[Served], quotas: ClientQuotas, clock: Clock) -> lis
 
 def _charged(served: ServedCall[Any, Any], quotas: ClientQuotas, clock: Clock) -> Served:
     async def handle(request: Any, caller: Caller) -> Any:
-        bill = quotas.of(caller, caller.client_id)
+        bill = quotas.of(caller)
         if bill is None or bill.limit(Quota.REQUEST_PERCENTAGE) is None:
             return await served.handle(request, caller)
         if served.rpc.path not in _OF_MEMBERS and (owed_s := bill.owed(Quota.REQUEST_PERCENTAGE)):

@@ -374,7 +374,7 @@ def test_counting_costs_no_lookup() -> None:
 def test_the_delays_of_clients_are_counted_by_their_quota(manager: ReplicaManager) -> None:
     quotas = ClientQuotas(lambda _: False, lambda: 0.0, delay_ms_max=5_000)
     quotas.take(Quotas({QuotaEntity(DEFAULT): {Quota.CONSUMER_BYTE_RATE: 100}}))
-    bill = quotas.of(CALLER, "x")
+    bill = quotas.of(CALLER)
     assert bill is not None
     bill.charge(Quota.CONSUMER_BYTE_RATE, 300)
     found = read(metrics_of(manager, quotas))

@@ -11,16 +11,17 @@ from strandline.security.quotas.usage import Usage
 
 
 class Bill:
-    """What one request of a caller costs. The caller has to wait until the moment `until`; 0: not at all."""
+    """What one request of a caller costs."""
 
-    __slots__ = ("_client_id", "_now", "_usage", "_user", "until")
+    __slots__ = ("_client_id", "_now", "_until", "_usage", "_user")
 
     def __init__(self, usage: Usage, user: str, client_id: str, now: Callable[[], float]) -> None:
         self._usage = usage
         self._user = user
         self._client_id = client_id
         self._now = now
-        self.until = 0.0
+        self._until = 0.0
+        """Until when the caller has to wait, monotonic seconds; 0: not at all."""
 
     def limit(self, quota: Quota) -> float | None:
         """What the caller may use a second; None: as much as it likes."""
@@ -36,15 +37,15 @@ class Bill:
         now = self._now()
         wait_s = self._usage.charge(quota, self._user, self._client_id, used, now)
         if wait_s:
-            self.until = max(self.until, now + wait_s)
+            self._wait_until(now + wait_s)
 
     def owed(self, quota: Quota) -> float:
-        """Seconds until the caller has paid for what it has used; 0: it may use more. If it waits, `until`
-        says so from now on."""
+        """Seconds until the caller has paid for what it has used; 0: it may use more. If it waits,
+        `wait_s` says so from now on."""
         now = self._now()
         owed_s = self._usage.owed(quota, self._user, self._client_id, now)
         if owed_s:
-            self.until = max(self.until, now + owed_s)
+            self._wait_until(now + owed_s)
         return owed_s
 
     def admit(self, quota: Quota, used: float) -> float:
@@ -54,12 +55,15 @@ class Bill:
 
     def wait(self, quota: Quota, wait_s: float) -> None:
         """The caller waits for what another process counts and refused, seconds."""
-        self.until = max(self.until, self._now() + self._usage.delayed(quota, wait_s))
+        self._wait_until(self._now() + self._usage.delayed(quota, wait_s))
 
     @property
     def wait_s(self) -> float:
         """Seconds that the caller still has to wait."""
-        return max(0.0, self.until - self._now()) if self.until else 0.0
+        return max(0.0, self._until - self._now()) if self._until else 0.0
+
+    def _wait_until(self, moment: float) -> None:
+        self._until = max(self._until, moment)
 
 
 class ClientQuotas:
@@ -85,11 +89,11 @@ class ClientQuotas:
         self._all.take(quotas)
         self._usage = None if self._all.empty else self._all
 
-    def of(self, caller: Asker, client_id: str) -> Bill | None:
+    def of(self, caller: Asker) -> Bill | None:
         """The bill of a request; None: it has no quota to keep."""
         if self._usage is None or self._is_member(caller):
             return None
-        return Bill(self._usage, caller.principal.name, client_id, self._now)
+        return Bill(self._usage, caller.principal.name, caller.client_id, self._now)
 
     def throttled_s(self, quota: Quota) -> float:
         """The seconds by which callers were delayed so far."""

@@ -160,7 +160,7 @@ async def test_a_fetch_gets_what_a_second_allows_and_then_nothing(tmp_path: Path
     clock = HandClock()
     quotas = ClientQuotas(lambda _: False, clock.monotonic, delay_ms_max=5_000)
     quotas.take(limited({READ: 100}))
-    bill = quotas.of(CALLER, "x")
+    bill = quotas.of(CALLER)
     assert bill is not None
     call = Call(RequestHeader(1, 12, 1, "x"), CALLER, bill=bill)
     wanted = (OfTopic(NAME.topic, (PartitionPosition(NAME.partition, -1, 0, 10**6),)),)

@@ -93,7 +93,7 @@ async def test_who_is_over_the_quota_of_the_controller_waits_for_the_longest_wai
         ),
         lambda call: topics.delete(DeleteTopicsRequest((UnwantedTopic("a"), UnwantedTopic("b")), 0), call),
     ):
-        bill = quotas.of(CALL.caller, "")
+        bill = quotas.of(CALL.caller)
         answered = await ask(replace(CALL, bill=bill))
         assert [each.error for each in answered.topics] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED] * 2
         assert bill is not None and bill.wait_s == 3

@@ -24,7 +24,7 @@ def bill(clock: HandClock) -> Bill:
     """Of a user who may create and delete two partitions a second."""
     quotas = ClientQuotas(lambda _: False, clock.monotonic, delay_ms_max=1_000)
     quotas.take(Quotas({QuotaEntity("alice"): {Quota.CONTROLLER_MUTATION_RATE: 2}}))
-    found = quotas.of(ALICE, "")
+    found = quotas.of(ALICE)
     assert found is not None
     return found
 

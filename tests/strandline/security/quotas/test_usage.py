@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from strandline.security.quotas.usage import Usage
 from tests.hand_clock import HandClock
 
 RATE, MUTATIONS = Quota.PRODUCER_BYTE_RATE, Quota.CONTROLLER_MUTATION_RATE
-ALICE = Caller("ipv4:192.0.2.1:1", "192.0.2.1", principal=Principal("alice"))
+ALICE = Caller("ipv4:192.0.2.1:1", "192.0.2.1", principal=Principal("alice"), client_id="x")
 
 
 def usage(entity: QuotaEntity, limit: float, quota: Quota = RATE, **given: int) -> Usage:
@@ -87,17 +89,17 @@ def quotas(clock: HandClock, **member: bool) -> ClientQuotas:
 def test_a_bill_has_the_longest_of_its_waits() -> None:
     clock = HandClock()
     kept = quotas(clock)
-    assert kept.of(ALICE, "x") is None
+    assert kept.of(ALICE) is None
     limits = {RATE: 1_000, Quota.REQUEST_PERCENTAGE: 10}
     kept.take(Quotas({QuotaEntity("alice"): limits}))
-    bill = kept.of(ALICE, "x")
+    bill = kept.of(ALICE)
     assert bill is not None and bill.wait_s == 0
     bill.charge(RATE, 4_000)
     bill.charge(Quota.REQUEST_PERCENTAGE, 0.2)
     assert bill.wait_s == pytest.approx(3)
     clock.now_s += 2
     assert bill.wait_s == pytest.approx(1)
-    later = kept.of(ALICE, "y")
+    later = kept.of(replace(ALICE, client_id="y"))
     assert later is not None and later.wait_s == 0
     assert later.owed(RATE) == pytest.approx(1)
     assert later.wait_s == pytest.approx(1)
@@ -107,7 +109,7 @@ def test_a_bill_has_the_longest_of_its_waits() -> None:
 def test_a_member_of_the_cluster_has_no_quota() -> None:
     kept = quotas(HandClock(), member=True)
     kept.take(Quotas({QuotaEntity(DEFAULT): {RATE: 1}}))
-    assert kept.of(ALICE, "x") is None
+    assert kept.of(ALICE) is None
 
 
 def test_what_is_admitted_is_paid_for_before_anything_else_is_and_nothing_is_forgiven() -> None:
@@ -126,7 +128,7 @@ def test_a_wait_for_another_process_has_the_bound_of_all_waits() -> None:
     clock = HandClock()
     kept = quotas(clock)
     kept.take(Quotas({QuotaEntity("alice"): {MUTATIONS: 1}}))
-    bill = kept.of(ALICE, "x")
+    bill = kept.of(ALICE)
     assert bill is not None
     bill.wait(MUTATIONS, 2)
     assert bill.wait_s == 2
