@@ -16,18 +16,17 @@ import structlog
 from strandline.adapters.zookeeper.security.acl_reader import AclReader
 from strandline.adapters.zookeeper.security.acl_znodes import (
     ACL_FOLDERS,
-    CHANGE_PREFIX,
     SKELETON,
     dump_bindings,
     dump_change,
     encoded,
     pattern_path,
 )
+from strandline.adapters.zookeeper.security.notices import noticed_write
 from strandline.config.limits import ZNODE_BYTES_MAX
 from strandline.controller.security.writes import Write, compare_and_set, each_alone
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, StrandlineError
-from strandline.ports import Create, Delete, Operation, SetData
 from strandline.security.acls import AclBinding, AclFilter, ResourcePattern
 from strandline.security.authorizer import Authorizer
 from strandline.security.decide import Acls
@@ -154,10 +153,9 @@ class AclRequests:
             after = stored.bindings.difference(remove).union(add)
             if after == stored.bindings:
                 return None
-            operations = [
-                _operation(pattern_path(pattern), stored.version, after),
-                Create(CHANGE_PREFIX, dump_change([pattern]), sequential=True),
-            ]
+            operations = noticed_write(
+                pattern_path(pattern), stored.version, _data(after), dump_change([pattern])
+            )
             return Write(after, operations, partial(self._stands, pattern, after))
 
         written = await compare_and_set(self._session, prepare, f"the ACLs of {pattern} were")
@@ -173,14 +171,14 @@ class AclRequests:
             self._authorizer.take(acls)
 
 
-def _operation(path: str, version: int | None, bindings: frozenset[AclBinding]) -> Operation:
-    """The write that gives a pattern these bindings. Raises InvalidRequest."""
+def _data(bindings: frozenset[AclBinding]) -> bytes | None:
+    """What the znode of a pattern with these bindings holds; None: it has none. Raises InvalidRequest."""
     if not bindings:
-        return Delete(path, -1 if version is None else version)
+        return None
     data = dump_bindings(bindings)
     if len(data) > ZNODE_BYTES_MAX:
         raise InvalidRequest(
             f"{len(bindings)} ACLs of one pattern have {len(data)} bytes, more than {ZNODE_BYTES_MAX}",
             limit=ZNODE_BYTES_MAX,
         )
-    return Create(path, data) if version is None else SetData(path, data, version)
+    return data

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from strandline.adapters.zookeeper.facts import Reader
-from strandline.adapters.zookeeper.security.acl_znodes import CHANGE_PREFIX, CHANGES
-from strandline.adapters.zookeeper.security.notices import Notices, children_of
+from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
+from strandline.adapters.zookeeper.security.notices import Notices, children_of, noticed_write
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.adapters.zookeeper.znodes import UnreadableZnode
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.ports import Create, Delete, NoNode, Operation, SetData
+from strandline.ports import NoNode, Operation
 from strandline.tasks import pipelined
 
 K = TypeVar("K")
@@ -67,15 +67,8 @@ class Folder(Generic[K, V]):
     def writes(self, key: K, stored: Stored[V], value: V) -> list[Operation]:
         """The writes, of one transaction, that replace the stored value, or remove it if the new one is
         empty."""
-        path = self.path_of(key)
-        write: Operation
-        if not value:
-            write = Delete(path, -1 if stored.version is None else stored.version)
-        elif stored.version is None:
-            write = Create(path, self.dump(value))
-        else:
-            write = SetData(path, self.dump(value), stored.version)
-        return [write, Create(CHANGE_PREFIX, self.dump_change([key]), sequential=True)]
+        data = self.dump(value) if value else None
+        return noticed_write(self.path_of(key), stored.version, data, self.dump_change([key]))
 
 
 class FolderReader(Generic[K, V]):

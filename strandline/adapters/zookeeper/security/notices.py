@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from strandline.adapters.zookeeper.facts import Reader
-from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
+from strandline.adapters.zookeeper.security.acl_znodes import CHANGE_PREFIX, CHANGES
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.adapters.zookeeper.znodes import UnreadableZnode
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.ports import NoNode
+from strandline.ports import Create, Delete, NoNode, Operation, SetData
 from strandline.tasks import pipelined
 
 T = TypeVar("T")
@@ -63,6 +63,19 @@ class Notices(Generic[T]):
         except UnreadableZnode as error:
             self._unreadable.report(error)
             return None
+
+
+def noticed_write(path: str, version: int | None, data: bytes | None, notice: bytes) -> list[Operation]:
+    """The writes, of one transaction, that change a znode and say so. `version`: what the znode had when it
+    was read; None: there was none. `data`: None removes it."""
+    write: Operation
+    if data is None:
+        write = Delete(path, -1 if version is None else version)
+    elif version is None:
+        write = Create(path, data)
+    else:
+        write = SetData(path, data, version)
+    return [write, Create(CHANGE_PREFIX, notice, sequential=True)]
 
 
 async def notice_names(session: Reader) -> list[str]:
