@@ -86,7 +86,12 @@ class QuotaRequests:
         return self._quotas.quotas.matching(wanted)
 
     def _refused(self, alterations: Sequence[QuotaAlteration]) -> InvalidRequest | None:
-        entities = {*self._reader.found, *(each.entity for each in alterations)}
+        """Why no entity can be added; None: all of the request's can be there."""
+        there = self._reader.found
+        new = {each.entity for each in alterations if each.sets and each.entity not in there}
+        if not new:
+            return None
+        entities = {*there, *new}
         if len(entities) > ENTITIES_MAX:
             return InvalidRequest(
                 f"there would be quotas for {len(entities)} entities, more than {ENTITIES_MAX}",

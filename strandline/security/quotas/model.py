@@ -114,8 +114,13 @@ class QuotaAlteration:
             if limit is not None:
                 check_limit(quota, limit)
         named = DEFAULT_SHOWN in (self.entity.user, self.entity.client_id)
-        if named and any(limit is not None for limit in self.limits.values()):
+        if named and self.sets:
             raise InvalidRequest(f"{DEFAULT_SHOWN!r} is no name: it stands for each one without a quota")
+
+    @property
+    def sets(self) -> bool:
+        """Whether it sets a limit, and does not only remove some."""
+        return any(limit is not None for limit in self.limits.values())
 
     def after(self, limits: Limits) -> dict[Quota, float]:
         """The entity's limits after it, if they were these."""

@@ -5,8 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from strandline.adapters.zookeeper.security.quota_znodes import QUOTAS, load_quota_change
-from strandline.controller.security.quotas import ENTITIES_MAX
+from strandline.adapters.zookeeper.security.quota_znodes import (
+    QUOTA_FOLDER,
+    QUOTAS,
+    dump_limits,
+    entity_child,
+    load_quota_change,
+)
+from strandline.controller.security.quotas import ENTITIES_MAX, NAMES_BYTES_MAX
 from strandline.errors import InvalidRequest
 from strandline.security.quotas.model import (
     ANY,
@@ -81,6 +87,24 @@ async def test_an_unreadable_znode_is_removed_with_the_last_limit(active: Activa
         alteration = QuotaAlteration(ALICE, {RATE: None})
         assert await controller.admin.alter_client_quotas([alteration]) == [QuotaResult(ALICE)]
         assert await session.children(QUOTAS) == []
+
+
+async def test_of_too_many_entities_some_can_be_removed_but_none_added(active: Activate) -> None:
+    """They were made by hand. A character of a name takes up to twelve bytes in a path."""
+    long = [QuotaEntity("\U0001f30a" * 900 + str(number), "\U0001f30a" * 900) for number in range(30)]
+    assert sum(len(entity_child(each)) for each in long) > NAMES_BYTES_MAX
+    async with active([], reconcile_ms=50) as (session, controller, _):
+        for each in long:
+            await session.create(QUOTA_FOLDER.path_of(each), dump_limits({RATE: 1.0}))
+
+        async def known() -> bool:
+            return len(await controller.admin.describe_client_quotas(QuotaFilter())) == len(long)
+
+        await eventually(known)
+        one = QuotaAlteration(long[0], {RATE: None})
+        assert await controller.admin.alter_client_quotas([one]) == [QuotaResult(long[0])]
+        (added,) = await controller.admin.alter_client_quotas([QuotaAlteration(ALICE, {RATE: 1.0})])
+        assert isinstance(added.error, InvalidRequest)
 
 
 async def test_entities_and_their_names_are_bounded(active: Activate) -> None:
