@@ -43,7 +43,7 @@ async def write_client_settings(security: Security, cluster: LocalCluster, folde
         both = {"security.protocol": "SSL"}
         librdkafka |= {"ssl.certificate.location": certificate, "ssl.key.location": key}
         chain = folder / "chain.pem"
-        chain.write_text(Path(key).read_text() + Path(certificate).read_text())
+        _write(chain, Path(key).read_text() + Path(certificate).read_text())
         java |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(chain)}
     else:
         both = {"security.protocol": "SASL_SSL", "sasl.mechanism": security.value}
@@ -56,10 +56,15 @@ async def write_client_settings(security: Security, cluster: LocalCluster, folde
         java["sasl.jaas.config"] = (
             f'org.apache.kafka.common.security.{kind} required username="{USER}" password="{password}";'
         )
-    _write(folder / "librdkafka.properties", both | librdkafka)
-    _write(folder / "java.properties", both | java)
+    _write(folder / "librdkafka.properties", _lines(both | librdkafka))
+    _write(folder / "java.properties", _lines(both | java))
 
 
-def _write(file: Path, settings: Mapping[str, str]) -> None:
+def _lines(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _write(file: Path, text: str) -> None:
+    """Only its owner may read it: it has a key or a password."""
     file.touch(mode=0o600)
-    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    file.write_text(text)
