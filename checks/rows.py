@@ -1,8 +1,9 @@
 """Finds which tests hold which row of docs/correctness.md, and lists them in docs/correctness-tests.md.
 
 A test names its rows: its docstring (or that of its class or module) cites "CORRECTNESS T1", or the row in
-parentheses, "(T1, H6)", or its name begins with `test_t1_`. A row without a test is an error. So is a row
-without a test in `make test`, because each of its tests has the mark `slow` or `containers`.
+parentheses, "(T1, H6)", or begins with it, "T1: …", or its name begins with `test_t1_`. A row without a test
+is an error. So is a row without a test in `make test`, because each of its tests has the mark `slow` or
+`containers`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ ROWS = [f"{letter}{number}" for letter, last in LAST.items() for number in range
 
 CITATION = re.compile(r"CORRECTNESS\s+((?:(?:[A-Z]\d+)(?:\s*(?:,\s*and|,|and|/|–|-|§\S*)\s*)?)+)")
 IN_PARENTHESES = re.compile(r"\(([^()]*)\)")
-ROW = re.compile(r"\b([THIEQGSPXZ])(\d{1,2})(?:\s*[–-]\s*[THIEQGSPXZ]?(\d{1,2}))?\b")
+AT_THE_BEGINNING = re.compile(r"\A([A-Z]\d+(?:, [A-Z]\d+)*)(?::|\Z)")
+ROW = re.compile(r"\b([THIEQGSPXZAK])(\d{1,2})(?:\s*[–-]\s*[THIEQGSPXZAK]?(\d{1,2}))?\b")
 NAMED = re.compile(r"^test_([a-z]\d+)_")
 LEFT_OUT = {"slow", "containers"}
 """Marks of tests that `make test` does not run."""
@@ -35,7 +37,7 @@ tests."""
 def cited(text: str) -> set[str]:
     """The rows that a docstring cites; "E8–E12" means all five."""
     rows: set[str] = set()
-    for group in CITATION.findall(text) + IN_PARENTHESES.findall(text):
+    for group in CITATION.findall(text) + IN_PARENTHESES.findall(text) + AT_THE_BEGINNING.findall(text):
         for letter, first, last in ROW.findall(group):
             rows |= {f"{letter}{number}" for number in range(int(first), int(last or first) + 1)}
     return rows
@@ -144,7 +146,7 @@ def listed(correctness: str, held: dict[str, list[str]]) -> str:
 def problems(correctness: str, held: dict[str, list[str]], left_out: Set[str]) -> Iterator[str]:
     """Rows that are missing, are listed twice, or have no fast test, and citations of unknown rows."""
     named = [match["row"] for match in map(LINE.match, correctness.splitlines()) if match]
-    for row in ROWS:
+    for row in dict.fromkeys([*ROWS, *named]):
         if named.count(row) != 1:
             yield f"row {row} stands {named.count(row)} times, not once"
         elif row not in held:

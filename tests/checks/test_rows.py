@@ -18,6 +18,9 @@ from checks import rows
         ("CORRECTNESS E8–E10, I4", {"E8", "E9", "E10", "I4"}),
         ("Both (DESIGN §4, CORRECTNESS I1/I2).", {"I1", "I2"}),
         ("The session is over for good (E10, E12).", {"E10", "E12"}),
+        ("A11: each change has a notice.", {"A11"}),
+        ("A15, K1: both.", {"A15", "K1"}),
+        ("A17", {"A17"}),
         ("T1 is a task here (see above).", set()),
     ],
 )
@@ -49,6 +52,7 @@ def test_every_row_stands_once_and_has_a_test() -> None:
     assert list(rows.problems(PAGE, HELD, set())) == []
     assert list(rows.problems(PAGE.replace("| T1 |", "| Y1 |", 1), HELD, set())) == [
         "row T1 stands 0 times, not once",
+        "row Y1: no test cites it",
         "row T1: cited by tests/test_a.py::test_t1, but not listed",
     ]
     without = {row: tests for row, tests in HELD.items() if row != "T1"}
