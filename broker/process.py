@@ -35,9 +35,9 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.controller import ADMIN_TIMEOUT_MS, controller_link
 from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.metrics import METRICS, BrokerMetrics
-from strandline.broker.replicas.compaction_task import compact_logs
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.broker.replicas.retention import apply_retention, flush_aged
+from strandline.broker.replicas.upkeep.compaction_task import compact_logs
+from strandline.broker.replicas.upkeep.retention import apply_retention, flush_aged
 from strandline.broker.replication.handlers import Followers
 from strandline.broker.replication.server import ReplicationService
 from strandline.broker.replication.stream import open_replica_stream

@@ -6,7 +6,6 @@ no other task sees a change half done (decide, then act).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from strandline.broker.replicas.log_lives import judge_found, judge_made, open_l
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.retention_clock import RetentionClock
 from strandline.broker.replicas.session_port import LeadershipWatcher, Session
+from strandline.broker.replicas.table import ReplicaTable
 from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, Description, folder_name
@@ -35,7 +35,6 @@ from strandline.errors import (
     StorageBusy,
     StorageFailed,
     StrandlineError,
-    UnknownTopicOrPartition,
 )
 from strandline.host import ServiceHost
 from strandline.ids import (
@@ -64,12 +63,7 @@ class ReplicaManager:
         self.session: Session | None = None
         self.watchers: list[LeadershipWatcher] = []
         self.counts = Counts()
-        self._replicas: dict[PartitionKey, Replica] = {}
-        self._by_name: dict[TopicPartition, Replica] = {}
-        self._closed: dict[PartitionKey, Replica] = {}
-        """Closed replicas. No task uses them, so they are in neither of the two above."""
-        self._closed_names: Counter[TopicPartition] = Counter()
-        """Closed replicas by name: several, of earlier incarnations, may have the same."""
+        self._table = ReplicaTable(self.me)
         self._unclean: set[PartitionKey] = set()
         """Closed replicas whose logs the next start must scan."""
         self._unjudged: set[PartitionKey] = set()
@@ -81,7 +75,7 @@ class ReplicaManager:
     # --- look-ups ----------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Replica]:
-        return iter(tuple(self._replicas.values()))
+        return iter(self._table)
 
     @property
     def live(self) -> Mapping[BrokerId, Registration]:
@@ -89,38 +83,23 @@ class ReplicaManager:
         return self.peers.live
 
     def get(self, key: PartitionKey) -> Replica | None:
-        return self._replicas.get(key)
+        return self._table.get(key)
 
     def all(self) -> list[Replica]:
         """All replicas, including closed ones."""
-        return [*self._replicas.values(), *self._closed.values()]
+        return self._table.all()
 
     def closed(self, key: PartitionKey) -> Replica | None:
         """The replica, if it is here and closed."""
-        return self._closed.get(key)
+        return self._table.closed(key)
 
     def named(self, topic: str, partition: int) -> Replica:
-        """The replica of a partition. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a closed
-        one."""
-        name = TopicPartition(topic, partition)
-        replica = self._by_name.get(name)
-        if replica is None:
-            if name in self._closed_names:
-                raise NotLeaderOrFollower(f"the replica of {name} on broker {self.me} is closed")
-            raise UnknownTopicOrPartition(f"broker {self.me} has no replica of {topic}-{partition}")
-        return replica
+        """As `ReplicaTable.named`."""
+        return self._table.named(topic, partition)
 
     def known(self, key: PartitionKey, topic: str) -> Replica:
-        """The replica of an incarnation. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a closed
-        one."""
-        replica = self._replicas.get(key)
-        if replica is None:
-            if key in self._closed:
-                raise NotLeaderOrFollower(f"the replica of {topic}-{key.partition} here is closed")
-            raise UnknownTopicOrPartition(
-                f"broker {self.me} has no replica of {topic}-{key.partition} with topic id {key.topic_id}"
-            )
-        return replica
+        """As `ReplicaTable.known`."""
+        return self._table.known(key, topic)
 
     def hint(self, replica: Replica) -> LeaderHint | None:
         """The leader that this broker knows, if it is another broker and alive."""
@@ -168,8 +147,8 @@ class ReplicaManager:
         A folder without a description was emptied or damaged: its remaining files are scanned, and count for
         no earlier life. Raises OSError, StorageFailed.
         """
-        assert key not in self._closed, f"{name} is {self._closed[key].state.value}: reopen it"
-        existing = self._replicas.get(key)
+        closed, existing = self._table.closed(key), self._table.get(key)
+        assert closed is None, f"{name} is {closed.state.value}: reopen it"
         if existing is None:
             path = self.folder.path / folder_name(name, key)
             is_new = self.folder.files.make_directory(path)
@@ -180,7 +159,7 @@ class ReplicaManager:
             existing.watermark_known = watermark.known
             existing.raise_watermark(watermark.reached)
             judge_made(existing.log, self.folder)
-        self._by_name[name] = existing
+        self._table.put(existing)
         return existing
 
     def _open(
@@ -201,8 +180,7 @@ class ReplicaManager:
         log.on_failed = partial(self._log_failed, replica, log)
         replica.counts = self.counts.of(name.topic)
         replica.become(ReplicaState.FOLLOWER)
-        self._replicas[key] = replica
-        self._by_name[name] = replica
+        self._table.put(replica)
         return replica
 
     def _open_log(
@@ -235,11 +213,7 @@ class ReplicaManager:
     def _close(self, replica: Replica, *, clean: bool) -> None:
         replica.become(ReplicaState.CLOSING)
         self.stop_following(replica)
-        del self._replicas[replica.key]
-        if self._by_name.get(replica.name) is replica:
-            del self._by_name[replica.name]
-        self._closed[replica.key] = replica
-        self._closed_names[replica.name] += 1
+        self._table.close(replica)
         replica.leader = NO_BROKER
         replica.log.close(clean=clean)
         replica.become(ReplicaState.CLOSED)
@@ -259,16 +233,8 @@ class ReplicaManager:
         replica.reopened(log)
         log.on_failed = partial(self._log_failed, replica, log)
         replica.become(ReplicaState.FOLLOWER)
-        self._forget_closed(replica)
         self._unclean.discard(replica.key)
-        self._replicas[replica.key] = replica
-        self._by_name[replica.name] = replica
-
-    def _forget_closed(self, replica: Replica) -> None:
-        del self._closed[replica.key]
-        self._closed_names[replica.name] -= 1
-        if not self._closed_names[replica.name]:
-            del self._closed_names[replica.name]
+        self._table.put(replica)
 
     def delete(self, replica: Replica) -> Path:
         """Closes the replica if necessary, and moves its folder aside. The caller removes the returned
@@ -284,7 +250,7 @@ class ReplicaManager:
         )
         self.folder.files.rename_directory(replica.log.directory, aside)
         replica.become(ReplicaState.DELETED)
-        self._forget_closed(replica)
+        self._table.forget(replica)
         self._unclean.discard(replica.key)
         self._unjudged.discard(replica.key)
         self._watermarks.forget(replica.key)
@@ -301,7 +267,7 @@ class ReplicaManager:
         session = self.session
         if session is None or not replica.learn_leader(self.me, state.leader_epoch):
             return
-        if self._replicas.get(replica.key) is not replica:  # closed or deleted since it stood
+        if self._table.get(replica.key) is not replica:  # closed or deleted since it stood
             session.resign(replica, state.leader_epoch)
             return
         self._end(replica)
@@ -386,7 +352,7 @@ class ReplicaManager:
     def _give_up(self, replica: Replica, log: PartitionLog) -> None:
         """Gives up a log that failed: neither leads nor follows. The leader removes the replica from the
         ISR."""
-        if self._replicas.get(replica.key) is not replica or replica.log is not log:
+        if self._table.get(replica.key) is not replica or replica.log is not log:
             return
         if replica.leadership is not None:
             self.step_down(replica, None)
@@ -423,7 +389,7 @@ class ReplicaManager:
         self.peers.session_ended()
         for replica in self.all():
             replica.assignment = PartitionAssignment()
-        for replica in tuple(self._replicas.values()):
+        for replica in self:
             if replica.leadership is not None:
                 self._end(replica)
                 replica.become(ReplicaState.FOLLOWER)
@@ -449,7 +415,7 @@ class ReplicaManager:
             leadership.link_changed(connected)
 
     def _leaderships(self) -> list[Leadership]:
-        return [r.leadership for r in self._replicas.values() if r.leadership is not None]
+        return [r.leadership for r in self if r.leadership is not None]
 
     # --- watermarks on disk, and closing -----------------------------------------------------
 
@@ -482,7 +448,7 @@ class ReplicaManager:
         except OSError as error:
             logger.error("high watermarks were not checkpointed", reason=str(error))
             whole = False
-        for replica in tuple(self._replicas.values()):
+        for replica in self:
             if replica.leadership is not None:
                 self._end(replica)
                 replica.become(ReplicaState.FOLLOWER)
@@ -490,7 +456,7 @@ class ReplicaManager:
             replica.log.close(clean=clean)
             replica.become(ReplicaState.CLOSED)
             whole = whole and replica.whole
-        whole = whole and not self._unclean and all(replica.whole for replica in self._closed.values())
+        whole = whole and not self._unclean and all(replica.whole for replica in self._table.all_closed())
         if clean and whole and self._loaded:  # a process that stops before says nothing about the logs
             self.folder.mark_clean()
 

@@ -10,7 +10,7 @@ import pytest
 
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.replicas.retention import flush_aged
+from strandline.broker.replicas.upkeep.retention import flush_aged
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.topic_config import TopicConfig

@@ -17,7 +17,7 @@ from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.replicas.retention import flush_aged
+from strandline.broker.replicas.upkeep.retention import flush_aged
 from strandline.broker.storage.state_files.checkpoint import Checkpoint
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.errors import StorageFailed

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from strandline.broker.replicas.compaction_task import compact_logs
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.upkeep.compaction_task import compact_logs
 from strandline.config.limits import KIB, MIB
 from strandline.ids import Offset, PartitionId, PartitionKey, TopicPartition
 from strandline.records import encode_batch

@@ -1,0 +1,1 @@
+"""What a broker does with its logs from time to time: retention, flushes, compaction."""
