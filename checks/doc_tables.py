@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final, Literal, get_args, get_origin
 
 import click
 from pydantic import BaseModel
@@ -35,6 +35,10 @@ from strandline.config import (
 )
 from strandline.config import metrics as metrics_settings
 from strandline.security import kafka_apis, rpcs
+from strandline.simulation.faults.fault import Fault
+from strandline.simulation.plan import Plan
+from strandline.simulation.workloads.every import AnyWorkload
+from strandline.simulation.workloads.member import MemberPlan
 from strandline.vocabulary import topic_config
 
 BLOCK = re.compile(
@@ -62,6 +66,13 @@ SETTINGS: dict[str, type[BaseModel]] = {
 }
 """Every class of settings, by its name."""
 
+KIND: Final = "kind"
+"""The field that tells the workloads of a plan apart."""
+PLANS: dict[str, type[BaseModel]] = {
+    cls.__name__: cls for cls in (Plan, Fault, MemberPlan, *get_args(get_args(AnyWorkload)[0]))
+}
+"""Every part of a simulation's plan, by its name."""
+
 
 def described(where: type | ModuleType) -> dict[str, str]:
     """Each annotated name of a class or module, with the docstring under it on one line, or an empty
@@ -84,15 +95,16 @@ def _number(value: Any) -> str:
         return "none"
     if isinstance(value, bool) or not isinstance(value, int):
         return f"`{value}`" if str(value) else "empty"
-    for exponent in (63, 31):
+    for exponent in (63, 53, 31):
         if value == 2**exponent - 1:
             return f"2^{exponent} − 1"
     return f"{value:,}"
 
 
 def _bounds(info: FieldInfo) -> str:
-    low = high = pattern = shortest = longest = None
+    low = high = above = pattern = shortest = longest = None
     for item in info.metadata:
+        above = getattr(item, "gt", above)
         low = getattr(item, "ge", low)
         high = getattr(item, "le", high)
         pattern = getattr(item, "pattern", pattern)
@@ -102,6 +114,8 @@ def _bounds(info: FieldInfo) -> str:
         return " or ".join(f"`{word}`" for word in re.sub(r"[\^$()]", "", pattern).split("|"))
     if longest is not None:
         return f"{shortest or 0} to {longest} characters"
+    if above is not None and high is not None:
+        return f"above {_number(above)}, at most {_number(high)}"
     if low is not None and high is not None:
         return f"{_number(low)} to {_number(high)}"
     if low is not None:
@@ -120,6 +134,25 @@ def settings(name: str) -> str:
         default = "required" if info.is_required() else _number(info.get_default(call_default_factory=True))
         rows.append(f"| `{info.alias or field}` | {default} | {_bounds(info)} | {meaning[field]} |")
     return "\n".join(rows) + "\n"
+
+
+def plan(name: str) -> str:
+    """The table of the fields of a part of a plan, also of those that its base class has."""
+    cls = PLANS[name]
+    meaning = {field: text for each in reversed(cls.__mro__[:-1]) for field, text in _own(each).items()}
+    rows = ["| field | default | allowed | meaning |", "| --- | --- | --- | --- |"]
+    for field, info in cls.model_fields.items():
+        choices = get_args(info.annotation) if get_origin(info.annotation) is Literal else ()
+        if field == KIND and choices:
+            continue  # the title of the table
+        default = "required" if info.is_required() else _number(info.get_default())
+        allowed = ", ".join(f"`{choice}`" for choice in choices) or _bounds(info)
+        rows.append(f"| `{field}` | {default} | {allowed} | {meaning[field]} |")
+    return "\n".join(rows) + "\n"
+
+
+def _own(cls: type) -> dict[str, str]:
+    return described(cls) if cls.__module__.startswith("strandline.simulation.") else {}
 
 
 def shared_limits(_: str | None) -> str:
@@ -204,6 +237,7 @@ def rights(which: str) -> str:
 
 TABLES: dict[str, Callable[[Any], str]] = {
     "settings": settings,
+    "plan": plan,
     "limits": shared_limits,
     "errors": error_codes,
     "commands": commands,
@@ -222,6 +256,6 @@ def rewrite(page: str) -> str:
 
 
 def missing(pages: list[Path]) -> list[str]:
-    """Settings classes without a table on any page."""
+    """Classes of settings and parts of plans without a table on any page."""
     shown = {match["argument"] for page in pages for match in BLOCK.finditer(page.read_text())}
-    return [f"no page has a table of {name}" for name in sorted(SETTINGS.keys() - shown)]
+    return [f"no page has a table of {name}" for name in sorted({*SETTINGS, *PLANS} - shown)]

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, field_validator
 
+from strandline.config.limits import SIMULATION_SEED_MAX
 from strandline.simulation.faults.drawing import drawn_faults
 from strandline.simulation.faults.every import KINDS
 from strandline.simulation.faults.fault import Fault
@@ -19,20 +20,23 @@ from strandline.simulation.workloads.every import AnyWorkload, drawn_workloads
 BROKERS: Final = 3
 CONTROLLERS: Final = 2
 SECONDS: Final = 30.0
-SECONDS_MAX: Final = 24 * 3600.0
+SECONDS_MAX: Final = 24 * 3600
 PROCESSES_MAX: Final = 20
 
 
 class Plan(BaseModel, frozen=True, extra="forbid"):
     """What a run does. `model_dump_json` and `model_validate_json` write and read it."""
 
-    seed: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Field(ge=0, le=SIMULATION_SEED_MAX)]
     """Decides what the plan leaves open: latencies, the order of what is ready, what a client draws."""
     seconds: Annotated[float, Field(gt=0, le=SECONDS_MAX)]
     """How long faults are done, in virtual time; healing comes after them."""
     brokers: Annotated[int, Field(ge=1, le=PROCESSES_MAX)] = BROKERS
+    """How many. Topics have three replicas, so fewer than three brokers are too few."""
     controllers: Annotated[int, Field(ge=1, le=PROCESSES_MAX)] = CONTROLLERS
+    """How many. One of them is active."""
     workloads: Annotated[tuple[AnyWorkload, ...], Field(min_length=1)]
+    """What the clients do. No two have the same name."""
     faults: tuple[Fault, ...]
     """In the order of their times."""
 

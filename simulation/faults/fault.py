@@ -26,7 +26,7 @@ class Fault(BaseModel, frozen=True, extra="forbid"):
     """After the faults begin."""
     lasts_s: Annotated[float, Field(ge=0)]
     """Until it is healed; kinds that happen at once do not need it."""
-    lot: int
+    lot: Annotated[int, Field(ge=0)]
     """The seed of its lots."""
 
 

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from random import Random
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import Field
 
 from strandline.client.admin.admin import Admin
 from strandline.consumer.consumer import Consumer
@@ -38,13 +40,18 @@ class Cleaning(WorkloadPlan, frozen=True):
 
     kind: Literal["cleaning"] = "cleaning"
     policy: Policy
+    """The topic's cleanup.policy."""
     partitions: Count
+    """Of its topic."""
     writers: Count
+    """Producers."""
     keys: Count
+    """Of each writer, who alone writes them."""
     pause_s: Pause
+    """Between two records of a writer, on average."""
     synced: bool
     """Each record is synced before it is acknowledged."""
-    tombstones_ms: int
+    tombstones_ms: Annotated[int, Field(ge=0)]
     """How long a tombstone stays, at least."""
 
     @staticmethod

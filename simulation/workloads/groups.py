@@ -46,12 +46,17 @@ class Groups(WorkloadPlan, frozen=True):
 
     kind: Literal["groups"] = "groups"
     partitions: Count
+    """Of its topic."""
     writers: Count
+    """Producers."""
     pause_s: Pause
     """Between two records of a writer, on average."""
     synced: bool
+    """Each record and each committed offset is synced before it is acknowledged."""
     assignor: Assignor
+    """Shares the partitions among the members."""
     members: Annotated[tuple[MemberPlan, ...], Field(min_length=1)]
+    """Each of them has many lives."""
     change_s: Pause
     """Between two changes of its members, on average."""
 

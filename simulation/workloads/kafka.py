@@ -26,9 +26,13 @@ class Kafka(WorkloadPlan, frozen=True):
 
     kind: Literal["kafka"] = "kafka"
     partitions: Count
+    """Of its topic."""
     writers: Count
+    """Kafka producers. One Kafka consumer reads along."""
     pause_s: Pause
+    """Between two sends of a writer, on average."""
     min_insync: Literal[1, 2] = 2
+    """The topic's min.insync.replicas."""
     synced: bool
     """Each record is synced before it is acknowledged."""
     flexible: bool

@@ -22,6 +22,7 @@ from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.kafka.client import KafkaClient
 from strandline.simulation.kafka.consumer import KafkaConsumer
 from strandline.simulation.stage import Stage
+from strandline.simulation.workloads.workload import Pause
 
 SESSION_TIMEOUT_MS: Final = 4_000
 MAX_POLL_INTERVAL_MS: Final = 5_000
@@ -41,13 +42,14 @@ class MemberPlan(BaseModel, frozen=True, extra="forbid"):
     """A member, in each of its lives."""
 
     protocol: Literal["eager", "cooperative"]
+    """Its protocol in its first life."""
     becomes: Literal["eager", "cooperative"]
     """Its protocol from its second life on: KIP-429 upgrades a group by restarts."""
     by_hand: bool
     """It commits its offsets itself."""
     static: bool
     """It returns under the name that it had (KIP-345)."""
-    work_s: float
+    work_s: Pause
     """Its work on one record, on average."""
     kafka: bool = False
     """It is a Kafka client: it speaks to the brokers' Kafka ports, and commits its offsets itself."""

@@ -37,7 +37,9 @@ class Operations(WorkloadPlan, frozen=True):
 
     kind: Literal["operations"] = "operations"
     topics: Count
+    """Its own, which it creates, grows, alters and deletes."""
     pause_s: Pause
+    """Between two operations, on average."""
     moves: bool
     """Replicas and leaders move too, and brokers are drained."""
 

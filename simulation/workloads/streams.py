@@ -6,7 +6,9 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
 
 from strandline.client.admin.admin import Admin
 from strandline.consumer.consumer import Consumer
@@ -41,11 +43,14 @@ class Counting(WorkloadPlan, frozen=True):
 
     kind: Literal["counting"] = "counting"
     partitions: Count
+    """Of the topic of lines and of that of counts."""
     pause_s: Pause
     """Between two lines, on average."""
     members: Count
-    standbys: int
-    acceptable_lag: int
+    """Of the application. Each has many lives."""
+    standbys: Annotated[int, Field(ge=0, le=10)]
+    """Copies of each task's state, besides that of its owner."""
+    acceptable_lag: Annotated[int, Field(ge=0)]
     """A learner is ready once its state is at most this number of records behind."""
     change_s: Pause
     """Between two changes of the members, on average."""

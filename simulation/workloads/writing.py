@@ -34,20 +34,27 @@ class Writing(WorkloadPlan, frozen=True):
 
     kind: Literal["writing"] = "writing"
     partitions: Count
+    """Of its topic."""
     writers: Count
+    """Producers. One consumer reads along."""
     pause_s: Pause
+    """Between two records of a writer, on average."""
     min_insync: Literal[1, 2] = 2
+    """The topic's min.insync.replicas."""
     synced: bool
     """Each record is synced before it is acknowledged."""
     may_lose: bool = False
     """Machines may lose their power though nothing is synced: what that may cost is no problem."""
     acks: Acks = -1
+    """How many replicas answer for a record; −1: all that are in sync."""
     idempotent: bool = True
+    """Producers number their batches, so that a repeated one is stored once."""
     conditional: bool = False
     """Each append names the offset at which the log must end. `acks` and `idempotent` keep their defaults."""
     keyed: bool = False
     """Records have keys, which say where they go, and some have no value."""
     compression: Compression = "none"
+    """Of the batches."""
 
     @staticmethod
     def drawn(random: Random, name: str) -> Writing:

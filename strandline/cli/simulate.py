@@ -13,20 +13,22 @@ import click
 from strandline.cli.shell.command import Command, Invocation, pass_invocation
 from strandline.cli.shell.numbers import FiniteRange
 from strandline.cli.shell.output import Output
+from strandline.config.limits import SIMULATION_SEED_MAX
 
 if TYPE_CHECKING:
     from strandline.simulation.plan import Plan
     from strandline.simulation.reporting.runs import Ran
 
 FOUND: Final = 2
-SEED_MAX: Final = 2**31 - 1
+DRAWN_SEED_MAX: Final = 2**31 - 1
+"""A seed that is drawn is short enough to be copied by hand."""
 DEFAULT_OUT: Final = Path(".simulation")
 SHRUNK_MAX: Final = 3
 """Failing plans of one command that are made smaller."""
 
 
 @click.command(cls=Command)
-@click.option("--seed", type=click.IntRange(0, SEED_MAX), help="The first seed; default: random.")
+@click.option("--seed", type=click.IntRange(0, SIMULATION_SEED_MAX), help="The first seed; default: random.")
 @click.option("--seeds", type=click.IntRange(min=1), help="How many; they count up. Default: 1.")
 @click.option(
     "--plan", "plan_file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -36,7 +38,12 @@ SHRUNK_MAX: Final = 3
     "--seconds", type=FiniteRange(min=1, max=3600), metavar="S",
     help="Virtual seconds during which faults are done; healing comes after them. Default: 30.",
 )  # fmt: skip
-@click.option("--within", type=FiniteRange(min=0), metavar="S", help="Begin no other seed after this time.")
+@click.option(
+    "--within",
+    type=FiniteRange(min=0),
+    metavar="S",
+    help="Begin no other seed after this time; one is run at least.",
+)
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds that run at once."
 )
@@ -76,7 +83,7 @@ def simulate(
         plans, count = iter([read_plan(plan_file)]), 1
     else:
         count = 1 if seeds is None else seeds
-        plans = _drawn(_first(seed), count, seconds)
+        plans = _drawn(_first(seed, count), count, seconds)
     shown = _Shown(invocation.out, count)
     failed = [ran for ran in shown.each(_begun_within(plans, within), jobs) if not ran.sound]
     failed.sort(key=lambda ran: ran.plan.seed)
@@ -91,10 +98,16 @@ def simulate(
         click.get_current_context().exit(FOUND)
 
 
-def _first(seed: int | None) -> int:
+def _first(seed: int | None, count: int) -> int:
     import secrets
 
-    return secrets.randbelow(SEED_MAX) if seed is None else seed
+    first = secrets.randbelow(DRAWN_SEED_MAX) if seed is None else seed
+    if (last := first + count - 1) > SIMULATION_SEED_MAX:
+        raise click.UsageError(
+            f"{count} seeds from {first} on end at {last}, and the largest is {SIMULATION_SEED_MAX}: "
+            "lower --seed or --seeds"
+        )
+    return first
 
 
 def _drawn(first: int, count: int, seconds: float | None) -> Iterator[Plan]:
@@ -110,9 +123,9 @@ def _begun_within(plans: Iterable[Plan], seconds: float | None) -> Iterator[Plan
     clock = SystemClock()
     ends = clock.monotonic() + (float("inf") if seconds is None else seconds)
     for plan in plans:
+        yield plan
         if clock.monotonic() >= ends:
             return
-        yield plan
 
 
 @dataclass(slots=True)

@@ -55,6 +55,9 @@ REPLICAS_PER_BROKER_MAX: Final = 20_000
 TOPIC_CHANGES_IN_FLIGHT_MAX: Final = 64
 """Topics that one request has created or deleted at the same time."""
 
+SIMULATION_SEED_MAX: Final = 2**53 - 1
+"""The largest seed of a simulation: a plan is JSON, of which some readers change larger numbers."""
+
 ZOOKEEPER_READS_IN_FLIGHT_MAX: Final = 1_000
 ZNODE_BYTES_MAX: Final = 512 * KIB
 """Half of ZooKeeper's limit of 1 MB; exceeding that limit looks like a lost connection."""

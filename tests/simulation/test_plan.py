@@ -21,6 +21,8 @@ WRITING = {
     ("changes", "said"),
     [
         ({"seed": -5}, "seed: "),
+        ({"seed": 2**53}, "seed: "),
+        ({"faults": [{"kind": "cut", "at_s": 0, "lasts_s": 1, "lot": -1}]}, "faults.0.lot: "),
         ({"seconds": 1e9}, "seconds: "),
         ({"brokers": 1000}, "brokers: "),
         ({"workloads": []}, "workloads: "),

@@ -25,9 +25,21 @@ async def test_the_environment_of_the_command_is_not_that_of_the_brokers() -> No
     assert (changed.status, changed.out) == (0, plain.out), changed.err
 
 
-async def test_no_seed_begins_after_the_time(tmp_path: Path) -> None:
-    said = await strandline("simulate", "--seeds", "1000", "--within", "0", "--out", str(tmp_path))
-    assert (said.status, said.out, said.err) == (0, b"", "0 of 1000 seeds were run, 0 failed\n")
+async def test_no_other_seed_begins_after_the_time(tmp_path: Path) -> None:
+    """But one is run, so that success says something."""
+    fast = ("--seconds", "1", "--within", "0", "--out", str(tmp_path))
+    said = await strandline("simulate", "--seed", "2", "--seeds", "1000", *fast)
+    assert (said.status, said.err) == (0, "1 of 1000 seeds were run, 0 failed\n")
+    assert said.out.decode().startswith("seed 2: sound;")
+
+
+async def test_a_seed_may_be_as_large_as_json_keeps_exactly() -> None:
+    largest = 2**53 - 1
+    said = await strandline("simulate", "--seed", str(largest), "--seconds", "1")
+    assert said.out.decode().startswith(f"seed {largest}: sound;")
+    said = await strandline("simulate", "--seed", str(largest), "--seeds", "2")
+    assert said.status == 2
+    assert f"2 seeds from {largest} on end at {largest + 1}, and the largest is {largest}" in said.err
 
 
 async def test_a_failing_plan_is_kept_made_smaller_and_can_be_run_again(tmp_path: Path) -> None:
