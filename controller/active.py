@@ -41,6 +41,7 @@ from strandline.vocabulary.admin import (
     BrokerCheck,
     ClusterDescription,
     DeletedAcls,
+    DrainBroker,
     DrainProgress,
     NewTopic,
     OngoingReassignment,
@@ -210,14 +211,23 @@ class ActiveController:
         return await self._carry_out(self._upkeep.check(broker, end_drain=end_drain))
 
     async def drain_broker(
-        self, broker: BrokerId, *, replicas: bool, undo: bool, throttle_bytes_per_s: int
+        self,
+        broker: BrokerId,
+        *,
+        replicas: bool,
+        undo: bool,
+        throttle_bytes_per_s: int,
+        until_restart: bool,
     ) -> DrainProgress:
-        work = (
-            self._upkeep.undo_drain(broker)
-            if undo
-            else self._upkeep.drain(broker, replicas=replicas, throttle_bytes_per_s=throttle_bytes_per_s)
+        if undo:
+            return await self._carry_out(self._upkeep.undo_drain(broker))
+        asked = DrainBroker(
+            broker,
+            replicas=replicas,
+            throttle_bytes_per_s=throttle_bytes_per_s,
+            until_restart=until_restart,
         )
-        return await self._carry_out(work)
+        return await self._carry_out(self._upkeep.drain(broker, asked))
 
     async def create_acls(self, bindings: Sequence[AclBinding]) -> list[AclResult]:
         return await self._carry_out(self._acls.create(bindings))

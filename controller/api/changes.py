@@ -104,6 +104,7 @@ def _drained(asked: DrainBroker, _: object) -> Iterator[Change]:
         replicas=asked.replicas,
         undo=asked.undo,
         throttle_bytes_per_s=asked.throttle_bytes_per_s,
+        until_restart=asked.until_restart,
     )
 
 

@@ -65,7 +65,11 @@ def admin_calls(
         ServedCall(
             rpcs.DRAIN_BROKER.served,
             lambda r, _: service.drain_broker(
-                r.broker, replicas=r.replicas, undo=r.undo, throttle_bytes_per_s=r.throttle_bytes_per_s
+                r.broker,
+                replicas=r.replicas,
+                undo=r.undo,
+                throttle_bytes_per_s=r.throttle_bytes_per_s,
+                until_restart=r.until_restart,
             ),
         ),
         ServedCall(rpcs.CHECK_BROKER.served, topics.check_broker),

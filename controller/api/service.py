@@ -118,7 +118,13 @@ class AdminService:
         return await self._active().elect_unclean(names, repeated, validate_only=validate_only)
 
     async def drain_broker(
-        self, broker: int, *, replicas: bool = False, undo: bool = False, throttle_bytes_per_s: int = 0
+        self,
+        broker: int,
+        *,
+        replicas: bool = False,
+        undo: bool = False,
+        throttle_bytes_per_s: int = 0,
+        until_restart: bool = False,
     ) -> DrainProgress:
         """Returns what the broker still has. The drain continues in the background; the same request again
         reports progress.
@@ -126,7 +132,11 @@ class AdminService:
         Raises InvalidRequest, NotController, OutcomeUnknown.
         """
         return await self._active().drain_broker(
-            BrokerId(broker), replicas=replicas, undo=undo, throttle_bytes_per_s=throttle_bytes_per_s
+            BrokerId(broker),
+            replicas=replicas,
+            undo=undo,
+            throttle_bytes_per_s=throttle_bytes_per_s,
+            until_restart=until_restart,
         )
 
     async def check_broker(self, broker: int, *, end_drain: bool = False) -> BrokerCheck:

@@ -52,6 +52,15 @@ def plan_drains(survey: Survey, *, moving_max: int) -> DrainPlan:
     return _Planner(survey, moving_max).plan()
 
 
+def ended_by_restart(survey: Survey) -> Sequence[BrokerId]:
+    """The brokers that were to be drained until their restart, and live another life now."""
+    return [
+        broker
+        for broker, drain in survey.drains.items()
+        if drain.until_restart and broker in survey.live and survey.live[broker].epoch != drain.broker_epoch
+    ]
+
+
 class _Planner:
     def __init__(self, survey: Survey, moving_max: int) -> None:
         self._survey = survey

@@ -17,7 +17,13 @@ from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import drain_znodes, znodes
 from strandline.adapters.zookeeper.facts import read_drains
 from strandline.controller.core.broker_list import listed
-from strandline.controller.core.drains import DrainPlan, LeadershipMove, ReplicaMove, plan_drains
+from strandline.controller.core.drains import (
+    DrainPlan,
+    LeadershipMove,
+    ReplicaMove,
+    ended_by_restart,
+    plan_drains,
+)
 from strandline.controller.core.survey import Survey
 from strandline.controller.core.topics import Brokers
 from strandline.controller.leadership.transfer import Yielding, yield_leaderships
@@ -27,7 +33,7 @@ from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, OutcomeUnknown
 from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import BadVersion, Create, Delete, MultiFailed, NodeExists, NoNode, SetData
-from strandline.vocabulary.admin import DrainProgress, PartitionReassignment
+from strandline.vocabulary.admin import DrainBroker, DrainProgress, PartitionReassignment
 from strandline.vocabulary.metadata import Drain
 from strandline.vocabulary.state_changes import ANY_LIFE, AskedBy
 
@@ -57,17 +63,18 @@ class Drains:
 
     # --- requests ------------------------------------------------------------------------------
 
-    async def begin(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> None:
+    async def begin(self, broker: BrokerId, asked: DrainBroker) -> None:
         """Starts a drain: from now on the broker gets no leadership (and, with `replicas`, no replica).
         Raises InvalidRequest.
 
         The same request again changes nothing. A request that adds replicas or changes the throttle does; a
-        new throttle also applies to the moves under way.
+        new throttle also applies to the moves under way. Of a drain until the next restart and one without
+        that end, the latter stands.
         """
         for _ in range(ATTEMPTS_MAX):
             brokers = await self._term.brokers()
             standing = (await read_drains(self._term.session)).get(broker)
-            wanted = _wanted(broker, brokers, standing, replicas, throttle_bytes_per_s)
+            wanted = _wanted(broker, brokers, standing, asked)
             if wanted == standing or await self._write(broker, wanted):
                 return
         raise OutcomeUnknown(f"the drain of broker {broker} was changed by others, again and again")
@@ -100,7 +107,7 @@ class Drains:
             if not isinstance(failed.cause, BadVersion | NoNode):
                 raise
             return False  # it was requested again meanwhile, or undone
-        logger.info("drain ends: its broker is back and ready", broker=broker, life=registration.epoch)
+        logger.info("drain ends: its broker is back", broker=broker, life=registration.epoch)
         return True
 
     async def _write(self, broker: BrokerId, wanted: Drain) -> bool:
@@ -142,7 +149,10 @@ class Drains:
         return DrainProgress(leads, has, ())
 
     async def step(self, survey: Survey) -> bool:
-        """Moves what can move now. Returns True if more can move soon. Raises Deposed."""
+        """Ends drains whose brokers were restarted, or moves what can move now. Returns True if more can be
+        done soon. Raises Deposed."""
+        if [broker for broker in ended_by_restart(survey) if await self.end_if_back(broker)]:
+            return True  # the next survey knows
         plan = self.plan(survey)
         begun = await self._move_replicas(plan.replicas)
         await self._move_leaderships(plan.leaderships)
@@ -188,15 +198,16 @@ class Drains:
         return begun > 0
 
 
-def _wanted(
-    broker: BrokerId, brokers: Brokers, standing: Drain | None, replicas: bool, throttle_bytes_per_s: int
-) -> Drain:
+def _wanted(broker: BrokerId, brokers: Brokers, standing: Drain | None, asked: DrainBroker) -> Drain:
     """The drain to write. Raises InvalidRequest."""
+    replicas, throttle_bytes_per_s = asked.replicas, asked.throttle_bytes_per_s
     registration = brokers.live.get(broker)
     if broker not in brokers.known:
         raise InvalidRequest(f"broker {broker} is not known; known are {listed(brokers.known)}")
     if throttle_bytes_per_s < 0:
         raise InvalidRequest(f"throttle_bytes_per_s {throttle_bytes_per_s} is negative")
+    if replicas and asked.until_restart:
+        raise InvalidRequest("a drain of replicas does not end with a restart: leave out until_restart")
     if standing is not None and standing.replicas and not replicas:
         raise InvalidRequest(
             f"broker {broker} is being drained of its replicas too; take that back first (--undo)"
@@ -208,7 +219,8 @@ def _wanted(
     else:
         life = ANY_LIFE if standing is None else standing.broker_epoch
     if not replicas:
-        return Drain(life, replicas, by=asked_by())
+        until_restart = asked.until_restart and (standing is None or standing.until_restart)
+        return Drain(life, replicas, by=asked_by(), until_restart=until_restart)
     earlier = () if standing is None or not standing.replicas else _throttles(standing)
     kept = [each for each in dict.fromkeys(earlier) if each != throttle_bytes_per_s]
     return Drain(life, replicas, throttle_bytes_per_s, tuple(kept[-THROTTLES_MAX:]), asked_by())

@@ -25,7 +25,7 @@ from strandline.controller.upkeep.repairs import Repairs
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId
 from strandline.ports import SessionEnded
-from strandline.vocabulary.admin import BrokerCheck, DrainProgress
+from strandline.vocabulary.admin import BrokerCheck, DrainBroker, DrainProgress
 
 logger = structlog.get_logger(__name__)
 
@@ -103,9 +103,9 @@ class Upkeep:
 
     # --- requests ------------------------------------------------------------------------------
 
-    async def drain(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> DrainProgress:
+    async def drain(self, broker: BrokerId, asked: DrainBroker) -> DrainProgress:
         """Starts a drain, or reports its progress. Raises InvalidRequest."""
-        await self._drains.begin(broker, replicas=replicas, throttle_bytes_per_s=throttle_bytes_per_s)
+        await self._drains.begin(broker, asked)
         progress = self._drains.progress(await self.survey(), broker)
         self._asked.set()
         return progress

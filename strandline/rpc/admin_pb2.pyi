@@ -667,6 +667,7 @@ class DrainBrokerRequest(_message.Message):
     REPLICAS_FIELD_NUMBER: _builtins.int
     UNDO_FIELD_NUMBER: _builtins.int
     THROTTLE_BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    UNTIL_RESTART_FIELD_NUMBER: _builtins.int
     broker: _builtins.int
     replicas: _builtins.bool
     """also move its replicas to other brokers"""
@@ -674,6 +675,8 @@ class DrainBrokerRequest(_message.Message):
     """withdraw the drain"""
     throttle_bytes_per_s: _builtins.int
     """limit for the reassignments of `replicas`"""
+    until_restart: _builtins.bool
+    """the drain ends when the broker registers again; not with `replicas`"""
     def __init__(
         self,
         *,
@@ -681,10 +684,11 @@ class DrainBrokerRequest(_message.Message):
         replicas: _builtins.bool = ...,
         undo: _builtins.bool = ...,
         throttle_bytes_per_s: _builtins.int = ...,
+        until_restart: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "replicas", b"replicas", "throttle_bytes_per_s", b"throttle_bytes_per_s", "undo", b"undo"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "replicas", b"replicas", "throttle_bytes_per_s", b"throttle_bytes_per_s", "undo", b"undo", "until_restart", b"until_restart"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

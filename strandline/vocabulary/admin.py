@@ -142,6 +142,7 @@ class DrainBroker:
     replicas: bool = False
     undo: bool = False
     throttle_bytes_per_s: int = 0
+    until_restart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ class Drain:
 
     It stays in force until it is withdrawn, whether or not the broker's session ends. A drain of
     leaderships alone also ends when the broker, registered again with another epoch than
-    `broker_epoch`, is found to be ready.
+    `broker_epoch`, is found to be ready; with `until_restart` as soon as it is registered again.
     """
 
     broker_epoch: BrokerEpoch
@@ -191,6 +191,7 @@ class Drain:
     """Its earlier limits; reassignments of this drain that still have one of them get the present limit."""
     by: AskedBy | None = field(default=None, compare=False)
     """The caller that asked for it; None: no caller did."""
+    until_restart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

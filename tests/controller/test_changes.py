@@ -109,7 +109,13 @@ CASES: dict[str, tuple[Any, Any, list[tuple[str, str, dict[str, Any]]]]] = {
             (
                 "ALTER CLUSTER",
                 CLUSTER_NAME,
-                {"drain": 2, "replicas": True, "undo": False, "throttle_bytes_per_s": 0},
+                {
+                    "drain": 2,
+                    "replicas": True,
+                    "undo": False,
+                    "throttle_bytes_per_s": 0,
+                    "until_restart": False,
+                },
             )
         ],
     ),

@@ -19,6 +19,8 @@ def dump_drain(wanted: Drain) -> bytes:
     }
     if wanted.earlier_throttles:
         fields["earlier_throttles"] = list(wanted.earlier_throttles)
+    if wanted.until_restart:
+        fields["until_restart"] = True
     if wanted.by is not None:
         fields["by"] = dump_asked_by(wanted.by)
     return dump(fields)
@@ -29,4 +31,11 @@ def load_drain(broker_id: int, data: bytes) -> Drain:
         throttle = integer(raw["throttle"], least=0)
         earlier = tuple(integer(each, least=0) for each in raw.get("earlier_throttles", ()))
         by = load_asked_by(raw.get("by"))
-        return Drain(BrokerEpoch(integer(raw["broker_epoch"])), bool(raw["replicas"]), throttle, earlier, by)
+        return Drain(
+            BrokerEpoch(integer(raw["broker_epoch"])),
+            bool(raw["replicas"]),
+            throttle,
+            earlier,
+            by,
+            until_restart=bool(raw.get("until_restart")),
+        )

@@ -12,7 +12,7 @@ from strandline.cli.shell.numbers import FiniteRange
 from strandline.cli.shell.waits import Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from strandline import Admin
     from strandline.vocabulary.admin import BrokerCheck, BrokerDescription, DrainProgress, OngoingReassignment
@@ -88,6 +88,9 @@ def broker_row(each: BrokerDescription, now_ms: int) -> dict[str, Any]:
     help="Limit for each partition's new replica, bytes a second. If it is given again, it also applies to "
          "the moves of this drain that are under way.",
 )  # fmt: skip
+@click.option(
+    "--until-restart", is_flag=True, help="The drain ends by itself when the broker is registered again."
+)
 @click.option("--undo", is_flag=True, help="Undo the drain; moves that have begun continue.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until nothing is left.")
 @click.option(
@@ -100,6 +103,7 @@ def drain(
     broker_id: int,
     replicas: bool,
     throttle: int | None,
+    until_restart: bool,
     undo: bool,
     wait: bool,
     except_permanent: bool,
@@ -107,11 +111,14 @@ def drain(
     """Move all leaderships away from the broker ID, and with --replicas all of its replicas.
 
     The drain continues without this command until --undo, even if the broker restarts. A drain of leaderships
-    also ends when the broker was restarted and `broker ready` finds it ready. Exits with 1 if something
-    cannot be moved; at once if only partitions without another replica are left, since waiting does not help.
+    also ends when the broker was restarted and `broker ready` finds it ready; with --until-restart no `broker
+    ready` is needed. Exits with 1 if something cannot be moved; at once if only partitions without another
+    replica are left, since waiting does not help.
     """
     if throttle is not None and not replicas:
         raise click.UsageError("--throttle limits replicas that move: give --replicas as well")
+    if until_restart and (undo or replicas):
+        raise click.UsageError("--until-restart is for leaderships: leave out --replicas and --undo")
     if undo and replicas:
         raise click.UsageError("--undo undoes the whole drain: leave out --replicas")
     if except_permanent and (undo or not wait):
@@ -119,6 +126,12 @@ def drain(
             "--except-permanent applies to what is left after waiting: leave out --undo and --no-wait"
         )
     from strandline import Admin
+
+    wanted: dict[str, Any] = {
+        "replicas": replicas,
+        "throttle_bytes_per_s": throttle or 0,
+        "until_restart": until_restart,
+    }
 
     async def main() -> DrainProgress:
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
@@ -128,19 +141,30 @@ def drain(
                     invocation.out.note(moving)
                 return progress
             if not wait:
-                return await admin.drain_broker(
-                    broker_id, replicas=replicas, throttle_bytes_per_s=throttle or 0
-                )
-            return await _drained(admin, invocation, broker_id, replicas, throttle or 0)
+                return await admin.drain_broker(broker_id, **wanted)
+            return await _drained(admin, invocation, broker_id, wanted)
 
     progress = run(main)
     left = progress.leaderships > 0 or (replicas and progress.replicas > 0)
     permanent = not undo and _only_permanent_left(progress)
+    _show(invocation, broker_id, progress, "undone" if undo else "left" if left else "done", permanent)
+    if permanent and not except_permanent:
+        invocation.out.note(WAY_OUT_OF_DRAIN)
+    if permanent and except_permanent:
+        return
+    if not undo and (progress.problems or (wait and left)):
+        click.get_current_context().exit(FAILED)
+
+
+def _show(
+    invocation: Invocation, broker_id: int, progress: DrainProgress, state: str, permanent: bool
+) -> None:
+    """`state`: undone, left or done."""
     if invocation.out.json:
         invocation.out.emit(
             {
                 "broker": broker_id,
-                "drained": not undo and not left,
+                "drained": state == "done",
                 "leaderships": progress.leaderships,
                 "replicas": progress.replicas,
                 "problems": list(progress.problems),
@@ -148,19 +172,13 @@ def drain(
             }
         )
     else:
-        done = "drain taken back" if undo else "drain under way" if left else "drained"
+        done = {"undone": "drain taken back", "left": "drain under way", "done": "drained"}[state]
         if permanent:
             done = "drained but for partitions without another replica"
         leads = _counted(progress.leaderships, "leadership")
         invocation.out.line(f"broker {broker_id}: {done}, {leads}, {_counted(progress.replicas, 'replica')}")
         for problem in progress.problems:
             invocation.out.note(problem)
-    if permanent and not except_permanent:
-        invocation.out.note(WAY_OUT_OF_DRAIN)
-    if permanent and except_permanent:
-        return
-    if not undo and (progress.problems or (wait and left)):
-        click.get_current_context().exit(FAILED)
 
 
 def _only_permanent_left(progress: DrainProgress) -> bool:
@@ -173,9 +191,9 @@ def _counted(number: int, what: str) -> str:
 
 
 async def _drained(
-    admin: Admin, invocation: Invocation, broker_id: int, replicas: bool, throttle: int
+    admin: Admin, invocation: Invocation, broker_id: int, wanted: Mapping[str, Any]
 ) -> DrainProgress:
-    """Waits until nothing is left, or nothing moves. Returns the progress then."""
+    """Waits until nothing is left, or nothing moves. Returns the progress then. `wanted`: of the drain."""
     from strandline.adapters.system.clock import SystemClock
     from strandline.errors import StrandlineError
 
@@ -185,20 +203,20 @@ async def _drained(
     waits = Waits(invocation.out.note, clock)
     while True:
         try:
-            progress = await admin.drain_broker(broker_id, replicas=replicas, throttle_bytes_per_s=throttle)
+            progress = await admin.drain_broker(broker_id, **wanted)
         except StrandlineError as error:
             if not error.retriable or clock.monotonic() - moved_at >= STUCK_S:
                 raise
             waits.show(f"not known how far broker {broker_id} is: {error.message}")
             await clock.sleep(LOOK_AGAIN_S)
             continue
-        left = progress.leaderships, progress.replicas if replicas else 0
+        left = progress.leaderships, progress.replicas if wanted["replicas"] else 0
         if left == (0, 0) or _only_permanent_left(progress):
             return progress
         if left != said:
             said, moved_at = left, clock.monotonic()
             what = _counted(left[0], "leadership")
-            if replicas:
+            if wanted["replicas"]:
                 what += f" and {_counted(left[1], 'replica')}"
             invocation.out.note(f"broker {broker_id} still has {what}")
         if progress.problems:

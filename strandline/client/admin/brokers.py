@@ -28,16 +28,22 @@ class BrokerAdmin(ABC):
         return await self._ask_controller(DESCRIBE_CLUSTER, None)
 
     async def drain_broker(
-        self, broker: int, *, replicas: bool = False, throttle_bytes_per_s: int = 0
+        self,
+        broker: int,
+        *,
+        replicas: bool = False,
+        throttle_bytes_per_s: int = 0,
+        until_restart: bool = False,
     ) -> DrainProgress:
         """Move all leaderships off a broker, and with `replicas` its replicas too. Returns what is left.
 
         The controller continues in the background; another call returns its progress. Replicas and
         leaderships stay away until `undrain_broker`. A drain of leaderships alone also ends when the broker
-        is ready after a restart (`check_broker`). `throttle_bytes_per_s` bounds the copying to each
+        is ready after a restart (`check_broker`), and with `until_restart` by itself, once the broker is
+        registered again, or has another ZooKeeper session. `throttle_bytes_per_s` bounds the copying to each
         partition's new replica, also for moves in progress; 0: only the brokers' own bound.
 
-        Raises InvalidRequest for an unknown broker, NotController.
+        Raises InvalidRequest for an unknown broker, and for `replicas` with `until_restart`; NotController.
         """
         return await self._ask_controller(
             DRAIN_BROKER,
@@ -47,6 +53,7 @@ class BrokerAdmin(ABC):
                 throttle_bytes_per_s=arguments.whole(
                     "throttle_bytes_per_s", throttle_bytes_per_s, 0, arguments.INT64_MAX
                 ),
+                until_restart=bool(until_restart),
             ),
         )
 

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.controller.core.drains import DrainPlan, plan_drains
+from strandline.controller.core.drains import DrainPlan, ended_by_restart, plan_drains
 from strandline.controller.core.survey import Survey
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.vocabulary.metadata import Drain
@@ -30,6 +30,22 @@ def targets(found: DrainPlan) -> list[tuple[int, tuple[int, ...]]]:
 def test_without_a_drain_nothing_moves() -> None:
     found = plan(survey(partition(0, [1, 2, 3])))
     assert (found.leaderships, found.replicas, found.progress) == ([], [], {})
+
+
+def test_a_drain_until_a_restart_is_over_in_another_life_of_its_broker() -> None:
+    def until_restart(epoch: int) -> Drain:
+        return Drain(BrokerEpoch(epoch), replicas=False, until_restart=True)
+
+    found = survey(
+        drains={
+            1: until_restart(life(1)),
+            2: until_restart(life(2) - 1),
+            3: Drain(BrokerEpoch(life(3) - 1), replicas=False),
+            4: until_restart(life(4)),
+        },
+        dead=(4,),
+    )
+    assert ended_by_restart(found) == [2]
 
 
 def test_leaderships_go_to_the_first_other_in_sync_replica_in_ar_order() -> None:

@@ -172,6 +172,34 @@ async def test_a_drain_survives_the_sessions_of_its_broker(
         assert await drained() == [3]
 
 
+async def test_a_drain_until_the_next_restart_ends_by_itself(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """A hook before a stop can ask for it: no command has to follow. A drain without that end keeps on."""
+    session, other = await open_session(), await open_session()
+    await register(session, [1])
+    await register(other, [2, 3])
+    async with running(zookeeper, **SETTINGS) as controller:
+        await controller.wait_active()
+        drain = controller.admin.drain_broker
+        await drain(2, until_restart=True)
+        await drain(3)
+        await drain(3, until_restart=True)
+        assert {b: each.until_restart for b, each in (await drains(session)).items()} == {2: True, 3: False}
+        await other.close()
+        await register(session, [2, 3])
+
+        async def is_over() -> bool:
+            return list(await drains(session)) == [3]
+
+        await eventually(is_over, deadline_s=ROUND_S_MAX)
+        await drain(2, until_restart=True)
+        await drain(2)
+        assert not (await drains(session))[2].until_restart
+        with pytest.raises(InvalidRequest, match="does not end with a restart"):
+            await drain(1, replicas=True, until_restart=True)
+
+
 async def test_a_drain_that_gets_another_throttle_remembers_the_earlier_ones(active: Activate) -> None:
     """So the next controller recognizes the drain's active moves, and gives them the present throttle."""
     async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):

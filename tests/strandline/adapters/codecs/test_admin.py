@@ -56,7 +56,7 @@ REQUESTS: list[tuple[Call[Any, Any], Any]] = [
     (rpcs.LIST_REASSIGNMENTS, None),
     (rpcs.ELECT_PREFERRED, (NAME,)),
     (rpcs.ELECT_UNCLEAN, ElectUnclean((NAME,), True)),
-    (rpcs.DRAIN_BROKER, DrainBroker(3, True, True, 9)),
+    (rpcs.DRAIN_BROKER, DrainBroker(3, True, True, 9, True)),
     (rpcs.CHECK_BROKER, CheckBroker(3, True)),
     (rpcs.DESCRIBE_CLUSTER, None),
     (rpcs.STATE_CHANGES, StateChangesQuery((1, 2), "t", 3, True, (5, 6), 7)),
