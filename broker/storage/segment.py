@@ -287,6 +287,18 @@ class Segment:
                 return Boundary(header.position, header.base_offset)
         raise CorruptMessage(f"{self.path} has no batch with offset {offset}, though it should: {self!r}")
 
+    def position_near(self, offset: int) -> int:
+        """About where the batch of an offset begins, without reading a file: by the index if it is in memory,
+        else in proportion to the offsets."""
+        position = self._recent.get(offset)
+        if position is not None:
+            return position
+        if offset >= self.next_offset:
+            return self.size
+        if self._index is not None:
+            return self._index.at_offset(offset - self.base_offset).position
+        return self.size * (offset - self.base_offset) // (self.next_offset - self.base_offset)
+
     def boundary_within(self, position_max: int) -> Boundary:
         """The last batch boundary at or before a position. Raises OSError, CorruptMessage."""
         if position_max >= self.size:

@@ -129,6 +129,15 @@ class Segments:
             size += segment.size
         return size
 
+    def bytes_near(self, offset: int) -> int:
+        """See `PartitionLog.bytes_near`."""
+        size = 0
+        for segment in reversed(self._list):
+            if segment.base_offset <= offset:
+                return size + segment.size - segment.position_near(offset)
+            size += segment.size
+        return size
+
     def search_time(self, timestamp_ms: int | None, *, start: int, below: int) -> SearchStep:
         """See `PartitionLog.search_time`."""
         if timestamp_ms is None:
