@@ -31,6 +31,7 @@ from strandline.security.topic_changes import write_refusal
 from strandline.tasks import Slices
 from strandline.vocabulary.log import (
     DeletedRecords,
+    DescribedReplicas,
     EpochQuery,
     Fetched,
     FetchPartition,
@@ -41,6 +42,7 @@ from strandline.vocabulary.log import (
     OffsetQuery,
     ProduceEntry,
     ProducerIdentity,
+    ReplicasQuery,
 )
 from strandline.vocabulary.metadata import TopicMetadata
 
@@ -154,6 +156,13 @@ class GuardedLog:
 
     async def epoch_ends(self, wanted: Sequence[EpochQuery], caller: Caller) -> list[ListedEpochEnd]:
         return await self._each(caller, DESCRIBE_TOPIC, wanted, self.handlers.epoch_ends, ListedEpochEnd)
+
+    async def describe_replicas(
+        self, wanted: Sequence[ReplicasQuery], caller: Caller
+    ) -> list[DescribedReplicas]:
+        return await self._each(
+            caller, DESCRIBE_TOPIC, wanted, self.handlers.describe_replicas, DescribedReplicas
+        )
 
     async def delete_records(
         self, name: TopicPartition, offset: int, caller: Caller, *, timeout_ms: int

@@ -15,6 +15,7 @@ from strandline.broker.log.deletion import RecordDeletion
 from strandline.broker.log.leader_epochs import LeaderEpochs
 from strandline.broker.log.long_poll import LongPoll
 from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.log.replica_progress import ReplicasDescription
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.leadership import Leadership
@@ -35,12 +36,13 @@ from strandline.errors import (
 from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, TopicPartition
 from strandline.ports import Clock
 from strandline.security.principal import Principal
-from strandline.tasks import Slices, pipelined
+from strandline.tasks import Slices, in_slices, pipelined
 from strandline.vocabulary.log import (
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
     DeletedRecords,
+    DescribedReplicas,
     EpochQuery,
     Fetched,
     FetchPartition,
@@ -51,6 +53,7 @@ from strandline.vocabulary.log import (
     OffsetQuery,
     ProduceEntry,
     ProducerIdentity,
+    ReplicasQuery,
 )
 from strandline.vocabulary.topics import check_topic_name
 
@@ -87,6 +90,7 @@ class Handlers:
         self._epochs = LeaderEpochs(manager, self.replica)
         self._times = TimeLookup(manager.host)
         self._deletion = RecordDeletion(manager, self.replica, clock)
+        self._described = ReplicasDescription(manager, self.replica)
 
     # --- produce -----------------------------------------------------------------------------
 
@@ -417,6 +421,10 @@ class Handlers:
                 await slices.next()
             found.append(self._epochs.end_of(query))
         return found
+
+    async def describe_replicas(self, wanted: Sequence[ReplicasQuery]) -> list[DescribedReplicas]:
+        """How far the replicas of these partitions are, as far as this broker leads them."""
+        return await in_slices(lambda each: self._described.of(each.name), wanted, self._clock)
 
     async def delete_records(self, name: TopicPartition, offset: int, *, timeout_ms: int) -> DeletedRecords:
         """Deletes the records below an offset (-1: all that are committed), exactly: see `RecordDeletion`."""

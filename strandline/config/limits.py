@@ -45,6 +45,8 @@ PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 TOPICS_PER_REQUEST_MAX: Final = 1_000
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """Partitions that one request to the controller may name, to reassign them or to change their leaders."""
+PARTITIONS_DESCRIBED_MAX: Final = 1_000
+"""Partitions of which one request may ask how far their replicas are."""
 ACLS_PER_REQUEST_MAX: Final = 1_000
 """ACLs that one request may create, or filters by which it may delete ACLs."""
 USERS_PER_REQUEST_MAX: Final = 1_000

@@ -64,6 +64,11 @@ class LogStub:
                 request_serializer=strandline_dot_rpc_dot_log__pb2.InitProducerIdRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_log__pb2.InitProducerIdResponse.FromString,
                 _registered_method=True)
+        self.DescribeReplicas = channel.unary_unary(
+                '/strandline.v1.Log/DescribeReplicas',
+                request_serializer=strandline_dot_rpc_dot_log__pb2.DescribeReplicasRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_log__pb2.DescribeReplicasResponse.FromString,
+                _registered_method=True)
 
 
 class LogServicer:
@@ -110,6 +115,13 @@ class LogServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeReplicas(self, request, context):
+        """How far each replica of a partition is, as its leader knows it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LogServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -142,6 +154,11 @@ def add_LogServicer_to_server(servicer, server):
                     servicer.InitProducerId,
                     request_deserializer=strandline_dot_rpc_dot_log__pb2.InitProducerIdRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_log__pb2.InitProducerIdResponse.SerializeToString,
+            ),
+            'DescribeReplicas': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeReplicas,
+                    request_deserializer=strandline_dot_rpc_dot_log__pb2.DescribeReplicasRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_log__pb2.DescribeReplicasResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -306,6 +323,33 @@ class Log:
             '/strandline.v1.Log/InitProducerId',
             strandline_dot_rpc_dot_log__pb2.InitProducerIdRequest.SerializeToString,
             strandline_dot_rpc_dot_log__pb2.InitProducerIdResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeReplicas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Log/DescribeReplicas',
+            strandline_dot_rpc_dot_log__pb2.DescribeReplicasRequest.SerializeToString,
+            strandline_dot_rpc_dot_log__pb2.DescribeReplicasResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,6 +44,8 @@ class LogStub:
     partition.
     """
     InitProducerId: _grpc.UnaryUnaryMultiCallable[_log_pb2.InitProducerIdRequest, _log_pb2.InitProducerIdResponse]
+    DescribeReplicas: _grpc.UnaryUnaryMultiCallable[_log_pb2.DescribeReplicasRequest, _log_pb2.DescribeReplicasResponse]
+    """How far each replica of a partition is, as its leader knows it."""
 
 @_typing.type_check_only
 class LogAsyncStub(LogStub):
@@ -61,6 +63,8 @@ class LogAsyncStub(LogStub):
     partition.
     """
     InitProducerId: _aio.UnaryUnaryMultiCallable[_log_pb2.InitProducerIdRequest, _log_pb2.InitProducerIdResponse]  # type: ignore[assignment]
+    DescribeReplicas: _aio.UnaryUnaryMultiCallable[_log_pb2.DescribeReplicasRequest, _log_pb2.DescribeReplicasResponse]  # type: ignore[assignment]
+    """How far each replica of a partition is, as its leader knows it."""
 
 class LogServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -111,5 +115,13 @@ class LogServicer(metaclass=_abc_1.ABCMeta):
         request: _log_pb2.InitProducerIdRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_log_pb2.InitProducerIdResponse, _abc.Awaitable[_log_pb2.InitProducerIdResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DescribeReplicas(
+        self,
+        request: _log_pb2.DescribeReplicasRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_log_pb2.DescribeReplicasResponse, _abc.Awaitable[_log_pb2.DescribeReplicasResponse]]:
+        """How far each replica of a partition is, as its leader knows it."""
 
 def add_LogServicer_to_server(servicer: LogServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

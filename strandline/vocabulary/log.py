@@ -171,6 +171,63 @@ class DeletedRecords:
     log_start_offset: int = -1
 
 
+# --- replicas -----------------------------------------------------------------------------------
+
+UNKNOWN: Final = -1
+"""In place of a number: the replica has reported nothing to this leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasQuery:
+    """Asks the leader of this partition."""
+
+    name: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaProgress:
+    """One replica; the leader itself is never behind."""
+
+    broker: int
+    in_sync: bool = False
+    """Whether the ISR of record has it."""
+    fetching: bool = False
+    """Whether it follows the leader now, or is the leader."""
+    adding: bool = False
+    """Whether a reassignment adds it."""
+    removing: bool = False
+    """Whether a reassignment removes it."""
+    log_end_offset: int = UNKNOWN
+    lag: int = UNKNOWN
+    """Offsets up to the leader's log end. 0: it has all that the leader has."""
+    lag_bytes: int = UNKNOWN
+    """The bytes of these records, to within `index.interval.bytes`; within a segment that is not being read,
+    in proportion to the offsets."""
+    lag_ms: int = UNKNOWN
+    """Since it last had all that the leader had then, counted from the leader's election at the earliest. 0:
+    it fetches, and lacks nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedReplicas:
+    """The replicas of one partition: AR in its order, then members of the ISR that are assigned no longer.
+
+    `high_watermark` is -1 while a new leader does not know it. After an error the rest is unknown.
+    """
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    leader_epoch: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+    size_bytes: int = -1
+    """Of the leader's log."""
+    min_insync: int = -1
+    """The members that the ISR needs for acks=all."""
+    replicas: tuple[ReplicaProgress, ...] = ()
+
+
 # --- the cluster --------------------------------------------------------------------------------
 
 

@@ -133,6 +133,10 @@ class LeaderPartition(Generic[Ticket]):
         progress = self._followers.get(broker)
         return Offset(-1) if progress is None else progress.log_end_offset
 
+    def progress_of(self, broker: BrokerId) -> Progress | None:
+        """What is known of a follower, to be read only; None if it does not count here."""
+        return self._followers.get(broker)
+
     def next_wakeup(self) -> float | None:
         """When `step` has to be called even if no event arrives."""
         moments = [

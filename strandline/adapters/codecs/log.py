@@ -13,6 +13,7 @@ from strandline.adapters.codecs.messages import (
     PARTITION,
     Call,
     MessageCodec,
+    at_most,
     call,
     many,
     nothing,
@@ -25,11 +26,13 @@ from strandline.adapters.rpc.frames import nested, tag
 from strandline.adapters.rpc.reachable_address import endpoint_to_wire
 from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
+from strandline.config.limits import PARTITIONS_DESCRIBED_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import ACKS_ALL, TopicId, TopicPartition
 from strandline.ports import Listener, Method, Rpc
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import (
+    DescribedReplicas,
     FetchAnswer,
     Fetched,
     FetchPartition,
@@ -43,6 +46,8 @@ from strandline.vocabulary.log import (
     ProduceMessage,
     ProduceResult,
     ProducerIdentity,
+    ReplicaProgress,
+    ReplicasQuery,
 )
 from strandline.vocabulary.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 
@@ -317,6 +322,30 @@ LIST_OFFSETS: Final[Call[Sequence[OffsetQuery], Sequence[ListedOffset]]] = call(
         log_pb2.ListOffsetsResponse,
         "partitions",
         many(shape(log_pb2.ListedOffset, ListedOffset, name=PARTITION, error=ERROR)),
+    ),
+)
+DESCRIBE_REPLICAS: Final[Call[Sequence[ReplicasQuery], Sequence[DescribedReplicas]]] = call(
+    _SERVICE + "DescribeReplicas",
+    only(
+        log_pb2.DescribeReplicasRequest,
+        "partitions",
+        many(
+            shape(log_pb2.ReplicasQuery, ReplicasQuery, name=PARTITION),
+            at_most(PARTITIONS_DESCRIBED_MAX, "partitions"),
+        ),
+    ),
+    only(
+        log_pb2.DescribeReplicasResponse,
+        "partitions",
+        many(
+            shape(
+                log_pb2.DescribedReplicas,
+                DescribedReplicas,
+                name=PARTITION,
+                error=ERROR,
+                replicas=many(shape(log_pb2.ReplicaProgress, ReplicaProgress)),
+            )
+        ),
     ),
 )
 INIT_PRODUCER_ID: Final = call(

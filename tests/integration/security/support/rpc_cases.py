@@ -60,6 +60,7 @@ from strandline.vocabulary.log import (
     MetadataQuery,
     OffsetQuery,
     ProduceEntry,
+    ReplicasQuery,
 )
 from tests.integration.security.support.cases import GROUP, TOPIC, Case
 
@@ -75,6 +76,7 @@ STREAMS: Final = (
 
 CALLS: Final = (
     Case(log.LIST_OFFSETS, [OffsetQuery(NAME, LATEST)], (DESCRIBE_TOPIC,)),
+    Case(log.DESCRIBE_REPLICAS, [ReplicasQuery(NAME)], (DESCRIBE_TOPIC,)),
     Case(log.METADATA, MetadataQuery([TOPIC], include_config=False), (DESCRIBE_TOPIC,)),
     Case(
         log.METADATA,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.adapters.codecs.log import (
+    DESCRIBE_REPLICAS,
     FETCH,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
@@ -19,12 +20,14 @@ from strandline.adapters.codecs.log import (
 )
 from strandline.adapters.codecs.messages import Call
 from strandline.adapters.rpc.wire_errors import error_to_wire
-from strandline.errors import LeaderHint, NotLeaderOrFollower, UnknownTopicOrPartition
+from strandline.config.limits import PARTITIONS_DESCRIBED_MAX
+from strandline.errors import InvalidRequest, LeaderHint, NotLeaderOrFollower, UnknownTopicOrPartition
 from strandline.ids import TopicId, TopicPartition
 from strandline.ports import Listener
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import (
     LATEST,
+    DescribedReplicas,
     FetchAnswer,
     Fetched,
     FetchPartition,
@@ -37,6 +40,8 @@ from strandline.vocabulary.log import (
     ProduceEntry,
     ProduceResult,
     ProducerIdentity,
+    ReplicaProgress,
+    ReplicasQuery,
 )
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
@@ -114,6 +119,15 @@ EXCHANGES: list[tuple[Call[Any, Any], Any, Any]] = [
     ),
     (METADATA, MetadataQuery(None), MetadataAnswer(ClusterMetadata("", (), None, ()), {})),
     (PARTITION_COUNTS, ("t",), {"t": 3}),
+    (
+        DESCRIBE_REPLICAS,
+        (ReplicasQuery(NAME),),
+        (
+            DescribedReplicas(
+                NAME, None, 1, -1, 3, 4, 5, 2, (ReplicaProgress(1, True, False, True, False, 6, 7, 8, 9),)
+            ),
+        ),
+    ),
     (INIT_PRODUCER_ID, None, ProducerIdentity(2**62, 0)),
 ]
 
@@ -143,3 +157,11 @@ def test_an_answer_names_the_addresses_of_the_listener_that_was_called() -> None
         assert found.cluster.brokers == (Endpoint(1, host, port), Endpoint(2, "in", 3))
         assert found.cluster.controller == Endpoint(1, host, port)
         assert found.errors["t"].leader == LeaderHint(1, host, port, 5)
+
+
+def test_a_request_describes_a_bounded_number_of_partitions() -> None:
+    """Its answer is longer than it: each partition may have a hundred replicas."""
+    asked = [ReplicasQuery(NAME)] * (PARTITIONS_DESCRIBED_MAX + 1)
+    assert len(DESCRIBE_REPLICAS.served.decode(DESCRIBE_REPLICAS.encode(asked[1:]))) == len(asked) - 1
+    with pytest.raises(InvalidRequest, match="1001 partitions"):
+        DESCRIBE_REPLICAS.served.decode(DESCRIBE_REPLICAS.encode(asked))

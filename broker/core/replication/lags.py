@@ -1,0 +1,53 @@
+"""How far the replicas of a led partition are, as far as the leader knows: for people and for metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from strandline.broker.core.replication.isr import Progress
+from strandline.broker.core.replication.leader_partition import LeaderPartition
+from strandline.ids import BrokerId
+from strandline.vocabulary.log import UNKNOWN, ReplicaProgress
+
+
+def replica_lags(
+    core: LeaderPartition[Any], log_end: int, bytes_near: Callable[[int], int], now: float
+) -> tuple[ReplicaProgress, ...]:
+    """The replicas in the order of their assignment, then members of the ISR that are assigned no longer.
+
+    `log_end`: the end of the leader's log, also of records that wait for a sync. `bytes_near`: about the
+    bytes from an offset to that end; it is asked only for replicas that are behind.
+    """
+    assignment = core.assignment
+    wanted, target = assignment.reassignment, assignment.target
+    added = () if wanted is None else wanted.adding
+    in_sync = [member.broker for member in core.isr.members]
+    others = [broker for broker in in_sync if broker not in assignment.replicas]
+
+    def lag_of(broker: BrokerId) -> ReplicaProgress:
+        adding, removing = broker in added and broker in target, broker not in target
+        if broker == core.me:
+            return ReplicaProgress(broker, True, True, adding, removing, log_end, 0, 0, 0)
+        progress = core.progress_of(broker)
+        if progress is None:
+            return ReplicaProgress(broker, broker in in_sync, False, adding, removing)
+        end = progress.log_end_offset
+        lag = UNKNOWN if end < 0 else max(0, log_end - end)
+        return ReplicaProgress(
+            broker,
+            in_sync=broker in in_sync,
+            fetching=progress.broker_epoch is not None,
+            adding=adding,
+            removing=removing,
+            log_end_offset=end,
+            lag=lag,
+            lag_bytes=bytes_near(end) if lag > 0 else lag,
+            lag_ms=_behind_ms(progress, now),
+        )
+
+    return tuple([lag_of(broker) for broker in (*assignment.replicas, *others)])
+
+
+def _behind_ms(progress: Progress, now: float) -> int:
+    return 0 if progress.behind_since is None else max(0, int((now - progress.behind_since) * 1000))
