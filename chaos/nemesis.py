@@ -17,7 +17,7 @@ from strandline.chaos.core.load import ClientRoles
 from strandline.chaos.core.plan import Plan, moved
 from strandline.chaos.timeline import Timeline
 from strandline.chaos.world import Processes, World, WorldFailed
-from strandline.client.admin.admin import PartitionDescription
+from strandline.client.admin.topics import PartitionDescription
 from strandline.errors import StrandlineError
 
 T = TypeVar("T")

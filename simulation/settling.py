@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from strandline.client.admin.admin import Admin, TopicDescription
+from strandline.client.admin.admin import Admin
+from strandline.client.admin.topics import TopicDescription
 from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import TopicPartition

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Final, Literal
 
-from strandline.client.admin.admin import Admin, TopicDescription
+from strandline.client.admin.admin import Admin
+from strandline.client.admin.topics import TopicDescription
 from strandline.errors import Outcome, StrandlineError
 from strandline.host import Host
 from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicPartition

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from strandline.client.admin.admin import Admin, TopicDescription
+from strandline.client.admin.admin import Admin
+from strandline.client.admin.topics import TopicDescription
 from strandline.client.retry import retry
 from strandline.config.streams import StreamsSettings
 from strandline.errors import (

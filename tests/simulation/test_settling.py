@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline.client.admin.admin import PartitionDescription, TopicDescription
+from strandline.client.admin.topics import PartitionDescription, TopicDescription
 from strandline.ids import TopicId, TopicPartition
 from strandline.simulation.settling import first_missing, unsynced_without_leader
 from strandline.simulation.stage import SYNCED

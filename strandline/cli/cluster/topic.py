@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from strandline.cli.cluster import placement, unclean
+from strandline.cli.cluster.partitions import PARTITION_COLUMNS, partition_rows, partition_table
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
 
 if TYPE_CHECKING:
-    from strandline.client.admin.admin import TopicDescription
+    from strandline.client.admin.topics import TopicDescription
 
 
 @click.group(cls=Group)
@@ -87,51 +88,33 @@ def list_(invocation: Invocation) -> None:
             invocation.out.line(name)
 
 
-def partition_rows(description: TopicDescription) -> list[dict[str, Any]]:
-    """A topic's partitions as `status` and `topic describe` show them; unknown values are null."""
-    return [
-        {
-            "partition": partition.partition,
-            "leader": partition.leader,
-            "epoch": partition.leader_epoch,
-            "replicas": list(partition.replicas),
-            "isr": list(partition.isr),
-            "hw": partition.high_watermark,
-            "leo": partition.log_end_offset,
-        }
-        for partition in description.partitions
-    ]
-
-
-PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "hw", "leo")
-
-
 @topic.command()
 @click.argument("names", nargs=-1)
 @pass_invocation
 def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
-    """Show the topics NAMES, or all: leader, epoch, replicas, ISR, high watermark and log end."""
+    """Show the topics NAMES, or all: leader, epoch, replicas, ISR, high watermark and log end, and which
+    replicas are behind: by how many offsets and bytes, and for how long.
+    """
     from strandline import Admin
 
     async def main() -> Sequence[TopicDescription]:
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
-            return await admin.describe_topics(list(names) or None)
+            return await admin.describe_topics(list(names) or None, replicas=True)
 
     for description in run(main):
-        rows = partition_rows(description)
         if invocation.out.json:
             invocation.out.emit(
                 {
                     "topic": description.name,
                     "topic_id": description.topic_id,
                     "config": dict(description.config),
-                    "partitions": rows,
+                    "partitions": partition_rows(description),
                 }
             )
             continue
         configs = ", ".join(f"{name}={value}" for name, value in sorted(description.config.items()))
         invocation.out.line(f"{description.name} ({configs or 'default config'})")
-        invocation.out.table(PARTITION_COLUMNS, [list(row.values()) for row in rows])
+        invocation.out.table(PARTITION_COLUMNS, partition_table(description))
 
 
 @topic.command()

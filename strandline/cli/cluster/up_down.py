@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from strandline.cli.cluster.partitions import (
+    PARTITION_COLUMNS,
+    partition_rows,
+    partition_table,
+    summary,
+    summary_line,
+)
 from strandline.cli.cluster.state_changes import age
-from strandline.cli.cluster.topic import PARTITION_COLUMNS, partition_rows
 from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
 from strandline.errors import SettingsError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from strandline import LocalCluster
+    from strandline.client.admin.topics import TopicDescription
     from strandline.vocabulary.admin import ClusterDescription
 
 BROKERS: Final = 3
@@ -142,16 +151,20 @@ def status(invocation: Invocation) -> None:
     else:
         result = {"zookeeper": None, "controllers": [], "brokers": []}
 
+    topics: list[TopicDescription] = []
+
     async def ask() -> None:
         async with Admin(
             invocation.bootstrap_servers(),
             request_timeout_ms=STATUS_TIMEOUT_MS,
             **invocation.client_settings(),
         ) as admin:
+            topics.extend(await admin.describe_topics(replicas=True))
             result["topics"] = [
                 {"topic": topic.name, "topic_id": topic.topic_id, "partitions": partition_rows(topic)}
-                for topic in await admin.describe_topics()
+                for topic in topics
             ]
+            result["replication"] = summary(topics)
             try:
                 _add_what_the_cluster_says(result, await admin.describe_cluster())
             except StrandlineError as error:  # the brokers serve while no controller runs
@@ -164,7 +177,7 @@ def status(invocation: Invocation) -> None:
         answered = False
     else:
         answered = True
-    _show(invocation, result)
+    _show(invocation, result, topics)
     if "problem" in result:
         invocation.out.note(f"error: {result['problem']}")
     if not answered:
@@ -235,7 +248,7 @@ def _add_what_the_cluster_says(result: dict[str, Any], description: ClusterDescr
     result["brokers"] = sorted(brokers.values(), key=lambda row: int(row["id"]))
 
 
-def _show(invocation: Invocation, result: dict[str, Any]) -> None:
+def _show(invocation: Invocation, result: dict[str, Any], topics: Sequence[TopicDescription]) -> None:
     if invocation.out.json:
         invocation.out.emit(result)
         return
@@ -262,12 +275,12 @@ def _show(invocation: Invocation, result: dict[str, Any]) -> None:
         rows.append(["broker", row["id"], *_place(row), None, row.get("drained"), *queue])
     if rows:
         invocation.out.table(columns, rows)
-    partitions = [
-        [topic["topic"], *row.values()] for topic in result["topics"] for row in topic["partitions"]
-    ]
+    partitions = [[topic.name, *row] for topic in topics for row in partition_table(topic)]
     if partitions:
         invocation.out.line("")
         invocation.out.table(("topic", *PARTITION_COLUMNS), partitions)
+        invocation.out.line("")
+        invocation.out.line(summary_line(result["replication"]))
 
 
 def _place(row: dict[str, Any]) -> list[object]:

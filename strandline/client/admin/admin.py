@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
 from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
+from strandline.adapters.codecs.log import DESCRIBE_REPLICAS
 from strandline.adapters.system_host import client_host
 from strandline.client import arguments
 from strandline.client.admin.acls import AclAdmin
@@ -18,13 +18,16 @@ from strandline.client.admin.quotas import QuotaAdmin
 from strandline.client.admin.refusals import raise_first
 from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
+from strandline.client.admin.topics import TopicDescription, described
 from strandline.client.admin.users import UserAdmin
 from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
 from strandline.client.controller_link import ControllerLink
+from strandline.client.leaders import Questions, ask_leaders
 from strandline.client.offsets import Found, list_offsets
 from strandline.client.retry import Tries
 from strandline.config.client import ClientSettings
+from strandline.config.limits import PARTITIONS_DESCRIBED_MAX
 from strandline.config.load import load
 from strandline.errors import (
     BrokerNotAvailable,
@@ -38,7 +41,13 @@ from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response
 from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, NewTopic, TopicResult
 from strandline.vocabulary.groups import CommittedOffset, ListedGroup
-from strandline.vocabulary.log import LATEST, ListedOffset, MetadataAnswer, MetadataQuery
+from strandline.vocabulary.log import (
+    LATEST,
+    DescribedReplicas,
+    MetadataAnswer,
+    MetadataQuery,
+    ReplicasQuery,
+)
 from strandline.vocabulary.metadata import ClusterMetadata, TopicMetadata
 from strandline.vocabulary.state_changes import StateChangeEvent
 
@@ -47,29 +56,6 @@ UNSEEN_S = 0.5
 """How often the controller is asked whether a new topic still exists, while a broker does not know it."""
 OFFSETS_WAIT_S = 0.5
 """How long a description waits for the leaders' offsets."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionDescription:
-    """`high_watermark` and `log_end_offset` are None while the leader cannot be asked."""
-
-    partition: int
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    high_watermark: int | None
-    log_end_offset: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
-    """`config` has only what differs from the defaults."""
-
-    name: str
-    topic_id: TopicId
-    config: Mapping[str, str]
-    partitions: tuple[PartitionDescription, ...]
 
 
 class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client[ClientSettings]):
@@ -164,8 +150,11 @@ class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client
         """The names of all topics, in order."""
         return sorted(topic.name for topic in (await self.metadata()).topics)
 
-    async def describe_topics(self, topics: Sequence[str] | None = None) -> list[TopicDescription]:
-        """These topics, or all, with the leaders' high watermarks and log ends.
+    async def describe_topics(
+        self, topics: Sequence[str] | None = None, *, replicas: bool = False
+    ) -> list[TopicDescription]:
+        """These topics, or all, with the leaders' high watermarks and log ends; with `replicas` also how far
+        each replica is.
 
         Raises UnknownTopicOrPartition.
         """
@@ -176,10 +165,37 @@ class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client
             for p in topic.partitions
             if p.leader != NO_BROKER
         ]
-        ends = await list_offsets(
-            self._cluster, dict.fromkeys(led, LATEST), self._settings, self._clock, timeout_s=OFFSETS_WAIT_S
+        alive = {broker.id for broker in metadata.brokers}
+        if replicas:
+            answers: Mapping[TopicPartition, object] = await self._describe_replicas(led, OFFSETS_WAIT_S)
+        else:
+            answers = await list_offsets(
+                self._cluster,
+                dict.fromkeys(led, LATEST),
+                self._settings,
+                self._clock,
+                timeout_s=OFFSETS_WAIT_S,
+            )
+        return [described(topic, alive, answers) for topic in metadata.topics]
+
+    async def describe_replicas(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, DescribedReplicas | StrandlineError]:
+        """How far the replicas of these partitions are: offsets, bytes and time up to the leader's log end.
+
+        As each partition's leader knows it, or the last error within the request timeout.
+        """
+        self._scope.check()
+        return await self._describe_replicas(
+            arguments.partitions(partitions), self._cluster.request_timeout_s
         )
-        return [_described(topic, ends) for topic in metadata.topics]
+
+    async def _describe_replicas(
+        self, names: Iterable[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, DescribedReplicas | StrandlineError]:
+        queries = {name: ReplicasQuery(name) for name in names}
+        questions = Questions(DESCRIBE_REPLICAS, queries, PARTITIONS_DESCRIBED_MAX)
+        return await ask_leaders(self._cluster, questions, self._settings, self._clock, timeout_s=timeout_s)
 
     async def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
         """The brokers, the controller and these topics (None: all), as one broker knows them.
@@ -326,29 +342,3 @@ def _is_gone(result: TopicResult, topic_id: TopicId) -> bool:
 
 def _is_led(topic: TopicMetadata) -> bool:
     return all(p.leader != NO_BROKER for p in topic.partitions)
-
-
-def _described(
-    topic: TopicMetadata, ends: Mapping[TopicPartition, ListedOffset | StrandlineError]
-) -> TopicDescription:
-    def end(partition: int, take: Callable[[ListedOffset], int]) -> int | None:
-        found = ends.get(TopicPartition(topic.name, partition))
-        return take(found) if isinstance(found, ListedOffset) else None
-
-    return TopicDescription(
-        topic.name,
-        topic.topic_id,
-        topic.config,
-        tuple(
-            PartitionDescription(
-                p.partition,
-                p.leader,
-                p.leader_epoch,
-                p.replicas,
-                p.isr,
-                end(p.partition, lambda listed: listed.high_watermark),
-                end(p.partition, lambda listed: listed.log_end_offset),
-            )
-            for p in topic.partitions
-        ),
-    )

@@ -20,7 +20,7 @@ from kafka.admin import NewPartitions as PythonNewPartitions
 from kafka.admin import NewTopic as PythonNewTopic
 
 from strandline import Admin
-from strandline.client.admin.admin import TopicDescription
+from strandline.client.admin.topics import TopicDescription
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS, SESSION_TIMEOUT_MS

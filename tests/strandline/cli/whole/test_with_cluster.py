@@ -48,12 +48,25 @@ async def test_a_topic_is_created_described_altered_and_deleted(shell: Shell) ->
     (described,) = await shell.objects("topic", "describe", "life")
     assert described["config"] == {"retention.ms": "1000"}
     assert [sorted(row) for row in described["partitions"]] == [
-        sorted(["partition", "leader", "epoch", "replicas", "isr", "hw", "leo"])
+        [
+            "conditions",
+            "epoch",
+            "hw",
+            "isr",
+            "leader",
+            "leo",
+            "partition",
+            "progress",
+            "replicas",
+            "size_bytes",
+        ]
     ] * 2
     for row in described["partitions"]:
         assert row["leader"] == row["replicas"][0]
         assert sorted(row["isr"]) == sorted(row["replicas"]) == [1, 2, 3]
-        assert (row["hw"], row["leo"]) == (0, 0)
+        assert (row["hw"], row["leo"], row["size_bytes"], row["conditions"]) == (0, 0, 0, [])
+        assert [each["broker"] for each in row["progress"]] == row["replicas"]
+        assert all(each["in_sync"] for each in row["progress"])
     await shell.objects(
         "topic", "alter", "life", "--unset", "retention.ms", "--config", "min.insync.replicas=2"
     )

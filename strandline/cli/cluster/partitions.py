@@ -1,0 +1,154 @@
+"""Partitions as `topic describe` and `status` show them: who leads, who is in sync, who is behind by how
+much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from strandline.cli.cluster.state_changes import age
+from strandline.cli.shell.sizes import size
+
+if TYPE_CHECKING:
+    from strandline.client.admin.topics import PartitionDescription, TopicDescription
+    from strandline.vocabulary.log import ReplicaProgress
+
+PARTITION_COLUMNS: Final = ("partition", "leader", "epoch", "replicas", "isr", "hw", "leo", "behind")
+
+
+def partition_rows(description: TopicDescription) -> list[dict[str, Any]]:
+    """A topic's partitions as JSON; unknown values are null."""
+    return [
+        {
+            "partition": partition.partition,
+            "leader": partition.leader,
+            "epoch": partition.leader_epoch,
+            "replicas": list(partition.replicas),
+            "isr": list(partition.isr),
+            "hw": partition.high_watermark,
+            "leo": partition.log_end_offset,
+            "size_bytes": partition.size_bytes,
+            "conditions": sorted(condition.value for condition in partition.conditions),
+            "progress": None
+            if partition.progress is None
+            else [_progress_row(p) for p in partition.progress],
+        }
+        for partition in description.partitions
+    ]
+
+
+def _progress_row(progress: ReplicaProgress) -> dict[str, Any]:
+    return {
+        "broker": progress.broker,
+        "in_sync": progress.in_sync,
+        "fetching": progress.fetching,
+        "adding": progress.adding,
+        "removing": progress.removing,
+        "leo": _known(progress.log_end_offset),
+        "lag": _known(progress.lag),
+        "lag_bytes": _known(progress.lag_bytes),
+        "lag_ms": _known(progress.lag_ms),
+    }
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def partition_table(description: TopicDescription) -> list[list[object]]:
+    """The same for people, in PARTITION_COLUMNS."""
+    return [
+        [
+            partition.partition,
+            partition.leader,
+            partition.leader_epoch,
+            partition.replicas,
+            partition.isr,
+            partition.high_watermark,
+            partition.log_end_offset,
+            _behind(partition),
+        ]
+        for partition in description.partitions
+    ]
+
+
+def _behind(partition: PartitionDescription) -> str | None:
+    if partition.progress is None:
+        return None
+    return "; ".join(lag_text(each) for each in partition.progress if is_behind(each)) or "none"
+
+
+def is_behind(progress: ReplicaProgress) -> bool:
+    """True if the replica lacks something, or does not follow."""
+    return progress.lag != 0 or not progress.in_sync or not progress.fetching
+
+
+def lag_text(progress: ReplicaProgress) -> str:
+    """One replica in words: "3: 1,200 offsets, 4.1 MB, 12.0 s"."""
+    parts = ["nothing known of it" if progress.lag < 0 else f"{progress.lag:,} offsets"]
+    if progress.lag_bytes > 0:
+        parts.append(size(progress.lag_bytes))
+    if progress.lag_ms > 0:
+        parts.append(str(age(progress.lag_ms)))
+    if not progress.fetching:
+        parts.append("not fetching")
+    elif not progress.in_sync:
+        parts.append("catching up")
+    return f"{progress.broker}: {', '.join(parts)}"
+
+
+# --- of all topics ------------------------------------------------------------------------------
+
+
+def summary(topics: Sequence[TopicDescription]) -> dict[str, Any]:
+    """What is wrong in the cluster, and how far replicas are behind: in all, and the one that is behind for
+    the longest time."""
+    from strandline.client.admin.topics import Condition
+
+    partitions = [partition for topic in topics for partition in topic.partitions]
+    wrong = {
+        condition.value: sum(condition in each.conditions for each in partitions) for condition in Condition
+    }
+    behind = list(_all_behind(topics))
+    worst = max(behind, key=lambda each: (each[2].lag_ms, each[2].lag), default=None)
+    return {
+        "partitions": len(partitions),
+        **wrong,
+        "lag": sum(max(0, each.lag) for _, _, each in behind),
+        "lag_bytes": sum(max(0, each.lag_bytes) for _, _, each in behind),
+        "unknown": sum(each.lag < 0 for _, _, each in behind),
+        "worst": None
+        if worst is None
+        else {"topic": worst[0], "partition": worst[1], **_progress_row(worst[2])},
+    }
+
+
+def _all_behind(
+    topics: Sequence[TopicDescription],
+) -> Iterator[tuple[str, int, ReplicaProgress]]:
+    for topic in topics:
+        for partition in topic.partitions:
+            for progress in partition.progress or ():
+                if is_behind(progress):
+                    yield topic.name, partition.partition, progress
+
+
+def summary_line(found: dict[str, Any]) -> str:
+    """The summary for people."""
+    wrong = [
+        f"{found[name]} {words}"
+        for name, words in (
+            ("leaderless", "without a leader"),
+            ("below_min_isr", "below min.insync.replicas"),
+            ("under_replicated", "under-replicated"),
+        )
+        if found[name]
+    ]
+    line = f"{found['partitions']} partitions: {', '.join(wrong) or 'all led and fully replicated'}"
+    if (worst := found["worst"]) is None:
+        return line
+    behind = f"{found['lag']:,} offsets, {size(found['lag_bytes'])} in all"
+    if found["unknown"]:
+        behind += f", {found['unknown']} of unknown lag"
+    where = f"{worst['topic']}-{worst['partition']} on broker {worst['broker']}"
+    return f"{line}; replicas are behind by {behind}, longest that of {where}: {age(worst['lag_ms'])}"
