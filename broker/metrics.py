@@ -1,8 +1,8 @@
 """Exports a broker's metrics to Prometheus. Names that begin with `kafka_` are those that the usual rules of
 the JMX exporter give Kafka's metrics; the others are this system's.
 
-Each scrape reads all values from the live objects in one turn of the event loop. No metric has a label per
-partition: the metrics of 20,000 replicas are as long as those of their topics.
+Each scrape reads all values from the live objects in one turn of the event loop. Metrics with a label per
+partition are in `broker/series`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from operator import attrgetter
 from typing import Final
 
 from strandline.adapters.rpc.refused_requests import MALFORMED, RefusedRequests
-from strandline.adapters.rpc.request_times import TOTAL_TIME_MS, RequestTimes
+from strandline.adapters.rpc.request_times import REQUEST_METRICS, RequestTimes
 from strandline.adapters.telemetry.audit import AUDIT_METRICS, Audit
 from strandline.adapters.telemetry.kafka_traffic import KAFKA_METRICS, KafkaTraffic
-from strandline.adapters.telemetry.metrics import Sample, counter, gauge, histogram
+from strandline.adapters.telemetry.metrics import Reading, Sample, counter, gauge, histogram
 from strandline.adapters.tls.metrics import TLS_METRICS, read_certificates
 from strandline.adapters.zookeeper.metrics import SESSION_METRICS, Sessions
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.groups import Groups
 from strandline.broker.replicas.counts import Counts
-from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.throttle import ReassignmentThrottle
+from strandline.broker.series.disk import DISK_METRICS, DiskSpace
+from strandline.broker.series.partitions import PARTITION_METRICS, Coverage, PartitionSeries, coverage
 from strandline.client.events.metrics import EVENT_METRICS, read_writer
 from strandline.client.events.writer import EventWriter
 from strandline.security.quotas.bill import ClientQuotas
@@ -98,6 +99,17 @@ PRODUCE_FAILURES: Final = counter(
     "Batches of producers that were refused, or timed out, or whose leader ended before they committed.",
     TOPIC,
 )
+FETCH_REQUESTS: Final = counter(
+    f"{_KAFKA_TOPIC}totalfetchrequests_total",
+    "Positions of which consumers fetched, once for each answer; errors included.",
+    TOPIC,
+)
+FETCH_FAILURES: Final = counter(
+    f"{_KAFKA_TOPIC}failedfetchrequests_total",
+    "Of these, positions that were answered with an error, also if the client had only to look for the "
+    "leader again.",
+    TOPIC,
+)
 REPLICATION_IN: Final = counter(
     f"{_KAFKA_TOPIC}replicationbytesin_total", "Bytes fetched from leaders.", TOPIC
 )
@@ -126,6 +138,8 @@ BY_TOPIC: Final = {
     BYTES_OUT: "bytes_out",
     PRODUCE_REQUESTS: "produce_requests",
     PRODUCE_FAILURES: "produce_failures",
+    FETCH_REQUESTS: "fetch_requests",
+    FETCH_FAILURES: "fetch_failures",
     REPLICATION_IN: "replication_bytes_in",
     REPLICATION_OUT: "replication_bytes_out",
     REASSIGNMENT_OUT: "reassignment_bytes_out",
@@ -154,8 +168,8 @@ GROUPS_IN: Final = {
 METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
-    *BY_TOPIC, REASSIGNMENT_HOLDS, THROTTLED_S,
-    TOTAL_TIME_MS, MALFORMED, *KAFKA_METRICS,
+    *BY_TOPIC, *PARTITION_METRICS, *DISK_METRICS, REASSIGNMENT_HOLDS, THROTTLED_S,
+    *REQUEST_METRICS, MALFORMED, *KAFKA_METRICS,
     *SESSION_METRICS, LEASE_S, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
     GROUPS, *GROUPS_IN.values(),
@@ -176,14 +190,11 @@ class _Replicas:
     waiting: int = 0
     without_leader: int = 0
 
-    def add_leadership(self, leadership: Leadership, replication_factor: int) -> None:
-        core = leadership.core
-        members = len(core.isr.members)
+    def add_led(self, led: Coverage) -> None:
         self.led += 1
-        self.under_replicated += members < replication_factor
-        self.under_min_isr += members < core.min_insync
-        self.at_min_isr += members == core.min_insync
-        self.waiting += len(core.queue)
+        self.under_replicated += led.under_replicated
+        self.under_min_isr += led.under_min_isr
+        self.at_min_isr += led.at_min_isr
 
 
 class BrokerMetrics:
@@ -215,8 +226,16 @@ class BrokerMetrics:
         self._throttle = throttle
         self._quotas = quotas
 
-    def read(self) -> list[Sample]:
+    def read(self) -> Reading:
         """Reads all present values, in one turn of the loop."""
+        manager = self._manager
+        return Reading(
+            self._samples(),
+            PartitionSeries(manager, manager.settings.metrics_partitions_max),
+            DiskSpace(manager.folder),
+        )
+
+    def _samples(self) -> list[Sample]:
         return [
             *self._read_replicas(),
             *_read_counts(self._manager.counts),
@@ -241,12 +260,10 @@ class BrokerMetrics:
             sums.replicas += 1
             sums.offline += not replica.whole
             sums.without_leader += replica.leader < 0
-            if replica.leadership is not None:
-                # As in Kafka, replicas that a reassignment adds do not count as missing while they catch up.
-                moving = replica.reassignment
-                wanted = replica.assigned if moving is None else moving.original
-                sums.add_leadership(replica.leadership, len(wanted))
-                sums.reassigning += moving is not None
+            if replica.leadership is not None and (led := coverage(replica)) is not None:
+                sums.add_led(led)
+                sums.reassigning += replica.reassignment is not None
+                sums.waiting += len(replica.leadership.core.queue)
         self._manager.counts.keep(topics)
         yield PARTITIONS.is_now(sums.replicas)
         yield LEADERS.is_now(sums.led)

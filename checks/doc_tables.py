@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
+from strandline.adapters.telemetry.metrics_server import PROCESS_METRICS
 from strandline.config import (
     authorization,
     client,
@@ -213,11 +214,18 @@ def commands(_: str | None) -> str:
     return "\n" + "\n".join(listed(cli, "strandline")) + "\n"
 
 
-def metrics(service: str) -> str:
-    """The table of the metrics of a service, `broker` or `controller`."""
+METRICS: dict[str, tuple[Metric, ...]] = {
+    "process": PROCESS_METRICS,
+    "broker": import_module("strandline.broker.metrics").METRICS,
+    "controller": import_module("strandline.controller.metrics").METRICS,
+}
+"""The metrics of every service, and those of a broker and of a controller."""
+
+
+def metrics(of: str) -> str:
+    """The table of the metrics of `process`, `broker` or `controller`."""
     rows = ["| name | type | labels | meaning |", "| --- | --- | --- | --- |"]
-    listed: tuple[Metric, ...] = import_module(f"strandline.{service}.metrics").METRICS
-    for metric in listed:
+    for metric in METRICS[of]:
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         rows.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.meaning} |")
     return "\n".join(rows) + "\n"

@@ -18,6 +18,7 @@ from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.replica_progress import ReplicasDescription
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.replicas.counts import TopicCounts
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
@@ -294,10 +295,18 @@ class Handlers:
                 await slices.next()
             fetched = self._read_one(wanted, room - size, first=not size)
             found.append(fetched)
-            if fetched.records:
-                size += len(fetched.records)
-                self._manager.named(*fetched.name).counts.bytes_out += len(fetched.records)
+            counts = self._counts(fetched.name)
+            counts.fetch_requests += 1
+            counts.fetch_failures += fetched.error is not None
+            counts.bytes_out += len(fetched.records)
+            size += len(fetched.records)
         return found
+
+    def _counts(self, name: TopicPartition) -> TopicCounts:
+        try:
+            return self._manager.named(*name).counts
+        except StrandlineError:
+            return self._manager.counts.others
 
     def _listen(self, partitions: Sequence[FetchPartition], listener: Callable[[], None]) -> list[Replica]:
         watched: list[Replica] = []

@@ -50,6 +50,10 @@ class TopicCounts:
     """Batches that were appended, or were duplicates."""
     produce_failures: int = 0
     """Batches that were answered with an error, appended or not."""
+    fetch_requests: int = 0
+    """Positions of consumers' fetches that were answered."""
+    fetch_failures: int = 0
+    """The part of these that was answered with an error."""
     replication_bytes_in: int = 0
     replication_bytes_out: int = 0
     reassignment_bytes_out: int = 0

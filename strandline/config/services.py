@@ -20,6 +20,7 @@ from strandline.config.limits import (
     PRODUCER_EXPIRY_MS,
     PRODUCERS_PER_PARTITION_MAX,
     RECORDS_BYTES_MAX,
+    REPLICAS_PER_BROKER_MAX,
     STATE_QUEUE_ENTRIES_MAX,
     TASK_CHANGES_SENT_MAX,
 )
@@ -304,6 +305,11 @@ class BrokerSettings(ListenerSettings):
     metadata_read_ms_max: int = Field(default=2_000, ge=1)
     """How long a client's metadata request waits for ZooKeeper; then the broker answers from its
     last reading."""
+
+    # metrics
+    metrics_partitions_max: int = Field(default=3_000, ge=0, le=REPLICAS_PER_BROKER_MAX)
+    """Replicas of this broker with series of their own in its metrics, and offsets of groups with one. Each
+    led partition has eleven, another replica four."""
 
     # groups
     offsets_topic_partitions: int = Field(default=12, ge=1, le=1_000)

@@ -20,6 +20,7 @@ from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.adapters.telemetry.metrics import Buckets
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.broker.core.replication.reassignment import PartitionAssignment
+from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.groups.groups import Groups
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
@@ -32,11 +33,11 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.throttle import ReassignmentThrottle
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.errors import StorageFailed
-from strandline.ids import BrokerId, Offset, PartitionId, TopicPartition
+from strandline.ids import NO_EPOCH, BrokerId, Offset, PartitionId, TopicPartition
 from strandline.ports import LinkState
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
-from strandline.vocabulary.log import ProduceEntry
+from strandline.vocabulary.log import FetchPartition, ProduceEntry
 from strandline.vocabulary.metadata import Endpoint, Reassignment
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.access import CALLER, OPEN
@@ -209,11 +210,11 @@ def test_a_session_that_is_ended_on_purpose_is_no_alarm() -> None:
 
 
 @contextmanager
-def managed(tmp_path: Path) -> Iterator[ReplicaManager]:
+def managed(tmp_path: Path, **changed: object) -> Iterator[ReplicaManager]:
     boot = tmp_path / "boot"
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", BrokerId(1), boot, SYSTEM_FILES)
-    manager = ReplicaManager(settings(data_dir=folder.path), folder, HOST)
+    manager = ReplicaManager(settings(data_dir=folder.path, **changed), folder, HOST)
     try:
         manager.load()
         yield manager
@@ -254,6 +255,13 @@ def metrics_of(manager: ReplicaManager, quotas: ClientQuotas = UNLIMITED) -> Bro
         lambda: 1.5,
         throttle,
         quotas,
+    )
+
+
+def handlers_of(manager: ReplicaManager) -> Handlers:
+    view = ClusterView(manager, manager.settings, CLOCK)
+    return Handlers(
+        manager, view, manager.settings, CLOCK, lambda: True, ProducerIds(lambda: None, Random(0))
     )
 
 
@@ -312,24 +320,69 @@ async def test_a_replica_that_failed_is_offline(manager: ReplicaManager) -> None
     assert read(metrics)["kafka_server_replicamanager_offlinereplicacount",] == 1
 
 
-async def test_the_size_of_a_scrape_grows_with_topics_and_not_with_partitions(
-    manager: ReplicaManager,
-) -> None:
-    """Prometheus keeps a series for each label: a broker may have 20,000 replicas."""
+async def test_the_series_of_partitions_have_a_bound(tmp_path: Path) -> None:
+    """Prometheus keeps a series for each label, and a broker may have 20,000 replicas: those beyond
+    `metrics_partitions_max` are counted, and have none."""
+    with managed(tmp_path, metrics_partitions_max=2) as manager:
+        metrics = metrics_of(manager)
+        for partition in range(5):
+            key = KEY._replace(partition=PartitionId(partition))
+            manager.create(TopicPartition("orders", partition), key, TopicConfig())
+        found = read(metrics)
+    assert {name[2] for name in found if name[0] == "kafka_log_log_size"} == {"0", "1"}
+    assert found["strandline_partitions_without_series",] == 3
+    assert found["kafka_server_replicamanager_partitioncount",] == 5
+
+
+async def test_a_partition_shows_its_log_and_at_its_leader_its_isr(manager: ReplicaManager) -> None:
+    """Kafka's names for a log and a partition, kafka-exporter's for the offsets between which consumers
+    read."""
     metrics = metrics_of(manager)
+    replica = manager.create(NAME, KEY, TopicConfig.parse({"min.insync.replicas": "2"}))
+    manager.reconfigure(replica, PartitionAssignment(ASSIGNED), replica.config)
+    write(replica, 1, "a", "b", "c")
+    replica.raise_watermark(Offset(2))
+    labels = (NAME.topic, "0")
+    followed = read(metrics)
+    assert followed["kafka_log_log_logendoffset", *labels] == 3
+    assert ("kafka_cluster_partition_underreplicated", *labels) not in followed
+    async with leading(replica, 5, isr=(1, 2)):
+        found = read(metrics)
+    replica.become(ReplicaState.FOLLOWER)
+    assert {name[0]: value for name, value in found.items() if name[1:] == labels} == {
+        "kafka_log_log_size": replica.log.size_bytes,
+        "kafka_log_log_numlogsegments": 1,
+        "kafka_log_log_logstartoffset": 0,
+        "kafka_log_log_logendoffset": 3,
+        "kafka_cluster_partition_replicascount": 3,
+        "kafka_cluster_partition_insyncreplicascount": 2,
+        "kafka_cluster_partition_underreplicated": 1,
+        "kafka_cluster_partition_underminisr": 0,
+        "kafka_cluster_partition_atminisr": 1,
+        "kafka_topic_partition_current_offset": 2,
+        "kafka_topic_partition_oldest_offset": 0,
+    }
 
-    def create(partition: int) -> None:
-        manager.create(
-            TopicPartition("orders", partition), KEY._replace(partition=PartitionId(partition)), TopicConfig()
-        )
 
-    create(0)
-    measured = len(read(metrics))
-    for partition in range(1, 20):
-        create(partition)
-    found = read(metrics)
-    assert len(found) == measured
-    assert found["kafka_server_replicamanager_partitioncount",] == 20
+async def test_the_disk_of_the_data_folder_is_shown(manager: ReplicaManager) -> None:
+    """A broker whose disk is full stops its replicas: the alarm has to come before."""
+    found = read(metrics_of(manager))
+    assert 0 < found["strandline_data_disk_free_bytes",] < found["strandline_data_disk_bytes",]
+
+
+async def test_fetches_are_counted_by_topic_with_those_that_failed(manager: ReplicaManager) -> None:
+    """TotalFetchRequests and FailedFetchRequests of BrokerTopicMetrics; a topic that is not here makes no
+    label."""
+    replica = manager.create(NAME, KEY, TopicConfig())
+    handlers = handlers_of(manager)
+    async with leading(replica, 5, isr=(1,)):
+        for name, offset in ((NAME, 0), (NAME, 7), (TopicPartition("mispeled", 0), 0)):
+            await handlers.read([FetchPartition(name, offset, NO_EPOCH, 1_000)], 1_000)
+    replica.become(ReplicaState.FOLLOWER)
+    assert {name: (of.fetch_requests, of.fetch_failures) for name, of in manager.counts} == {
+        NAME.topic: (2, 1),
+        OTHERS: (1, 1),
+    }
 
 
 async def test_a_topic_without_traffic_has_no_series(manager: ReplicaManager) -> None:
@@ -353,10 +406,7 @@ async def test_requests_for_an_unknown_topic_are_counted_without_its_name(
     manager: ReplicaManager,
 ) -> None:
     """A client's misspelling makes no label."""
-    view = ClusterView(manager, manager.settings, CLOCK)
-    handlers = Handlers(
-        manager, view, manager.settings, CLOCK, lambda: True, ProducerIds(lambda: None, Random(0))
-    )
+    handlers = handlers_of(manager)
     outcomes: list[object] = []
     handlers.produce(ProduceEntry(TopicPartition("mispeled", 0), b""), outcomes.append)
     assert len(outcomes) == 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from pathlib import Path
 
+from checks.doc_tables import METRICS
 from checks.docs import OPERATIONS
 from strandline.adapters.telemetry.metrics import Kind
-from strandline.broker import metrics as broker_metrics
-from strandline.controller import metrics as controller_metrics
 
 ROOT = Path(__file__).parents[2]
 SUFFIXES = {Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
@@ -22,7 +22,7 @@ def test_every_name_in_an_alarm_is_a_metric() -> None:
     assert len(expressions) > 10
     series = {
         metric.name + suffix
-        for metric in (*broker_metrics.METRICS, *controller_metrics.METRICS)
+        for metric in chain.from_iterable(METRICS.values())
         for suffix in SUFFIXES.get(metric.kind, ("",))
     }
     named = set(re.findall(r"\b(?:kafka|strandline)_\w+", " ".join(expressions)))

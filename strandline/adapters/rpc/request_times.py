@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from strandline.adapters.telemetry.metrics import Histogram, Sample, histogram
+from strandline.adapters.telemetry.metrics import Histogram, Sample, counter, histogram
 from strandline.ports import Clock
 
 TOTAL_TIME_MS: Final = histogram(
@@ -18,6 +18,11 @@ TOTAL_TIME_MS: Final = histogram(
     "the names of calls, `Produce` and `Fetch` for those within streams.",
     "request",
 )
+REQUESTS: Final = counter(
+    "kafka_network_requestmetrics_requests_total", "Requests of each kind that were answered.", "request"
+)
+
+REQUEST_METRICS: Final = (TOTAL_TIME_MS, REQUESTS)
 
 
 class RequestTimes:
@@ -46,4 +51,8 @@ class RequestTimes:
         return (self._clock.monotonic() - began) * 1000
 
     def read(self) -> Sequence[Sample]:
-        return [TOTAL_TIME_MS.is_now(each.read(), name) for name, each in self._histograms.items()]
+        found = [(name, each.read()) for name, each in self._histograms.items()]
+        return [
+            *(TOTAL_TIME_MS.is_now(times, name) for name, times in found),
+            *(REQUESTS.is_now(sum(times.counts), name) for name, times in found),
+        ]

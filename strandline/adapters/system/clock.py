@@ -19,3 +19,8 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def thread_cpu_s() -> float:
+    """Seconds for which the calling thread has had a processor."""
+    return time.thread_time()

@@ -8,9 +8,10 @@ thread.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import Final, NamedTuple
 
 LATENCY_BOUNDS_MS: Final = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
@@ -74,6 +75,18 @@ class Sample(NamedTuple):
     metric: Metric
     labels: tuple[str, ...]
     value: float | Buckets
+
+
+class Reading:
+    """The samples of one turn of a service's event loop. Iterating it costs the loop nothing: threads of
+    scrapes do it, several times for a reading that they share."""
+
+    def __init__(self, samples: Sequence[Sample], *later: Iterable[Sample]) -> None:
+        """`later`: samples that are made only then, of numbers that were read in that turn."""
+        self._parts = (samples, *later)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return chain.from_iterable(self._parts)
 
 
 def gauge(name: str, meaning: str, *labels: str) -> Metric:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Final
 
 import structlog
 
-from strandline.adapters.telemetry.metrics import Metric, Sample
+from strandline.adapters.telemetry.loop_load import LOOP_METRICS, LoopLoad
+from strandline.adapters.telemetry.metrics import Metric, Reading, Sample, gauge
 from strandline.config.security import is_loopback
 from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError
@@ -34,7 +35,13 @@ READING_SHARED_S: Final = 0.1
 loop at most ten readings a second."""
 STOP_POLL_S: Final = 0.1
 
-Read = Callable[[], Sequence[Sample]]
+SERVING: Final = gauge("strandline_serving", "1 while this process serves its clients, else 0.")
+
+PROCESS_METRICS: Final = (SERVING, *LOOP_METRICS)
+"""Those that every service has; they are not in its own list."""
+
+Read = Callable[[], Iterable[Sample]]
+"""Called on the event loop; what it returns is iterated on threads of scrapes, several times."""
 
 
 @asynccontextmanager
@@ -49,8 +56,8 @@ async def serve_metrics(
     request_s_max: float = REQUEST_S_MAX,
     reading_s_max: float = READING_S_MAX,
 ) -> AsyncIterator[int | None]:
-    """Serve what `read` returns, and whether the service `is_serving`, until the end of the block. Both are
-    called on this event loop.
+    """Serve what `read` returns, the `PROCESS_METRICS`, and whether the service `is_serving`, until the end
+    of the block. Both are called on this event loop.
 
     `tls` None: in plaintext. Yields the port, a free one for 0; None: serves nothing. Raises SettingsError if
     it cannot listen on the address, or cannot use the token.
@@ -65,9 +72,10 @@ async def serve_metrics(
     from strandline.adapters.telemetry.prometheus_text import text_application
 
     host, port, token_file = settings.metrics_address, settings.metrics_port, settings.metrics_token_file
-    turns = _Turns(read, is_serving, asyncio.get_running_loop(), clock, reading_s_max)
+    load = LoopLoad(clock)
+    turns = _Turns(read, is_serving, load, asyncio.get_running_loop(), clock, reading_s_max)
     token = None if token_file is None else BearerToken(token_file)
-    application = pages(text_application(metrics, turns.samples), turns, token)
+    application = pages(text_application((*metrics, *PROCESS_METRICS), turns.samples), turns, token)
     try:
         listener = MetricsListener(host, port, application, request_s_max, tls)
     except OSError as error:
@@ -80,9 +88,11 @@ async def serve_metrics(
     thread = threading.Thread(target=listener.serve_forever, args=(STOP_POLL_S,), name="metrics", daemon=True)
     thread.start()
     logger.info("metrics are served", host=host, port=listener.server_port, encrypted=tls is not None)
+    load.start()
     try:
         yield listener.server_port
     finally:
+        load.stop()
         await asyncio.to_thread(listener.shutdown)
         listener.server_close()
 
@@ -113,20 +123,22 @@ class _Turns:
         self,
         read: Read,
         is_serving: Callable[[], bool],
+        load: LoopLoad,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         wait_s_max: float,
     ) -> None:
         self._read = read
         self._is_serving = is_serving
+        self._load = load
         self._loop = loop
         self._clock = clock
         self._wait_s_max = wait_s_max
         self._lock = threading.Lock()
-        self._last: Future[Sequence[Sample]] | None = None
+        self._last: Future[Iterable[Sample]] | None = None
         self._asked = 0.0
 
-    def samples(self) -> Sequence[Sample]:
+    def samples(self) -> Iterable[Sample]:
         """Raises TimeoutError if the loop is busy for too long, RuntimeError once it is closed."""
         return self._ask().result(self._wait_s_max)
 
@@ -143,20 +155,21 @@ class _Turns:
         self._loop.call_soon_threadsafe(lambda: answer.set_result(ask()))
         return answer.result(self._wait_s_max)
 
-    def _ask(self) -> Future[Sequence[Sample]]:
+    def _ask(self) -> Future[Iterable[Sample]]:
         """The reading in progress, a recent one, or a new one."""
         with self._lock:
             now = self._clock.monotonic()
             if self._last is None or (self._last.done() and now - self._asked > READING_SHARED_S):
-                answer: Future[Sequence[Sample]] = Future()
+                answer: Future[Iterable[Sample]] = Future()
                 self._loop.call_soon_threadsafe(self._answer, answer)
                 self._last, self._asked = answer, now
             return self._last
 
-    def _answer(self, answer: Future[Sequence[Sample]]) -> None:
+    def _answer(self, answer: Future[Iterable[Sample]]) -> None:
         """Runs on the event loop. The service continues if its metrics fail."""
         try:
-            answer.set_result(self._read())
+            own = [SERVING.is_now(self._is_serving()), *self._load.read()]
+            answer.set_result(Reading(own, self._read()))
         except Exception as error:
             logger.exception("metrics could not be read")
             answer.set_exception(error)

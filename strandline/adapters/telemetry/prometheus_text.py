@@ -20,7 +20,7 @@ from strandline.adapters.telemetry.metrics import Buckets, Kind, Metric, Sample
 
 
 def text_application(
-    metrics: Sequence[Metric], samples: Callable[[], Sequence[Sample]]
+    metrics: Sequence[Metric], samples: Callable[[], Iterable[Sample]]
 ) -> Callable[..., Iterable[bytes]]:
     """A WSGI application that answers with `samples()` and with figures of this process.
 
@@ -36,7 +36,7 @@ def text_application(
 class _Samples(Collector):
     """prometheus_client's view of a service. It is called on the threads of scrapes."""
 
-    def __init__(self, metrics: Sequence[Metric], samples: Callable[[], Sequence[Sample]]) -> None:
+    def __init__(self, metrics: Sequence[Metric], samples: Callable[[], Iterable[Sample]]) -> None:
         self._metrics = metrics
         self._samples = samples
 
