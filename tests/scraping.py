@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from strandline.local.cluster import LocalCluster
 from strandline.local.ports import LOOPBACK
 from tests.waiting import eventually
 
@@ -51,8 +52,26 @@ async def ask(port: int, request: bytes = SCRAPE, tls: ssl.SSLContext | None = N
     return (int(head.split()[1]) if head.startswith("HTTP/") else 0), body
 
 
-async def scrape(port: int, tls: ssl.SSLContext | None = None) -> Scrape:
-    status, body = await ask(port, tls=tls)
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """How a scrape asks; by default in plaintext, without a token."""
+
+    tls: ssl.SSLContext | None = None
+    request: bytes = SCRAPE
+
+    @classmethod
+    def of(cls, cluster: LocalCluster) -> Prometheus:
+        """One that a secure cluster answers: it knows the authority, and shows the token."""
+        token = (cluster.directory / "metrics-token").read_text().strip()
+        request = SCRAPE.replace(b"\r\n\r\n", f"\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+        return cls(ssl.create_default_context(cafile=cluster.client_settings["ssl_cafile"]), request)
+
+
+IN_PLAINTEXT = Prometheus()
+
+
+async def scrape(port: int, by: Prometheus = IN_PLAINTEXT) -> Scrape:
+    status, body = await ask(port, by.request, by.tls)
     assert status == 200, (status, body)
     values: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     kinds: dict[str, str] = {}
@@ -63,11 +82,13 @@ async def scrape(port: int, tls: ssl.SSLContext | None = None) -> Scrape:
     return Scrape(values, kinds)
 
 
-async def scraped(port: int, what: Callable[[Scrape], bool], *, deadline_s: float = 10) -> Scrape:
+async def scraped(
+    port: int, what: Callable[[Scrape], bool], by: Prometheus = IN_PLAINTEXT, *, deadline_s: float = 10
+) -> Scrape:
     """The first scrape of which `what` is true."""
 
     async def look() -> Scrape | None:
-        found = await scrape(port)
+        found = await scrape(port, by)
         return found if what(found) else None
 
     found = await eventually(look, deadline_s=deadline_s, what="a scrape that shows it")

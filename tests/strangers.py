@@ -1,4 +1,4 @@
-"""A client of ZooKeeper without an identity, and what it may do."""
+"""A client of ZooKeeper without the cluster's identity, and what it may do."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, ZookeeperError
 
 from strandline.adapters.zookeeper.session import ZooKeeperSession
+from tests.tls_files import Files
 
 ZOOKEEPERS_OWN = "/zookeeper"
 NO_VERSION = 1_000_000
 
 
 @contextmanager
-def stranger(zookeeper: str) -> Iterator[KazooClient]:
+def stranger(zookeeper: str, tls: Files | None = None) -> Iterator[KazooClient]:
     """Paths of the client are those of the ensemble: it could not begin in a chroot that it may not read."""
-    client = KazooClient(zookeeper.partition("/")[0])
+    encrypted = {} if tls is None else {
+        "use_ssl": True, "ca": tls.cafile, "certfile": tls.certfile, "keyfile": tls.keyfile,
+    }  # fmt: skip
+    client = KazooClient(zookeeper.partition("/")[0], **encrypted)
     client.start()
     try:
         yield client
@@ -38,11 +42,11 @@ def refused(call: Callable[[], object]) -> bool:
     return False
 
 
-def open_to_strangers(zookeeper: str, paths: Iterable[str]) -> list[str]:
+def open_to_strangers(zookeeper: str, paths: Iterable[str], tls: Files | None = None) -> list[str]:
     """The znodes, named below the chroot of `zookeeper`, that everyone may read or list, write, create or
-    delete in, or give to others."""
+    delete in, or give to others. `tls`: what a stranger shows to a ZooKeeper that speaks TLS."""
     _, slash, chroot = zookeeper.partition("/")
-    with stranger(zookeeper) as client:
+    with stranger(zookeeper, tls) as client:
         return [path for path in paths if _open(client, (slash + chroot + path).rstrip("/") or "/")]
 
 

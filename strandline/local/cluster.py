@@ -22,15 +22,14 @@ from strandline.adapters.system_host import system_host
 from strandline.config.client import ClientSettings
 from strandline.errors import SettingsError
 from strandline.host import Host
-from strandline.local.certificates import ClusterCertificates
 from strandline.local.layout import ClusterFile, Layout, Locked, MemberFile
 from strandline.local.member_status import MemberStatus, member_status
 from strandline.local.new_cluster import new_members
 from strandline.local.ports import LOOPBACK, check_ports, free_ports
 from strandline.local.process import Process, Spawn
+from strandline.local.secure.files import ClusterSecurity
 from strandline.local.service import Service, as_environment
 from strandline.local.waits import all_of, serving
-from strandline.local.zookeeper_identity import ZooKeeperIdentity
 from strandline.local.zookeeper_process import RunningZooKeeper, ZooKeeperProcess
 
 START_S_MAX: Final = 30.0
@@ -49,7 +48,8 @@ class LocalCluster:
     gets `broker_settings`, each controller `controller_settings`. With `zookeeper`, `host:port[/chroot]`,
     the cluster uses a server that is running already. With `kafka`, each broker has a port for Kafka
     clients, from `kafka_port` on, or a free one. With `secure`, every connection between its processes and
-    clients is encrypted, and both ends show certificates: see `client_settings`. `spawn` starts the processes
+    clients is encrypted, and both ends show certificates: see `client_settings`. That holds for metrics and
+    for ZooKeeper, if the cluster runs it itself. `spawn` starts the processes
     of brokers and controllers.
     """
 
@@ -114,9 +114,8 @@ class LocalCluster:
         self._layout = layout
         self._file = file
         self._detached = detached
-        self._certificates = ClusterCertificates(layout) if file.secure else None
         own_zookeeper = file.zookeeper.address is None
-        self._identity = ZooKeeperIdentity(layout) if file.secure and own_zookeeper else None
+        self._security = ClusterSecurity(layout, own_zookeeper=own_zookeeper) if file.secure else None
         self._zookeeper = self._new_zookeeper()
         self._controllers = {member.id: self._service("controller", member) for member in file.controllers}
         self._brokers = {member.id: self._service("broker", member) for member in file.brokers}
@@ -126,19 +125,22 @@ class LocalCluster:
         if member.address is not None:
             return RunningZooKeeper(member.address)
         log_path = layout.log("zookeeper")
-        server = ZooKeeperProcess(layout.zookeeper, member.port, log_path=log_path, detached=self._detached)
+        tls = None if self._security is None else self._security.zookeeper_server
+        server = ZooKeeperProcess(
+            layout.zookeeper, member.port, log_path=log_path, detached=self._detached, tls=tls
+        )
         if member.process_id is not None:
             server.find(member.process_id)
         return server
 
     def _service(self, kind: str, member: MemberFile) -> Service:
-        log_path = self._layout.log(f"{kind}-{member.id}")
-        spawn = self._spawn_process
-        fixed: dict[str, Any] = {"host": LOOPBACK, **self.zookeeper_settings}
+        name = f"{kind}-{member.id}"
+        log_path, spawn = self._layout.log(name), self._spawn_process
+        fixed: dict[str, Any] = {"host": LOOPBACK, "zookeeper": self.zookeeper}
         if kind == "broker":
             fixed |= {"data_dir": self._layout.broker(member.id), "rack": member.rack}
-        if self._certificates is not None:
-            fixed |= self._certificates.service_settings(f"{kind}-{member.id}")
+        if self._security is not None:
+            fixed |= self._security.service_settings(name) | self._security.zookeeper_settings(name)
         service = Service(kind, member, fixed, log_path=log_path, detached=self._detached, spawn=spawn)
         service.find()
         return service
@@ -173,7 +175,7 @@ class LocalCluster:
     @property
     def client_settings(self) -> dict[str, Any]:
         """The settings with which its admin's clients connect: those of a plain cluster are the defaults."""
-        return {} if self._certificates is None else self._certificates.client_settings
+        return {} if self._security is None else self._security.client_settings
 
     @property
     def zookeeper(self) -> str:
@@ -183,7 +185,7 @@ class LocalCluster:
     @property
     def zookeeper_settings(self) -> dict[str, Any]:
         """The settings with which a tool looks at its znodes. A secure cluster has them for itself."""
-        return {"zookeeper": self.zookeeper} | ({} if self._identity is None else self._identity.settings)
+        return {"zookeeper": self.zookeeper} | (self._security.zookeeper_settings() if self._security else {})
 
     @property
     def broker_ids(self) -> list[int]:
@@ -274,6 +276,7 @@ class LocalCluster:
         down = [service for service in self._services() if not service.alive]
         had_zookeeper = self._zookeeper.alive
         try:
+            self._make_files()
             if not had_zookeeper:
                 self._zookeeper.start()
                 self._save()
@@ -450,11 +453,13 @@ class LocalCluster:
     def _controller(self, controller_id: int) -> Service:
         return _member(self._controllers, controller_id, "controller")
 
+    def _make_files(self) -> None:
+        """Make what members read when they begin, where it is missing."""
+        if self._security is not None:
+            self._security.make([each.name for each in self._services()])
+
     def _spawn(self, service: Service) -> None:
-        if self._identity is not None:
-            self._identity.make()
-        if self._certificates is not None:
-            self._certificates.make([each.name for each in self._services()])
+        self._make_files()
         service.start()
 
     async def _stop(self, service: Service, *, clean: bool) -> None:

@@ -10,6 +10,7 @@ completely::
     tls/                  certificates and keys, if the cluster is secure
     client.toml           the settings of its admin's clients, if the cluster is secure
     zookeeper-auth        its identity for ZooKeeper, if the cluster is secure
+    metrics-token         the token that a scrape shows, if the cluster is secure
     logs/[name].log       the output of each process
     logs/[name].audit     its audit log, if the cluster is secure
 """
@@ -120,6 +121,10 @@ class Layout:
     def zookeeper_auth(self) -> Path:
         return self.directory / "zookeeper-auth"
 
+    @property
+    def metrics_token(self) -> Path:
+        return self.directory / "metrics-token"
+
     def broker(self, broker_id: int) -> Path:
         return self.directory / "brokers" / str(broker_id)
 
@@ -183,6 +188,16 @@ def write_private(path: Path, text: str) -> None:
     """Write a file that its owner alone may read."""
     with open(path, "w", encoding="utf-8", opener=_open_private) as file:
         file.write(text)
+
+
+def write_secret_once(path: Path, secret: str) -> None:
+    """Write a line that its owner alone may read, unless the file is there: others rely on what it says."""
+    if path.exists():
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    write_private(draft, f"{secret}\n")
+    os.replace(draft, path)
 
 
 def _open_private(path: str, flags: int) -> int:

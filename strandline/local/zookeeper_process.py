@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.adapters.system.java import Java
+from strandline.adapters.zookeeper.connection.tls import HANDSHAKE_S_MAX
 from strandline.errors import SettingsError
 from strandline.local.java import find_java
 from strandline.local.ports import LOOPBACK
@@ -282,8 +283,9 @@ def plaintext_port(port: int) -> str:
 async def four_letter_word(port: int, word: str, context: ssl.SSLContext | None = None) -> str:
     """The answer to one of ZooKeeper's four-letter commands; empty without an answer. `context`: of a port
     with TLS."""
+    handshake_s_max = 0.0 if context is None else HANDSHAKE_S_MAX
     try:
-        async with asyncio.timeout(ANSWER_S_MAX):
+        async with asyncio.timeout(handshake_s_max + ANSWER_S_MAX):
             reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=context)
             try:
                 writer.write(word.encode())

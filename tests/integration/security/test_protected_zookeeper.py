@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ from strandline.config.services import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster
 from strandline.local.layout import Layout
-from strandline.local.zookeeper_identity import ZooKeeperIdentity
+from strandline.local.secure.zookeeper_identity import ZooKeeperIdentity
+from strandline.local.zookeeper_process import four_letter_word
 from tests.conftest import ClusterFactory
+from tests.integration.security.support.certified import certified
 from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
 from tests.integration.support.lives import judged
 from tests.integration.support.workload import workload
 from tests.strandline.cli.support.cli_process import strandline
 from tests.strangers import every_znode, open_to_strangers
+from tests.tls_files import Files
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +98,8 @@ async def test_a_running_cluster_is_protected_and_opened_again(
 
 @pytest.mark.timeout(120)
 async def test_a_secure_cluster_has_no_open_znode(make_cluster: ClusterFactory, tmp_path: Path) -> None:
-    """Its ZooKeeper's root is protected too. A tool without the cluster's identity cannot begin."""
+    """Its ZooKeeper's root is protected too. A tool without the cluster's identity cannot begin, also with a
+    certificate of its authority; one without a certificate, or without TLS, is not even connected."""
     cluster = await make_cluster(brokers=3, zookeeper=None, secure=True, broker_settings=FAULT_SETTINGS)
     async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
         await admin.create_topic("tides", partitions=3, replication_factor=3)
@@ -104,16 +109,26 @@ async def test_a_secure_cluster_has_no_open_znode(make_cluster: ClusterFactory, 
     at = ("--dir", str(cluster.directory))
     ended = await strandline("user", "bootstrap", "alice", "--password-file", str(password), *at)
     assert ended.status == 0, ended.err
+    settings = certified(cluster, "eve")
+    stranger = Files(*(Path(settings[f"ssl_{name}file"]) for name in ("ca", "cert", "key")))
     session = await connect(ZooKeeperSettings(**cluster.zookeeper_settings))
     try:
         paths = await every_znode(session)
         assert {"/brokers/topics/tides/2/isr", user_path("alice")} <= set(paths)
-        found = open_to_strangers(cluster.zookeeper, paths)
+        found = open_to_strangers(cluster.zookeeper, paths, stranger)
         # A request that a broker has answered meanwhile is gone, and refuses nothing.
         assert not set(found) & set(await every_znode(session))
     finally:
         await session.close()
+    encrypted: dict[str, Any] = {"zookeeper": cluster.zookeeper, "zookeeper_ssl": True} | {
+        f"zookeeper_{name}": value for name, value in settings.items() if name.startswith("ssl_")
+    }
     with pytest.raises(SettingsError, match="is not for the identity of this process"):
-        await connect(ZooKeeperSettings(zookeeper=cluster.zookeeper))
+        await connect(ZooKeeperSettings(**encrypted))
+    port, without_certificate = (
+        int(cluster.zookeeper.rpartition(":")[2]),
+        ssl.create_default_context(cafile=stranger.cafile),
+    )
+    assert [await four_letter_word(port, "srvr", tls) for tls in (None, without_certificate)] == ["", ""]
     ended = await strandline("security", "migrate-zookeeper", "--enable", *at, "-o", "json")
     assert (ended.status, ended.objects[0]["changed"]) == (0, 0), ended.err

@@ -16,7 +16,7 @@ from strandline.local.java import find_java
 from strandline.local.layout import Layout
 from strandline.local.ports import LOOPBACK, free_ports
 from strandline.local.process import ProcessFailed
-from strandline.local.zookeeper_identity import ZooKeeperIdentity
+from strandline.local.secure.zookeeper_identity import ZooKeeperIdentity
 from strandline.local.zookeeper_process import ZooKeeperProcess, find_jars, four_letter_word
 from tests.conftest import SessionFactory
 

@@ -7,7 +7,6 @@ import secrets
 import ssl
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -17,13 +16,14 @@ from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.security.support.capture import Capture, capture
-from tests.tls_zookeeper import tls_zookeeper
+from tests.scraping import IN_PLAINTEXT, Prometheus, scrape
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 APPLICATION_DATA: Final = b"\x17\x03\x03"
 """How a record of TLS begins that carries data (RFC 8446, section 5.1)."""
 READ_S_MAX: Final = 30.0
+MESSAGES_IN: Final = "kafka_server_brokertopicmetrics_messagesin"
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,11 @@ class Ports:
     kafka: tuple[int, ...]
     controller: int
     zookeeper: int
+    metrics: tuple[int, ...]
 
     @property
     def all(self) -> list[int]:
-        return [*self.brokers, *self.kafka, self.controller, self.zookeeper]
+        return [*self.brokers, *self.kafka, self.controller, self.zookeeper, *self.metrics]
 
 
 def ports_of(cluster: LocalCluster) -> Ports:
@@ -67,12 +68,13 @@ def ports_of(cluster: LocalCluster) -> Ports:
         tuple(map(port, cluster.kafka_bootstrap.split(","))),
         port(cluster.controller_address(controller)),
         port(cluster.zookeeper),
+        tuple(filter(None, map(cluster.metrics_port, cluster.broker_ids))),
     )
 
 
 async def exchange(cluster: LocalCluster, markers: Markers) -> None:
     """A topic is created; a record goes by gRPC to its consumer, another by Kafka's protocol; both are
-    replicated."""
+    replicated, and counted in the metrics of the topic."""
     settings = cluster.client_settings
     async with Admin(cluster.bootstrap, **settings) as admin:
         await admin.create_topic(markers.topic, replication_factor=2, config={"min.insync.replicas": "2"})
@@ -93,6 +95,9 @@ async def exchange(cluster: LocalCluster, markers: Markers) -> None:
     reader = AIOKafkaConsumer(markers.topic, auto_offset_reset="earliest", **of_kafka)
     async with reader, asyncio.timeout(READ_S_MAX):
         assert [(await reader.getone()).value for _ in range(2)] == [markers.grpc, markers.kafka]
+    by = Prometheus.of(cluster) if cluster.secure else IN_PLAINTEXT
+    shown = [await scrape(port, by) for port in ports_of(cluster).metrics]
+    assert any(markers.topic in each.labels(f"{MESSAGES_IN}_total", "topic") for each in shown)
 
 
 async def captured(cluster: LocalCluster, markers: Markers) -> Capture:
@@ -122,23 +127,19 @@ async def test_a_plaintext_cluster_shows_everything(make_cluster: ClusterFactory
         "leader to follower": any(seen.holds(markers.kafka, source=port) for port in ports.brokers),
         "Kafka producer to broker": any(seen.holds(markers.kafka, destination=port) for port in ports.kafka),
         "broker to Kafka consumer": any(seen.holds(markers.kafka, source=port) for port in ports.kafka),
+        "metrics": any(seen.holds(markers.topic.encode(), source=port) for port in ports.metrics),
     }
     assert all(shown.values()), shown
 
 
-async def test_an_encrypted_cluster_shows_nothing(make_cluster: ClusterFactory, tmp_path: Path) -> None:
-    """CORRECTNESS X13: clients, replication, the controller, Kafka clients, and ZooKeeper."""
-    async with tls_zookeeper(tmp_path / "encrypted") as zookeeper:
-        cluster = await make_cluster(
-            brokers=2, kafka=True, secure=True, zookeeper=zookeeper.process.address,
-            broker_settings=zookeeper.of_member, controller_settings=zookeeper.of_member,
-        )  # fmt: skip
-        markers, ports = new_markers(), ports_of(cluster)
-        seen = await captured(cluster, markers)
-        for marker in markers.all:
-            assert not seen.holds(marker), f"{marker!r} was sent in plaintext"
-        for port in (ports.controller, ports.zookeeper):
-            assert seen.holds(APPLICATION_DATA, destination=port), f"nothing was sent to {port}"
-        for kind in (ports.brokers, ports.kafka):
-            assert any(seen.holds(APPLICATION_DATA, destination=port) for port in kind)
-        await cluster.stop(clean=False)  # before its ZooKeeper
+async def test_an_encrypted_cluster_shows_nothing(make_cluster: ClusterFactory) -> None:
+    """CORRECTNESS X13: clients, replication, the controller, Kafka clients, ZooKeeper, and metrics."""
+    cluster = await make_cluster(brokers=2, kafka=True, secure=True, zookeeper=None)
+    markers, ports = new_markers(), ports_of(cluster)
+    seen = await captured(cluster, markers)
+    for marker in markers.all:
+        assert not seen.holds(marker), f"{marker!r} was sent in plaintext"
+    for port in (ports.controller, ports.zookeeper, *ports.metrics):
+        assert seen.holds(APPLICATION_DATA, destination=port), f"nothing was sent to {port}"
+    for kind in (ports.brokers, ports.kafka):
+        assert any(seen.holds(APPLICATION_DATA, destination=port) for port in kind)

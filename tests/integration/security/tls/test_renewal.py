@@ -17,7 +17,7 @@ from strandline.adapters.tls.authority import Authority
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS
-from tests.scraping import scraped
+from tests.scraping import Prometheus, scraped
 from tests.waiting import eventually
 
 RELOAD_MS = 50
@@ -93,6 +93,7 @@ async def test_files_that_cannot_be_used_leave_a_broker_serving(make_cluster: Cl
             s("strandline_tls_reload_failures_total") >= 1
             and s("strandline_tls_certificate_expiry_seconds") > 0
         ),
+        Prometheus.of(cluster),
     )
     async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
         await admin.create_topic("tides")

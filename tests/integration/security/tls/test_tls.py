@@ -14,6 +14,7 @@ from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.security.support.certified import certified
 from tests.integration.support.harness import FAULT_SETTINGS
+from tests.scraping import Prometheus, ask, scrape
 from tests.tls_files import Files, TestAuthority
 
 SAID_S_MAX = 2.0
@@ -47,6 +48,16 @@ async def test_acls_decide_by_the_certificate(cluster: LocalCluster) -> None:
     async with Admin(cluster.bootstrap, **certified(cluster, "alice")) as admin:
         with pytest.raises(TopicAuthorizationFailed):
             await admin.create_topic("mine")
+
+
+async def test_metrics_are_for_those_who_show_the_token(cluster: LocalCluster) -> None:
+    """CORRECTNESS X13: also those of a controller."""
+    by = Prometheus.of(cluster)
+    for port in (cluster.metrics_port(1), cluster.controller_metrics_port(1)):
+        assert port is not None
+        assert (await scrape(port, by)).has("strandline_tls_reload_failures_total")
+        assert (await ask(port, tls=by.tls))[0] == 401
+        assert (await ask(port))[0] == 0
 
 
 async def refused(cluster: LocalCluster, why: str, **settings: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from strandline.adapters.system.clock import SystemClock
@@ -29,20 +30,42 @@ class ClusterCertificates:
         """The settings of the admin's clients."""
         return self.settings(ADMIN)
 
-    def make(self, members: list[str]) -> None:
-        """Make the authority and the certificates that are missing. Raises SettingsError without the extra
-        `security`."""
-        wanted = [name for name in (*members, ADMIN) if not (self.folder / f"{name}.pem").exists()]
+    @property
+    def cafile(self) -> Path:
+        return self.folder / "ca.pem"
+
+    def certfile(self, name: str) -> Path:
+        return self.folder / f"{name}.pem"
+
+    def keyfile(self, name: str) -> Path:
+        return self.folder / f"{name}.key"
+
+    def keystore(self, name: str) -> Path:
+        """The key and then the certificate, in one file."""
+        return self.folder / f"{name}.keystore.pem"
+
+    def make(self, members: list[str], *, keystore_of: str | None = None) -> None:
+        """Make the authority and the certificates that are missing, and a keystore of one member's.
+
+        Raises SettingsError without the extra `security`.
+        """
+        self._issue(members)
+        if keystore_of is not None and not self.keystore(keystore_of).exists():
+            parts = (self.keyfile(keystore_of), self.certfile(keystore_of))
+            write_private(self.keystore(keystore_of), "".join(part.read_text() for part in parts))
+
+    def _issue(self, members: list[str]) -> None:
+        wanted = [name for name in (*members, ADMIN) if not self.certfile(name).exists()]
         if not wanted:
             return
         try:
-            from strandline.adapters.tls.authority import AUTHORITY, Authority
+            from strandline.adapters.tls.authority import Authority
         except ImportError as error:
             raise SettingsError(
                 "a secure cluster needs certificates: pip install 'strandline[security]'"
             ) from error
         now = datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC)
-        if (self.folder / f"{AUTHORITY}.pem").exists():
+        if self.cafile.exists():
             authority = Authority.load(self.folder)
         else:
             authority = Authority.create(self.folder, now)
@@ -66,7 +89,7 @@ class ClusterCertificates:
         """The settings of a process that shows this certificate."""
         return {
             "security_protocol": SSL,
-            "ssl_cafile": str(self.folder / "ca.pem"),
-            "ssl_certfile": str(self.folder / f"{name}.pem"),
-            "ssl_keyfile": str(self.folder / f"{name}.key"),
+            "ssl_cafile": str(self.cafile),
+            "ssl_certfile": str(self.certfile(name)),
+            "ssl_keyfile": str(self.keyfile(name)),
         }

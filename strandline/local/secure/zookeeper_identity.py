@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from typing import Any, Final
 
-from strandline.local.layout import Layout
+from strandline.local.layout import Layout, write_secret_once
 
 NAME: Final = "strandline"
 PASSWORD_BYTES: Final = 24
@@ -20,14 +19,7 @@ class ZooKeeperIdentity:
 
     def make(self) -> None:
         """Write the file, unless it is there: the znodes of the cluster are for what it says."""
-        if self.path.exists():
-            return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"{NAME}:{secrets.token_urlsafe(PASSWORD_BYTES)}\n")
-        os.replace(draft, self.path)
+        write_secret_once(self.path, f"{NAME}:{secrets.token_urlsafe(PASSWORD_BYTES)}")
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""What a secure local cluster has beside its members."""
