@@ -3,8 +3,11 @@ much."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+import click
 
 from strandline.cli.cluster.state_changes import age
 from strandline.cli.shell.sizes import size
@@ -12,6 +15,14 @@ from strandline.cli.shell.sizes import size
 if TYPE_CHECKING:
     from strandline.client.admin.topics import PartitionDescription, TopicDescription
     from strandline.vocabulary.log import ReplicaProgress
+
+FILTERS: Final = {
+    "under_replicated": "partitions with fewer replicas in sync than are assigned.",
+    "leaderless": "partitions that no broker leads.",
+    "below_min_isr": "partitions with fewer replicas in sync than min.insync.replicas: acks=all is refused.",
+    "at_min_isr": "partitions with exactly min.insync.replicas in sync.",
+}
+"""By the names of conditions, the partitions that an option selects."""
 
 PARTITION_COLUMNS: Final = ("partition", "leader", "epoch", "replicas", "isr", "hw", "leo", "behind")
 
@@ -95,6 +106,28 @@ def lag_text(progress: ReplicaProgress) -> str:
     elif not progress.in_sync:
         parts.append("catching up")
     return f"{progress.broker}: {', '.join(parts)}"
+
+
+# --- a selection --------------------------------------------------------------------------------
+
+
+def condition_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds an option for each condition of FILTERS."""
+    for name, what in reversed(FILTERS.items()):
+        flag = f"--{name.replace('_', '-')}"
+        command = click.option(flag, name, is_flag=True, help=f"Only {what}")(command)
+    return command
+
+
+def with_any(topics: Iterable[TopicDescription], wanted: Collection[str]) -> list[TopicDescription]:
+    """The topics with those of their partitions for which one of these conditions holds; topics without such
+    a partition are left out."""
+    found = []
+    for topic in topics:
+        partitions = [p for p in topic.partitions if any(each.value in wanted for each in p.conditions)]
+        if partitions:
+            found.append(replace(topic, partitions=tuple(partitions)))
+    return found
 
 
 # --- of all topics ------------------------------------------------------------------------------

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from strandline.cli.cluster import placement, unclean
-from strandline.cli.cluster.partitions import PARTITION_COLUMNS, partition_rows, partition_table
+from strandline.cli.cluster.partitions import (
+    PARTITION_COLUMNS,
+    condition_options,
+    partition_rows,
+    partition_table,
+    with_any,
+)
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
 
 if TYPE_CHECKING:
@@ -72,34 +78,54 @@ def create(
 
 
 @topic.command("list")
+@condition_options
 @pass_invocation
-def list_(invocation: Invocation) -> None:
-    """List the topics."""
+def list_(invocation: Invocation, /, **conditions: bool) -> None:
+    """List the topics; or those with partitions that an option selects, with their numbers.
+
+    With several of these options, a partition is selected by any of them.
+    """
     from strandline import Admin
 
-    async def main() -> Sequence[str]:
-        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
-            return sorted(await admin.list_topics())
+    wanted = _chosen(conditions)
 
-    for name in run(main):
+    async def main() -> Sequence[tuple[str, list[int]]]:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+            if not wanted:
+                return [(name, []) for name in sorted(await admin.list_topics())]
+            found = with_any(await admin.describe_topics(replicas=True), wanted)
+            return sorted((topic.name, [each.partition for each in topic.partitions]) for topic in found)
+
+    for name, partitions in run(main):
         if invocation.out.json:
-            invocation.out.emit({"topic": name})
+            invocation.out.emit({"topic": name, **({"partitions": partitions} if wanted else {})})
         else:
-            invocation.out.line(name)
+            invocation.out.line(f"{name}: {','.join(map(str, partitions))}" if wanted else name)
+
+
+def _chosen(conditions: Mapping[str, bool]) -> list[str]:
+    return [name for name, is_wanted in conditions.items() if is_wanted]
 
 
 @topic.command()
 @click.argument("names", nargs=-1)
+@condition_options
 @pass_invocation
-def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
+def describe(invocation: Invocation, /, names: tuple[str, ...], **conditions: bool) -> None:
     """Show the topics NAMES, or all: leader, epoch, replicas, ISR, high watermark and log end, and which
     replicas are behind: by how many offsets and bytes, and for how long.
+
+    The options select partitions; with several, a partition is selected by any of them. Topics without a
+    selected partition are left out.
     """
     from strandline import Admin
 
+    wanted = _chosen(conditions)
+
     async def main() -> Sequence[TopicDescription]:
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
-            return await admin.describe_topics(list(names) or None, replicas=True)
+            found = await admin.describe_topics(list(names) or None, replicas=True)
+            return with_any(found, wanted) if wanted else found
 
     for description in run(main):
         if invocation.out.json:

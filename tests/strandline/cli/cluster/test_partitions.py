@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from strandline.cli.cluster.partitions import partition_rows, partition_table, summary, summary_line
+from strandline.cli.cluster.partitions import (
+    FILTERS,
+    partition_rows,
+    partition_table,
+    summary,
+    summary_line,
+    with_any,
+)
 from strandline.cli.shell.sizes import size
 from strandline.client.admin.topics import Condition, PartitionDescription, TopicDescription
 from strandline.ids import NO_BROKER, TopicId
@@ -57,6 +66,26 @@ def test_the_summary_has_the_sums_and_the_replica_that_is_behind_for_the_longest
 
 def test_a_healthy_cluster_is_summed_up_in_a_few_words() -> None:
     assert summary_line(summary([topic(LEADER)])) == "1 partitions: all led and fully replicated"
+
+
+def test_partitions_are_selected_by_any_of_the_conditions() -> None:
+    """Topics without such a partition are left out."""
+    numbers = {0: (), 1: (Condition.LEADERLESS,), 2: (Condition.AT_MIN_ISR, Condition.UNDER_REPLICATED)}
+    partitions = [
+        replace(topic(conditions=held).partitions[0], partition=number) for number, held in numbers.items()
+    ]
+    mixed = replace(topic(), partitions=tuple(partitions))
+
+    def selected(*wanted: str) -> list[list[int]]:
+        return [[each.partition for each in found.partitions] for found in with_any([mixed, UNASKED], wanted)]
+
+    assert selected("leaderless") == [[1]]
+    assert selected("leaderless", "at_min_isr") == [[1, 2]]
+    assert selected("below_min_isr") == []
+
+
+def test_there_is_an_option_for_each_condition() -> None:
+    assert set(FILTERS) == {condition.value for condition in Condition}
 
 
 @pytest.mark.parametrize(
