@@ -131,11 +131,18 @@ async def _failure(kind: type[Failure] | tuple[type[Failure], ...], part: Part) 
     except kind as failure:
         return failure
     except BaseExceptionGroup as group:
-        expected, others = group.split(kind)
-        if expected is None or others is not None:
+        if (found := expected(kind, group)) is None:
             raise
-        return _leaf(expected)
+        return found
     raise AssertionError("a part ends only by failing")
+
+
+def expected(
+    kind: type[Failure] | tuple[type[Failure], ...], group: BaseExceptionGroup[BaseException]
+) -> Failure | None:
+    """The first failure of a group; None if one of its failures is of another kind."""
+    those, others = group.split(kind)
+    return None if those is None or others is not None else _leaf(those)
 
 
 def _leaf(group: BaseExceptionGroup[Failure]) -> Failure:

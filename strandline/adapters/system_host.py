@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.logins.of_client import ClientLogin
+from strandline.adapters.rpc.logins.refusals import Refusals
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.files import SYSTEM_FILES
@@ -42,16 +43,20 @@ def system_host(settings: LoginSettings | None = None) -> Host:
     if settings is not None and settings.security_protocol in ENCRYPTED:
         pem = ReloadedPem(settings, clock)
     client_id = settings.client_id if isinstance(settings, ClientSettings) else ""
+    refusals = None
     if settings is not None:
         login = ClientLogin.of(settings, new_id)
+        refusals = Refusals(settings.authentication_retry_ms / 1000)
     return Host(
         clock=clock,
         files=SYSTEM_FILES,
         threads=SystemThreads(),
         new_id=new_id,
         random=SystemRandom(),
-        transport=lambda key: GrpcTransport(key, to_every_address(pem), login=login, client_id=client_id),
-        blocking_transport=lambda: GrpcBlockingTransport(to_every_address(pem), login),
+        transport=lambda key: GrpcTransport(
+            key, to_every_address(pem), login=login, client_id=client_id, refusals=refusals
+        ),
+        blocking_transport=lambda: GrpcBlockingTransport(to_every_address(pem), login, refusals),
     )
 
 

@@ -28,7 +28,7 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import NO_BROKER, TopicPartition
-from strandline.ports import Clock, Method, Request, Response, Stream, Transport
+from strandline.ports import Clock, Method, RefusedForNow, Request, Response, Stream, Transport
 from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
@@ -187,7 +187,7 @@ class Cluster:
         return list(dict.fromkeys([*preferred, *last, *known, *self._bootstrap]))
 
     def _explained(self, address: str, error: StrandlineError) -> str:
-        if isinstance(error, BrokerNotAvailable):
+        if isinstance(error, BrokerNotAvailable) and not isinstance(error, RefusedForNow):
             for endpoint in self._brokers.values():
                 if endpoint.address == address:
                     return f"broker {endpoint.id} advertised {address}, unreachable from here"

@@ -10,7 +10,7 @@ from strandline.client.retry import Tries
 from strandline.client.waits import NOTICE_AFTER_S, WAITS_LOGGER
 from strandline.config.client import ClientSettings
 from strandline.errors import BrokerNotAvailable, NotController, OutcomeUnknown
-from strandline.ports import Clock, Method, Request, Response, Transport
+from strandline.ports import Clock, Method, RefusedForNow, Request, Response, Transport
 from strandline.vocabulary.admin import PartitionResult, TopicResult
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint
 
@@ -97,6 +97,8 @@ class ControllerLink:
             response = await self._transport.call(
                 controller.address, method, request, timeout_s=self._timeout_s
             )
+        except RefusedForNow:
+            raise
         except BrokerNotAvailable as error:
             raise BrokerNotAvailable(
                 f"controller {controller.id} advertised {controller.address}, unreachable from here"

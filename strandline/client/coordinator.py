@@ -18,7 +18,7 @@ from strandline.errors import (
     OutcomeUnknown,
     StrandlineError,
 )
-from strandline.ports import Clock, Method, Request, Response, Transport
+from strandline.ports import Clock, Method, RefusedForNow, Request, Response, Transport
 from strandline.vocabulary.metadata import Endpoint
 
 logger = logging.getLogger(__name__)
@@ -83,6 +83,8 @@ class Coordinator:
         with self.watching(known):
             try:
                 return await self._transport.call(known.address, method, request, timeout_s=limit_s)
+            except RefusedForNow:
+                raise
             except BrokerNotAvailable as error:
                 raise BrokerNotAvailable(
                     f"coordinator {known.id} advertised {known.address}, unreachable from here"

@@ -8,7 +8,8 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
-from strandline.errors import InvalidRequest
+from strandline.errors import InvalidRequest, StrandlineError
+from strandline.tasks import expected
 
 
 class Scope:
@@ -16,7 +17,8 @@ class Scope:
 
     One task has to enter and leave a TaskGroup, but users start a client in one task and stop it in another.
     So one task, the only one outside a group, holds the group open in between. If any task fails, the group
-    ends as a whole, `on_failure` is called so that waiting calls end, and `check` and `stop` raise the error.
+    ends as a whole, `on_failure` is called so that waiting calls end, and `check` and `stop` raise the error:
+    a StrandlineError as it is, all others in a group.
     """
 
     def __init__(self, what: str, on_failure: Callable[[BaseException], None]) -> None:
@@ -43,8 +45,11 @@ class Scope:
                 await self._stop.wait()
                 raise asyncio.CancelledError  # cancels the group's tasks, and thereby ends it
         except BaseExceptionGroup as group:
-            self._on_failure(group)
-            raise
+            error = expected(StrandlineError, group)
+            self._on_failure(group if error is None else error)
+            if error is None:
+                raise
+            raise error from group
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run a task until it ends or the scope does. Raises as `check`.

@@ -51,6 +51,10 @@ class LoginSettings(SecuritySettings):
     """For OAUTHBEARER: a file with a token in its first line, in place of a name and a password. Other users
     must not be able to read it. It is read for each login: replace a token before it ends."""
 
+    authentication_retry_ms: int = Field(default=60_000, ge=0)
+    """How long a client that was let in before tries again where it is refused: for a password, a token or a
+    certificate. Then it ends with AuthenticationFailed. A client that was never let in ends at once."""
+
     @model_validator(mode="after")
     def _can_log_in(self) -> Self:
         given = {name for name in _OF_LOGINS if getattr(self, name)}

@@ -36,6 +36,10 @@ class StreamOver(BrokerNotAvailable):
     that it took. The others were not carried out, and may be sent on another stream."""
 
 
+class RefusedForNow(BrokerNotAvailable):
+    """The peer refuses this client, which it had let in before: a later try may succeed."""
+
+
 class Stream(Protocol[RequestIn, ResponseOut]):
     """One open bidirectional call. After an error it can only be closed."""
 

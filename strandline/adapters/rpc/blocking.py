@@ -14,6 +14,7 @@ import grpc
 from strandline.adapters.rpc.logins.bearer import bearer_metadata
 from strandline.adapters.rpc.logins.of_blocking import BlockingLogins, LoggedInCall
 from strandline.adapters.rpc.logins.of_client import ClientLogin, ClientSession
+from strandline.adapters.rpc.logins.refusals import Refusals
 from strandline.adapters.rpc.transport import CHANNEL_OPTIONS, encoded
 from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.adapters.system.clock import SystemClock
@@ -61,10 +62,17 @@ class GrpcBlockingCall(Generic[Response]):
 class GrpcBlockingTransport:
     """`BlockingTransport` over gRPC, one channel for each address."""
 
-    def __init__(self, pem_of: PemOf = in_plaintext, login: ClientLogin | None = None) -> None:
-        """`login` None: calls are made without a login."""
+    def __init__(
+        self,
+        pem_of: PemOf = in_plaintext,
+        login: ClientLogin | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
+        """`login` None: calls are made without a login. `refusals` None: each is final."""
         self._channels = BlockingChannels(pem_of, CHANNEL_OPTIONS)
-        self._logins = None if login is None else BlockingLogins(login, SystemClock())
+        self._logins = (
+            None if login is None else BlockingLogins(login, SystemClock(), refusals or Refusals(0))
+        )
 
     def begin(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float

@@ -24,6 +24,7 @@ from strandline.adapters.rpc.logins.of_client import (
     lost_too_often,
 )
 from strandline.adapters.rpc.logins.of_transport import TransportLogins
+from strandline.adapters.rpc.logins.refusals import Refusals
 from strandline.adapters.rpc.member_key import key_metadata
 from strandline.adapters.rpc.wire_errors import error_of_call, never_sent
 from strandline.adapters.system.clock import SystemClock
@@ -144,15 +145,19 @@ class GrpcTransport:
         refused_is_fatal: bool = True,
         login: ClientLogin | None = None,
         client_id: str = "",
+        refusals: Refusals | None = None,
     ) -> None:
         """`login` None: calls are made without a login. A server that refuses this process raises
-        AuthenticationFailed, or BrokerNotAvailable with that reason: a member of a cluster tries again, as
-        certificates are replaced while it runs."""
+        AuthenticationFailed, or RefusedForNow as `refusals` judges; None: each is final. Without
+        `refused_is_fatal` it raises BrokerNotAvailable with that reason: a member of a cluster tries again,
+        as certificates are replaced while it runs."""
         self._key = key
         self._client_id = client_id_metadata(client_id)
         self._channels = Channels(pem_of, CHANNEL_OPTIONS)
         self._refused_is_fatal = refused_is_fatal
-        self._logins = None if login is None else TransportLogins(login, SystemClock())
+        self._clock = SystemClock()
+        self._refusals = refusals or Refusals(0)
+        self._logins = None if login is None else TransportLogins(login, self._clock, self._refusals)
 
     async def call(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
@@ -221,6 +226,8 @@ class GrpcTransport:
         except TimeoutError:
             raise BrokerNotAvailable(f"no connection to {address} within {timeout_s:.1f} s") from None
         link.was_connected = True
+        if self._logins is None:
+            self._refusals.let_in(address)
         return link
 
     async def _unreachable(self, address: str, link: Link[grpc.aio.Channel]) -> StrandlineError:
@@ -228,7 +235,8 @@ class GrpcTransport:
         if why is None:
             return BrokerNotAvailable(f"{address} is unreachable from here")
         if self._refused_is_fatal:
-            return AuthenticationFailed(f"{address}: {why}")
+            refused = AuthenticationFailed(f"{address}: {why}")
+            return self._refusals.judged(address, refused, self._clock.monotonic())
         return BrokerNotAvailable(f"{address}: {why}")
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from strandline.client.scope import Scope
-from strandline.errors import InvalidRequest
+from strandline.errors import AuthenticationFailed, InvalidRequest
 
 
 async def test_a_task_that_starts_another_while_the_client_stops_is_no_failure() -> None:
@@ -67,3 +67,21 @@ async def test_the_error_that_failed_a_client_can_be_read() -> None:
     await stopped.start()
     await stopped.stop()
     assert stopped.error() is None
+
+
+async def test_a_typed_error_that_failed_a_client_is_raised_as_it_is() -> None:
+    """An application catches the class that the pages name."""
+    failed = asyncio.get_running_loop().create_future()
+    scope = Scope("client", failed.set_result)
+    await scope.start()
+
+    async def work() -> None:
+        raise AuthenticationFailed("refused")
+
+    scope.spawn(work(), "work")
+    assert isinstance(await failed, AuthenticationFailed)
+    await asyncio.sleep(0)
+    with pytest.raises(AuthenticationFailed):
+        scope.check()
+    with pytest.raises(AuthenticationFailed):
+        await scope.stop()

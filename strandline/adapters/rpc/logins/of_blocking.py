@@ -24,6 +24,7 @@ from strandline.adapters.rpc.logins.of_client import (
     lost_too_often,
     raise_refusal,
 )
+from strandline.adapters.rpc.logins.refusals import Refusals
 from strandline.adapters.tls.channels import Link
 from strandline.errors import AuthenticationFailed, OutcomeUnknown, StrandlineError
 from strandline.ports import BlockingCall, Clock, Response
@@ -41,8 +42,9 @@ class _Cancelled(Protocol):
 class BlockingLogins:
     """The sessions of one transport, by link. Several threads may use it."""
 
-    def __init__(self, login: ClientLogin, clock: Clock) -> None:
+    def __init__(self, login: ClientLogin, clock: Clock, refusals: Refusals) -> None:
         self._login = login
+        self._refusals = refusals
         self._clock = clock
         self._sessions: WeakKeyDictionary[BlockingLink, ClientSession] = WeakKeyDictionary()
         self._changing = threading.Lock()
@@ -55,7 +57,16 @@ class BlockingLogins:
         with self._changing:
             session = self._sessions.get(link)
         if session is None or self._clock.monotonic() >= session.renewed_at:
-            session = self._log_in(address, link, on_begun)
+            if (pause := self._refusals.pause(address, self._clock.monotonic())) is not None:
+                raise pause
+            try:
+                session = self._log_in(address, link, on_begun)
+            except StrandlineError as error:
+                failure = self._refusals.judged(address, error, self._clock.monotonic())
+                if failure is error:
+                    raise
+                raise failure from error
+            self._refusals.let_in(address)
             with self._changing:
                 self._sessions[link] = session
         return session

@@ -10,6 +10,7 @@ import grpc
 
 from strandline.adapters.rpc.logins.codec import AUTHENTICATE
 from strandline.adapters.rpc.logins.of_client import LOGIN_S_MAX, ClientLogin, ClientSession, raise_refusal
+from strandline.adapters.rpc.logins.refusals import Refusals
 from strandline.adapters.tls.channels import Link
 from strandline.errors import AuthenticationFailed, StrandlineError
 from strandline.ports import Clock
@@ -32,15 +33,17 @@ class _OfLink:
 class TransportLogins:
     """The sessions of one transport, by link."""
 
-    def __init__(self, login: ClientLogin, clock: Clock) -> None:
+    def __init__(self, login: ClientLogin, clock: Clock, refusals: Refusals) -> None:
         self._login = login
+        self._refusals = refusals
         self._clock = clock
         self._of: WeakKeyDictionary[AsyncLink, _OfLink] = WeakKeyDictionary()
 
     async def session(self, address: str, link: AsyncLink) -> ClientSession:
         """The session of the link's connection, after a login if there is none.
 
-        Raises AuthenticationFailed, UnsupportedSaslMechanism, SettingsError, BrokerNotAvailable.
+        Raises AuthenticationFailed, UnsupportedSaslMechanism, SettingsError; in place of each RefusedForNow,
+        if the client goes on; BrokerNotAvailable.
         """
         of = self._of.setdefault(link, _OfLink())
         if (session := self._current(of)) is not None:
@@ -51,12 +54,17 @@ class TransportLogins:
                 return session
             if of.failures > failures and of.failure is not None:
                 raise of.failure  # of the login that this call waited for
+            if (pause := self._refusals.pause(address, self._clock.monotonic())) is not None:
+                raise pause
             try:
                 of.session = session = await self._log_in(address, link)
             except StrandlineError as error:
                 of.failures += 1
-                of.failure = error
-                raise
+                of.failure = failure = self._refusals.judged(address, error, self._clock.monotonic())
+                if failure is error:
+                    raise
+                raise failure from error
+            self._refusals.let_in(address)
             return session
 
     def forget(self, link: AsyncLink, session: ClientSession) -> None:

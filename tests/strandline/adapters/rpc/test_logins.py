@@ -21,6 +21,7 @@ from strandline.adapters.rpc.logins.codec import AUTHENTICATE, LOGIN_BYTES_MAX
 from strandline.adapters.rpc.logins.of_blocking import BlockingLogins, LoggedInCall
 from strandline.adapters.rpc.logins.of_client import ClientLogin, ClientSession
 from strandline.adapters.rpc.logins.of_transport import TransportLogins
+from strandline.adapters.rpc.logins.refusals import Refusals
 from strandline.adapters.rpc.transport import CHANNEL_OPTIONS, GrpcTransport
 from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.adapters.system.clock import SystemClock
@@ -257,7 +258,7 @@ async def status(port: Port, channel: grpc.aio.Channel, session: str | None) -> 
 async def test_a_session_counts_on_its_own_connection_until_it_ends(port: Port) -> None:
     """A11"""
     channels = [open_channel(port.address, None, CHANNEL_OPTIONS) for _ in range(2)]
-    logins = TransportLogins(login(), SystemClock())
+    logins = TransportLogins(login(), SystemClock(), Refusals(0))
     link = Link(channels[0], None)
     token = (await logins.session(port.address, link)).token
     assert await status(port, channels[0], token) is None
@@ -437,7 +438,7 @@ async def test_a_call_of_a_thread_ends_with_its_transport(port: Port) -> None:
     def begin(session: ClientSession) -> BlockingCall[str]:
         raise AssertionError("it has no session")
 
-    logins = BlockingLogins(login(), SystemClock())
+    logins = BlockingLogins(login(), SystemClock(), Refusals(0))
     call = LoggedInCall(port.address, Link(channel, None), logins, begin)
     with pytest.raises(OutcomeUnknown, match="was closed"):
         await asyncio.to_thread(call.result)
