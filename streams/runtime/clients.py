@@ -9,7 +9,7 @@ from typing import Final
 from strandline.client.admin.admin import Admin
 from strandline.client.scope import Startable
 from strandline.config.client import ClientSettings
-from strandline.config.security import SecuritySettings
+from strandline.config.login import LoginSettings
 from strandline.config.streams import StreamsSettings
 from strandline.consumer.consumer import Consumer
 from strandline.consumer.core.assignors.assignor import Assignor
@@ -17,8 +17,8 @@ from strandline.host import Host
 from strandline.producer.producer import Producer
 from strandline.streams.restore.restorer import Restorer
 
-_SHARED: Final = frozenset(ClientSettings.model_fields) - frozenset(SecuritySettings.model_fields)
-"""Without those of connections, which the host opens."""
+_SHARED: Final = frozenset(ClientSettings.model_fields) - frozenset(LoginSettings.model_fields)
+"""Without those of connections, which the host opens, and of logins, which it makes."""
 _CONSUMER: Final = _SHARED | {
     "offset_reset",
     "on_undecodable",

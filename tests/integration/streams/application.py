@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from itertools import count, cycle, islice
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 
 from strandline import Admin, LocalCluster, Producer
@@ -148,9 +149,12 @@ class Application:
         *,
         partitions: int,
         state_bytes: int,
+        replicas: int,
+        connecting: Mapping[str, Any],
         settings: Mapping[str, Any],
     ) -> None:
         self.cluster = cluster
+        self.connecting = connecting
         self.partitions = partitions
         self.state_bytes = state_bytes
         self.id = f"app-{next(_numbers)}"
@@ -158,15 +162,16 @@ class Application:
         self.names = Names(self.id, self.lines, self.counts, partitions)
         self.members: list[Member] = []
         self._settings = {**SETTINGS, **settings, "application_id": self.id}
+        self._replicas = replicas
         self._directory = directory
         self._tasks = tasks
 
     # --- its topics ----------------------------------------------------------------------------
 
     async def create_topics(self) -> None:
-        async with Admin(self.cluster.bootstrap) as admin:
+        async with Admin(self.cluster.bootstrap, **self.connecting) as admin:
             for topic in (self.lines, self.counts):
-                await admin.create_topic(topic, self.partitions, replication_factor=3)
+                await admin.create_topic(topic, self.partitions, replication_factor=self._replicas)
 
     @property
     def user_tasks(self) -> list[str]:
@@ -233,7 +238,7 @@ class Application:
 
     async def leader(self) -> Member:
         """The member that leads the group now."""
-        async with Admin(self.cluster.bootstrap) as admin:
+        async with Admin(self.cluster.bootstrap, **self.connecting) as admin:
             group = (await admin.describe_group(self.id)).group
         clients = {member.member: member.client_id for member in group.members}
         return next(member for member in self.members if member.name == clients[group.leader])
@@ -294,7 +299,7 @@ def _paced() -> Callable[[], bool]:
 @asynccontextmanager
 async def feeding(app: Application) -> AsyncIterator[Feed]:
     """Lines are written until the block ends."""
-    async with Producer(app.cluster.bootstrap) as producer, asyncio.TaskGroup() as tasks:
+    async with Producer(app.cluster.bootstrap, **app.connecting) as producer, asyncio.TaskGroup() as tasks:
         feed = Feed(producer, app)
         tasks.create_task(feed.run())
         try:
@@ -305,7 +310,7 @@ async def feeding(app: Application) -> AsyncIterator[Feed]:
 
 async def fill(app: Application, partition: int, users: int) -> None:
     """A record of each of this number of users, to one partition."""
-    async with Producer(app.cluster.bootstrap) as producer:
+    async with Producer(app.cluster.bootstrap, **app.connecting) as producer:
         keys = [b"many-%d" % number for number in range(users)]
         values = [b"component-%d" % (number % COMPONENTS_FED) for number in range(users)]
         _ = await (await producer.send_many(app.lines, values, keys=keys, partition=partition))
@@ -318,13 +323,25 @@ async def streaming(
     *,
     partitions: int = 2,
     state_bytes: int = 8,
+    replicas: int = 3,
+    connecting: Mapping[str, Any] = MappingProxyType({}),
     **settings: Any,
 ) -> AsyncIterator[Application]:
     """An application without members yet. All of them are dead when the block ends, and if it ends with an
-    error, the ends of their logs are printed."""
+    error, the ends of their logs are printed.
+
+    `connecting` are settings of all clients but the members, which have `settings`.
+    """
     async with asyncio.TaskGroup() as tasks:
         app = Application(
-            cluster, directory, tasks, partitions=partitions, state_bytes=state_bytes, settings=settings
+            cluster,
+            directory,
+            tasks,
+            partitions=partitions,
+            state_bytes=state_bytes,
+            replicas=replicas,
+            connecting=connecting,
+            settings=settings,
         )
         try:
             await app.create_topics()

@@ -40,7 +40,10 @@ async def one_owner(app: Application) -> bool:
 async def committed(app: Application) -> None:
     """Return once the group's offsets are at the ends of its input: what tools for lags look at."""
     names = [*app.names.of(app.lines), *app.names.of(app.names.repartition)]
-    async with Admin(app.cluster.bootstrap) as admin, Consumer(app.cluster.bootstrap) as consumer:
+    async with (
+        Admin(app.cluster.bootstrap, **app.connecting) as admin,
+        Consumer(app.cluster.bootstrap, **app.connecting) as consumer,
+    ):
 
         async def at_the_ends() -> bool:
             offsets = await admin.group_offsets(app.id)
@@ -54,7 +57,7 @@ async def events(app: Application) -> list[dict[str, object]]:
     """The group's events so far."""
     partition = TopicPartition(GROUP_EVENTS_TOPIC, 0)
     found: list[dict[str, object]] = []
-    async with Consumer(app.cluster.bootstrap, offset_reset="earliest") as consumer:
+    async with Consumer(app.cluster.bootstrap, **app.connecting, offset_reset="earliest") as consumer:
         consumer.assign([partition])
         (end,) = (await consumer.end_offsets([partition])).values()
         while await consumer.position(partition) < end:
@@ -67,7 +70,7 @@ async def events(app: Application) -> list[dict[str, object]]:
 async def _read_all(app: Application) -> Reading:
     """All topics of an application, once every input partition is read, here and by it, to its end."""
     reading, names = Reading(app.names), app.names.everything
-    async with Consumer(app.cluster.bootstrap, offset_reset="earliest") as consumer:
+    async with Consumer(app.cluster.bootstrap, **app.connecting, offset_reset="earliest") as consumer:
         consumer.assign(names)
 
         async def at_the_end() -> bool:

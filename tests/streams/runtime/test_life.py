@@ -278,6 +278,16 @@ async def test_a_signal_has_it_leave_and_a_second_one_makes_it_hurry(application
     await member.wait()
 
 
+def test_a_member_takes_the_settings_of_a_login(application: Application) -> None:
+    """CORRECTNESS A11: its clients share one host, which logs in."""
+    _ = application.member(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_username="alice",
+        sasl_password="wonderland-1",
+    )
+
+
 async def test_a_signal_ends_one_that_reaches_no_broker(application: Application) -> None:
     (port,) = free_ports(1)
     member = Streams(

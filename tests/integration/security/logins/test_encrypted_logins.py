@@ -14,14 +14,22 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.errors import AuthenticationFailed, IllegalSaslState, StrandlineError
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import LOOPBACK, free_ports
+from strandline.security.acls import PatternType
 from strandline.security.login.mechanisms import OAUTHBEARER, PLAIN
+from strandline.security.principal import Principal
+from strandline.security.rights import CREATE_TOPIC, READ_GROUP, READ_TOPIC, WRITE_TOPIC
 from tests.conftest import ClusterFactory
 from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, client, with_users
+from tests.integration.security.support.bindings import binding
+from tests.integration.streams.application import feeding, streaming
+from tests.integration.streams.verdict import exactly_once
 from tests.issuer import AUDIENCE, ISSUER, Issuer
 from tests.strandline.cli.support.cli_process import strandline
 from tests.tls_files import Files, TestAuthority
 
 SECONDS: Final = 20.0
+COUNTER: Final = Principal("counter")
+"""Its application's topics and group are all that it may use."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ async def stage(make_module_cluster: ClusterFactory, tmp_path_factory: pytest.Te
     (folder / "token").chmod(0o600)
     made = await make_module_cluster(brokers=2, broker_settings=settings, controller_settings=settings)
     stage = Stage(made, folder, shown)
-    await with_users(made, folder, **stage.encrypted)
+    await with_users(made, folder, COUNTER.name, **stage.encrypted)
     return stage
 
 
@@ -93,6 +101,31 @@ async def test_a_refused_login_is_final(stage: Stage, mechanism: str, name: str,
     async with Admin(stage.cluster.bootstrap, **settings) as admin:
         with pytest.raises(AuthenticationFailed, match="the name or the password is wrong"):
             await admin.list_topics()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+async def test_a_stream_task_moves_with_its_state(stage: Stage, tmp_path: Path) -> None:
+    """A11 and S5: another member learns its state and takes it over, and each line is counted once. Members
+    read their password from its file, and have the rights that docs/use/streams.md names."""
+    of_member = stage.client(name=COUNTER.name) | {"sasl_password_file": str(stage.folder / "password")}
+    del of_member["sasl_password"]
+    streams = streaming(
+        stage.cluster, tmp_path, replicas=2, connecting=stage.client(), replication_factor=2, **of_member
+    )
+    async with streams as app, feeding(app) as feed:
+        rights = (READ_TOPIC, WRITE_TOPIC, CREATE_TOPIC, READ_GROUP)
+        async with Admin(stage.cluster.bootstrap, **stage.client()) as admin:
+            await admin.create_acls(
+                [binding(right, app.id, kind=PatternType.PREFIXED, principal=COUNTER) for right in rights]
+            )
+        one = await app.start()
+        await app.running(one)
+        two = await app.start()
+        await app.running(one, two)
+        assert [task for task in two.running if not two.learned(task)] == []
+        await feed.finish()
+        _ = await exactly_once(app)
 
 
 async def refused(address: str, settings: dict[str, Any]) -> StrandlineError:
