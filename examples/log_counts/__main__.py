@@ -7,14 +7,14 @@
     python -m examples.log_counts check        compares the counts with those of a plain loop
     python -m examples.log_counts scale        one member, three, two, and a kill -9; then the check
 
-Lines are those of `--data FOLDER` (its *.log files), or movie ratings from PySpark's wheel.
+Lines are those of `--data FOLDER` (its *.log files), or movie ratings from PySpark's wheel. A cluster
+other than the local one is named by --bootstrap, and the settings of its clients by --command-config.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -22,11 +22,11 @@ from pathlib import Path
 import click
 
 from examples.log_counts.checking import check
+from examples.log_counts.cluster import Cluster, cluster_options
 from examples.log_counts.counting import application
 from examples.log_counts.feeding import feed
 from examples.log_counts.lines import lines_in
 from examples.log_counts.scaling import scale
-from strandline import LocalCluster
 from strandline.adapters.system.clock import SystemClock
 from strandline.errors import StrandlineError
 from strandline.streams import Streams, run
@@ -34,15 +34,6 @@ from strandline.streams import Streams, run
 FAILED = 1
 
 
-def local_cluster() -> str:
-    """The brokers of `strandline up`, or those of STRANDLINE_BOOTSTRAP."""
-    named = os.environ.get("STRANDLINE_BOOTSTRAP")
-    return named or LocalCluster.open(Path(os.environ.get("STRANDLINE_DIR", ".strandline"))).bootstrap
-
-
-bootstrap_option = click.option(
-    "--bootstrap", default=local_cluster, show_default="the local cluster", help="Brokers, host:port,…"
-)
 data_option = click.option(
     "--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder with *.log files."
 )
@@ -55,22 +46,22 @@ def cli() -> None:
 
 
 @cli.command(name="feed")
-@bootstrap_option
+@cluster_options
 @data_option
-def feed_command(bootstrap: str, data: Path | None) -> None:
+def feed_command(cluster: Cluster, data: Path | None) -> None:
     """Write every line once."""
-    print(f"{asyncio.run(feed(bootstrap, list(lines_in(data)))):,} lines are written.")
+    print(f"{asyncio.run(feed(cluster, list(lines_in(data)))):,} lines are written.")
 
 
 @cli.command(name="run")
-@bootstrap_option
+@cluster_options
 @click.option(
     "--state-dir", type=click.Path(file_okay=False, path_type=Path), default=Path(".log-counts"),
     show_default=True, help="Where this member keeps its state.",
 )  # fmt: skip
-def run_command(bootstrap: str, state_dir: Path) -> None:
+def run_command(cluster: Cluster, state_dir: Path) -> None:
     """Run a member until SIGTERM or Ctrl-C; then hand everything over, and end."""
-    asyncio.run(member(application(bootstrap, state_dir)))
+    asyncio.run(member(application(cluster, state_dir)))
 
 
 async def member(app: Streams) -> None:
@@ -98,18 +89,18 @@ async def show_tasks(app: Streams) -> None:
 
 
 @cli.command(name="check")
-@bootstrap_option
+@cluster_options
 @timeout_option
-def check_command(bootstrap: str, timeout: float) -> None:
+def check_command(cluster: Cluster, timeout: float) -> None:
     """Compare the counts with those of a plain loop over all lines; exits with 1 if they differ."""
-    conclude(asyncio.run(check(bootstrap, timeout)), timeout)
+    conclude(asyncio.run(check(cluster, timeout)), timeout)
 
 
 @cli.command(name="scale")
-@bootstrap_option
+@cluster_options
 @data_option
 @timeout_option
-def scale_command(bootstrap: str, data: Path | None, timeout: float) -> None:
+def scale_command(cluster: Cluster, data: Path | None, timeout: float) -> None:
     """Start members, kill one, let one leave, while lines arrive; then check."""
     monotonic = SystemClock().monotonic
     began = monotonic()
@@ -118,7 +109,7 @@ def scale_command(bootstrap: str, data: Path | None, timeout: float) -> None:
         print(f"{monotonic() - began:5.1f} s  {sentence}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="log-counts-") as folder:
-        alike = asyncio.run(scale(bootstrap, Path(folder), list(lines_in(data)), show_line, timeout))
+        alike = asyncio.run(scale(cluster, Path(folder), list(lines_in(data)), show_line, timeout))
     conclude(alike, timeout)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from examples.log_counts.cluster import Cluster
 from examples.log_counts.lines import component_of, user_of
 from strandline.streams import INTEGER, STRING, Record, Streams, Topology
 
@@ -37,16 +38,17 @@ def keyed_by(find: Callable[[str], str]) -> Callable[[Record[bytes, str]], Recor
     return lambda line: line.with_key(find(line.value or ""))
 
 
-def application(bootstrap: str, state_dir: Path) -> Streams:
+def application(cluster: Cluster, state_dir: Path) -> Streams:
     """One member. Several members share the work; each needs a state folder of its own.
 
     The group notices a killed member after three seconds.
     """
     return Streams(
         topology(),
-        bootstrap,
+        cluster.bootstrap,
         application_id=APPLICATION,
         state_dir=state_dir,
         client_id=state_dir.name,
         session_timeout_ms=3_000,
+        **cluster.settings,
     )

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from examples.log_counts.checking import check
+from examples.log_counts.cluster import Cluster
 from examples.log_counts.counting import APPLICATION, PARTITIONS
 from examples.log_counts.feeding import Feed, create_topics
 from strandline import Admin
@@ -26,9 +27,9 @@ TASKS = 3 * PARTITIONS
 class Members:
     """Members as processes `member-1`, `member-2` and so on; none outlives this process."""
 
-    def __init__(self, bootstrap: str, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.running: dict[str, Process] = {}
-        self._bootstrap = bootstrap
+        self._cluster = cluster
         self._folder = folder
         self._started = 0
 
@@ -40,7 +41,7 @@ class Members:
             name,
             [
                 *(sys.executable, "-m", "examples.log_counts", "run"),
-                *("--bootstrap", self._bootstrap, "--state-dir", str(self._folder / name)),
+                *(*self._cluster.options, "--state-dir", str(self._folder / name)),
             ],
             log_path=self._folder / f"{name}.log",
             environment=os.environ,
@@ -61,9 +62,9 @@ class Members:
 
 
 @asynccontextmanager
-async def running_members(bootstrap: str, folder: Path) -> AsyncIterator[Members]:
+async def running_members(cluster: Cluster, folder: Path) -> AsyncIterator[Members]:
     """Ends all members at the end of the block, also after an error."""
-    started = Members(bootstrap, folder)
+    started = Members(cluster, folder)
     try:
         yield started
     finally:
@@ -72,17 +73,17 @@ async def running_members(bootstrap: str, folder: Path) -> AsyncIterator[Members
 
 
 async def scale(
-    bootstrap: str, folder: Path, lines: Sequence[str], show_line: Callable[[str], None], timeout_s: float
+    cluster: Cluster, folder: Path, lines: Sequence[str], show_line: Callable[[str], None], timeout_s: float
 ) -> bool:
     """Runs the steps, shows them, and checks the counts. Raises RequestTimedOut, ProcessFailed."""
-    await create_topics(bootstrap)
+    await create_topics(cluster)
     feed = Feed(lines)
     async with (
-        running_members(bootstrap, folder) as members,
-        Admin(bootstrap) as admin,
+        running_members(cluster, folder) as members,
+        Admin(cluster.bootstrap, **cluster.settings) as admin,
         asyncio.TaskGroup() as tasks,
     ):
-        feeding = tasks.create_task(feed.run(bootstrap))
+        feeding = tasks.create_task(feed.run(cluster))
 
         async def shared() -> None:
             shares = await all_run(admin, members)
@@ -109,7 +110,7 @@ async def scale(
         await members.end("member-1", signal.SIGTERM)
         await shared()
         feeding.cancel()
-        return await check(bootstrap, timeout_s)
+        return await check(cluster, timeout_s)
 
 
 async def all_run(admin: Admin, members: Members) -> Mapping[str, int]:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -22,14 +21,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
 
 @pytest.fixture
-async def own_cluster(make_cluster: ClusterFactory) -> AsyncIterator[LocalCluster]:
-    yield await make_cluster(brokers=3)
+async def own_cluster(make_cluster: ClusterFactory) -> LocalCluster:
+    return await make_cluster(brokers=3)
+
+
+@pytest.fixture
+async def secure_cluster(make_cluster: ClusterFactory) -> LocalCluster:
+    return await make_cluster(brokers=3, secure=True)
 
 
 async def example(cluster: LocalCluster, *arguments: str) -> tuple[int, str]:
     """Exit status and all that one of its commands prints."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "examples.log_counts", *arguments, "--bootstrap", cluster.bootstrap),
+        *(("--command-config", str(cluster.directory / "client.toml")) if cluster.secure else ()),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -76,9 +81,10 @@ async def test_a_member_counts_the_same_as_a_loop(own_cluster: LocalCluster, tmp
         await member.stop(clean=False, timeout_s=0)
 
 
-async def test_members_come_and_go_and_every_line_is_counted_once(own_cluster: LocalCluster) -> None:
-    """It starts three members, kills one and lets one go; of its processes none is left."""
-    status, output = await example(own_cluster, "scale")
+async def test_members_come_and_go_and_every_line_is_counted_once(secure_cluster: LocalCluster) -> None:
+    """It starts three members, kills one and lets one go; of its processes none is left. All of them connect
+    with the settings of its file."""
+    status, output = await example(secure_cluster, "scale")
     assert status == 0, output
     assert "kill -9 of member-2" in output
     assert output.endswith("Every line was counted exactly once.\n")
