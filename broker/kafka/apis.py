@@ -22,7 +22,7 @@ from strandline.broker.kafka.handlers.new_topics import Leaders, TopicDefaults
 from strandline.broker.kafka.handlers.offsets import OffsetsApi
 from strandline.broker.kafka.handlers.on_demand import TopicsOnDemand
 from strandline.broker.kafka.handlers.placement import PlacementApi
-from strandline.broker.kafka.handlers.produce import ProduceApi
+from strandline.broker.kafka.handlers.producing.produce import ProduceApi
 from strandline.broker.kafka.handlers.quotas.client_quotas import QuotasApi
 from strandline.broker.kafka.handlers.replicas import ReplicasApi
 from strandline.broker.kafka.handlers.topics import TopicsApi

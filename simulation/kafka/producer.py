@@ -34,12 +34,6 @@ RECORDS_MAX: Final = 3
 """Records of one batch."""
 TIMEOUT_MS: Final = 1_000
 
-BEHIND_A_FAILED_ONE: Final = frozenset(
-    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
-)
-"""What a batch gets if the one before it was refused. The second error is that of a producer without a batch
-in the log."""
-
 OnAcked = Callable[[int, int, int], None]
 """Gets a record's number, its partition, and its offset; -1: the broker no longer knows it."""
 
@@ -54,7 +48,7 @@ class _Batch:
 def is_passing(error: int, *, after_error: bool) -> bool:
     """Whether a batch with this error may be written once it is sent again. `after_error`: a batch before
     it, sent on the same connection, is not acknowledged."""
-    return error in LOOK_AGAIN or (after_error and error in BEHIND_A_FAILED_ONE)
+    return error in LOOK_AGAIN or (after_error and error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
 class _Partition:

@@ -6,7 +6,7 @@ from typing import Final
 
 from strandline.simulation.proof.mutation import Mutation
 
-_PRODUCE: Final = "broker/kafka/handlers/produce.py"
+_PRODUCE: Final = "broker/kafka/handlers/producing/produce.py"
 _GROUP_OFFSETS: Final = "broker/kafka/handlers/groups/offsets.py"
 _KAFKA: Final = ("kafka",)
 _GROUPS: Final = ("groups",)

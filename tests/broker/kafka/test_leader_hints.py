@@ -11,7 +11,7 @@ import pytest
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.fetch import FetchApi
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
-from strandline.broker.kafka.handlers.produce import ProduceApi
+from strandline.broker.kafka.handlers.producing.produce import ProduceApi
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.leaders import CurrentLeader

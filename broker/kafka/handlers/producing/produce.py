@@ -11,6 +11,7 @@ from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, produce_code
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
+from strandline.broker.kafka.handlers.producing.refused_firsts import RefusedFirsts, Sequenced
 from strandline.broker.kafka.wire.leaders import CurrentLeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress
 from strandline.broker.kafka.wire.produce import (
@@ -22,7 +23,7 @@ from strandline.broker.kafka.wire.produce import (
 )
 from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
 from strandline.broker.log.guarded import GuardedLog
-from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId
+from strandline.errors import InvalidRecord, OutOfOrderSequence, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
 from strandline.security.quotas.model import Quota
@@ -48,6 +49,7 @@ class ProduceApi:
         self._handlers = log.handlers
         self._hints = hints
         self._clock = clock
+        self._firsts = RefusedFirsts()
 
     def begin(self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]) -> bool:
         """Appends at once, so that requests of one connection keep their order while they are replicated.
@@ -61,7 +63,7 @@ class ProduceApi:
             return True
         if request.acks != ACKS_ALL and not self._handlers.certain(_names(request)):
             return False
-        outcomes = _Outcomes(request, call, self._handlers.log_start, self._hints, done)
+        outcomes = self._outcomes(request, call, done)
         _charge(request, call)
         for position, (topic, found) in enumerate(each_partition(request.topics)):
             self._append(request, topic, found, outcomes, position, sure=True)
@@ -82,7 +84,7 @@ class ProduceApi:
             unsure = await self._handlers.unsure(set(_names(request)))
         answer: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
         done = partial(_resolve, answer)
-        outcomes = _Outcomes(request, call, self._handlers.log_start, self._hints, done)
+        outcomes = self._outcomes(request, call, done)
         slices = Slices(self._clock)
         for position, (topic, found) in enumerate(each_partition(request.topics)):
             if slices.used_up:
@@ -104,6 +106,13 @@ class ProduceApi:
                     f"acks=0, error {found.error} for {topic}-{found.partition}: {found.message}"
                 )
 
+    def _outcomes(
+        self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]
+    ) -> _Outcomes:
+        return _Outcomes(
+            request, call, self._handlers.log_start, self._hints, self._firsts, self._clock, done
+        )
+
     def _append(
         self,
         request: ProduceRequest,
@@ -120,7 +129,8 @@ class ProduceApi:
             request.acks,
             request.timeout_ms,
         )
-        self._log.produce(entry, partial(outcomes.note, position), outcomes.call.caller, sure=sure)
+        note = partial(outcomes.note, position, Sequenced.of(entry.records))
+        self._log.produce(entry, note, outcomes.call.caller, sure=sure)
 
 
 class _Outcomes:
@@ -132,6 +142,8 @@ class _Outcomes:
         call: Call,
         log_start: Callable[[TopicPartition], int],
         hints: LeaderHints,
+        firsts: RefusedFirsts,
+        clock: Clock,
         done: Callable[[ProduceAnswer], None],
     ) -> None:
         self._names = _names(request)
@@ -139,13 +151,16 @@ class _Outcomes:
         self.call = call
         self._log_start = log_start
         self._hints = hints
+        self._firsts = firsts
+        self._clock = clock
         self._endpoints: dict[int, BrokerAddress] = {}
         self._done = done
         self._left = len(self._names) + 1  # one more until all are begun
 
-    def note(self, position: int, outcome: ProduceOutcome) -> None:
+    def note(self, position: int, batch: Sequenced | None, outcome: ProduceOutcome) -> None:
         name = self._names[position]
         if isinstance(outcome, StrandlineError):
+            outcome = self._behind_a_first(name, batch, outcome)
             # Java's producer repeats the same batch, and takes no new epoch, until it learns the log's start.
             start = self._log_start(name) if isinstance(outcome, UnknownProducerId) else -1
             code = produce_code(outcome, self.call.version)
@@ -156,6 +171,15 @@ class _Outcomes:
             found = ProducedPartition(name.partition, 0, outcome.base_offset, outcome.log_start_offset)
         self._found[position] = found
         self.close()
+
+    def _behind_a_first(
+        self, name: TopicPartition, batch: Sequenced | None, error: StrandlineError
+    ) -> StrandlineError:
+        now_s = self._clock.monotonic()
+        self._firsts.note(name, batch, error, now_s)
+        if isinstance(error, UnknownProducerId) and self._firsts.precede(name, batch, now_s):
+            return OutOfOrderSequence(f"{error.message}: its first batch was refused, and has to come again")
+        return error
 
     def _leader(self, name: TopicPartition, code: int) -> CurrentLeader | None:
         if self.call.version < LEADERS_SINCE:

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.handlers.produce import ProduceApi
+from strandline.broker.kafka.handlers.producing.produce import ProduceApi
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.produce import PartitionRecords, ProduceAnswer, ProduceRequest
 from strandline.broker.kafka.wire.topics import OfTopic
@@ -60,6 +60,32 @@ async def test_a_forgotten_producer_learns_where_the_log_starts(tmp_path: Path) 
     ((found,),) = [topic.partitions for topic in answers[0].topics]
     assert (found.error, found.base_offset) == (ErrorCode.UNKNOWN_PRODUCER_ID, -1)
     assert found.log_start_offset == 0
+
+
+async def test_a_batch_behind_a_first_one_that_was_refused_is_out_of_order(tmp_path: Path) -> None:
+    """CORRECTNESS K2: librdkafka cannot go on if the second batch, sent again, finds its producer unknown."""
+    answers: list[ProduceAnswer] = []
+    first, second = (request(batch("x", producer=(7, sequence))) for sequence in (0, 1))
+    stranger = request(batch("x", producer=(8, 1)))
+    async with seated(tmp_path) as seat:
+        seat.lead(5)
+        api = api_of(seat)
+        alone = led_by(ME, ME, epoch=6)
+        seat.manager.lead(seat.replica, alone, seat.write(alone))
+        leadership = seat.replica.leadership
+        assert leadership is not None
+        for insync, requests in ((2, (first, second)), (1, (second, stranger, first, second))):
+            leadership.core.assign(seat.replica.assignment, insync, CLOCK.monotonic())
+            for each in requests:
+                assert api.begin(each, CALL, answers.append)
+    assert [found.error for answer in answers for topic in answer.topics for found in topic.partitions] == [
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        0,
+        0,
+    ]
 
 
 async def test_a_batch_with_acks_1_is_appended_at_once_by_a_leader_that_is_sure(tmp_path: Path) -> None:

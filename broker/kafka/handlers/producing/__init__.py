@@ -1,0 +1,1 @@
+"""Produce, and what a broker remembers of idempotent Kafka producers."""
