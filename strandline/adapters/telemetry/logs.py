@@ -16,8 +16,9 @@ _QUIET: Final = ("grpc", "asyncio")
 """Libraries whose warnings repeat strandline's own events in less detail: only their errors are logged."""
 
 _GRPC_CORE: Final = "grpc._cython.cygrpc"
-_OF_CALLERS: Final = "Invalid encoding"
-"""How gRPC's lines begin that repeat, with a traceback, what bytes a caller has put into its headers."""
+_OF_CALLERS: Final = ("Invalid encoding", "ExecuteBatchError raised in core")
+"""How gRPC's lines begin that tell, with a traceback, of a caller that sent such headers, or that did not
+wait for its answer."""
 
 
 def configure_logging(settings: ServiceSettings, *, stream: TextIO | None = None) -> None:

@@ -51,12 +51,16 @@ def test_repeated_warnings_of_libraries_are_left_out() -> None:
     assert [json.loads(line)["event"] for line in output.getvalue().splitlines()] == ["Unhandled exception"]
 
 
-def test_headers_that_are_no_text_are_not_logged() -> None:
-    """CORRECTNESS X14: gRPC logs each with a traceback, and any caller could fill the disk with them."""
+def test_what_any_caller_can_make_grpc_say_is_not_logged() -> None:
+    """CORRECTNESS X14: headers that are no text, and callers that do not wait for their answer.
+
+    gRPC logs each with a traceback, and any caller could fill the disk with them.
+    """
     output = io.StringIO()
     configure_logging(ZooKeeperSettings(), stream=output)
     core = logging.getLogger("grpc._cython.cygrpc")
     core.error("Invalid encoding on %s", b"\xff")
+    core.error("ExecuteBatchError raised in core by servicer method [/strandline.v1.Admin/DrainBroker]")
     core.error("Unexpected [%s] raised by servicer method", "ValueError")
     (line,) = output.getvalue().splitlines()
     assert json.loads(line)["event"] == "Unexpected [ValueError] raised by servicer method"
