@@ -25,6 +25,7 @@ from strandline.broker.replicas.counts import Counts
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.throttle import ReassignmentThrottle
 from strandline.broker.series.disk import DISK_METRICS, DiskSpace
+from strandline.broker.series.groups import GROUP_METRICS, GroupSeries
 from strandline.broker.series.partitions import PARTITION_METRICS, Coverage, PartitionSeries, coverage
 from strandline.client.events.metrics import EVENT_METRICS, read_writer
 from strandline.client.events.writer import EventWriter
@@ -172,7 +173,7 @@ METRICS: Final = (
     *REQUEST_METRICS, MALFORMED, *KAFKA_METRICS,
     *SESSION_METRICS, LEASE_S, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
-    GROUPS, *GROUPS_IN.values(),
+    GROUPS, *GROUPS_IN.values(), *GROUP_METRICS,
 )  # fmt: skip
 
 
@@ -229,9 +230,11 @@ class BrokerMetrics:
     def read(self) -> Reading:
         """Reads all present values, in one turn of the loop."""
         manager = self._manager
+        series_max = manager.settings.metrics_partitions_max
         return Reading(
             self._samples(),
-            PartitionSeries(manager, manager.settings.metrics_partitions_max),
+            PartitionSeries(manager, series_max),
+            GroupSeries(self._groups.committed(), series_max),
             DiskSpace(manager.folder),
         )
 

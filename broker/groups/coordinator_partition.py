@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import structlog
 
-from strandline.broker.core.groups.coordinator import Coordinator
+from strandline.broker.core.groups.coordinator import Coordinator, GroupOffsets
 from strandline.broker.core.groups.effects import Answer, Append, Effect, Failed, GroupEvent, Instant, Publish
 from strandline.broker.core.groups.requests import Request
 from strandline.broker.core.groups.state.states import GroupState
@@ -138,6 +138,10 @@ class CoordinatorPartition:
     def states(self) -> Iterable[GroupState]:
         """The state of each known group."""
         return self._core.states()
+
+    def committed(self) -> Iterable[GroupOffsets]:
+        """What each group has committed; nothing while the groups are being read."""
+        return self._core.committed() if self.active else ()
 
     def topics_deleted(self, topics: Set[str]) -> None:
         """These topics are gone: remove their offsets."""

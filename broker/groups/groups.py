@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from types import TracebackType
 from typing import Final, Self
 
 from strandline.adapters.rpc.member_key import MemberKey
+from strandline.broker.core.groups.coordinator import GroupOffsets
 from strandline.broker.core.groups.effects import GroupEvent
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.coordinators import Coordinators
@@ -59,6 +61,10 @@ class Groups:
     def count(self) -> Counter[GroupState]:
         """Groups coordinated here, by state."""
         return Counter(state for partition in self._coordinators for state in partition.states())
+
+    def committed(self) -> Iterator[GroupOffsets]:
+        """What each group that is coordinated here has committed."""
+        return chain.from_iterable(partition.committed() for partition in self._coordinators)
 
     async def flush(self) -> None:
         """Try to write the waiting events before the broker stops."""

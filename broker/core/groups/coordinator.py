@@ -8,9 +8,9 @@ known here from its first request on, and forgotten when it has nothing worth ke
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
-from typing import Generic, assert_never
+from typing import Generic, NamedTuple, assert_never
 
 from strandline.broker.core.groups.effects import Effect, Instant, Token
 from strandline.broker.core.groups.isolation import Isolation
@@ -37,6 +37,7 @@ from strandline.broker.core.groups.requests import (
     Request,
 )
 from strandline.broker.core.groups.state.group import Group
+from strandline.broker.core.groups.state.offsets import Offsets
 from strandline.broker.core.groups.state.ownership_reports import report_ownership
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.task_reports import report_tasks
@@ -64,6 +65,14 @@ from strandline.vocabulary.groups import (
 )
 
 
+class GroupOffsets(NamedTuple):
+    """What a group has committed."""
+
+    group: str
+    members: int
+    offsets: Offsets
+
+
 class Coordinator(Generic[Token]):
     """`Token` is the driver's handle of one waiting call; each is answered exactly once."""
 
@@ -81,6 +90,11 @@ class Coordinator(Generic[Token]):
     def states(self) -> list[GroupState]:
         """The state of each known group."""
         return [group.state for group in self._groups.values()]
+
+    def committed(self) -> Iterator[GroupOffsets]:
+        """Each known group with its members and committed offsets, as they are when it is taken."""
+        for group in self._groups.values():
+            yield GroupOffsets(group.name, len(group.members), group.offsets)
 
     # --- loading and unloading ---------------------------------------------------------------
 

@@ -92,6 +92,30 @@ async def test_records_are_counted_where_they_came_went_and_were_copied(harness:
     assert led("strandline_lost_records_total", topic=topic.name) == 0
 
 
+@pytest.mark.timeout(120)
+async def test_the_lag_of_a_group_is_the_difference_of_two_metrics(harness: Harness) -> None:
+    """The partition's leader shows its high watermark, the group's coordinator what the group has committed;
+    kafka_consumergroup_lag of deploy/prometheus is made of the two."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    await produce(harness, topic)
+    group = f"readers-of-{topic.name}"
+    async with Consumer(
+        harness.cluster.bootstrap, group_id=group, enable_auto_commit=False, offset_reset="earliest"
+    ) as consumer:
+        consumer.subscribe([topic.name])
+        await consumer.getone()
+        await consumer.commit({topic.partitions[0]: 7})
+        labels = {"topic": topic.name, "partition": "0"}
+
+        async def highest(name: str, **labels: str) -> float:
+            scrapes = [await scrape(port_of(harness, broker)) for broker in (1, 2, 3)]
+            return max(found(name, **labels) for found in scrapes)
+
+        assert await highest("kafka_consumergroup_current_offset", consumergroup=group, **labels) == 7
+        assert await highest("kafka_consumergroup_members", consumergroup=group) == 1
+        assert await highest("kafka_topic_partition_current_offset", **labels) == RECORDS
+
+
 @pytest.mark.timeout(180)
 async def test_a_death_shows_in_the_metrics_of_brokers_and_controller_until_it_is_repaired(
     harness: Harness,
