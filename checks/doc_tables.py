@@ -1,4 +1,4 @@
-"""Builds the tables of docs/ from the code: settings, limits, errors, commands, metrics.
+"""Builds the tables of docs/ from the code: settings, limits, errors, commands, metrics, alarms.
 
 A page marks the place: `<!-- table: settings BrokerSettings -->` … `<!-- end of table -->`. Descriptions are
 the docstrings under the fields. They are read from the source, so that they cost nothing at run time.
@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, Final, Literal, get_args, get_origin
 
 import click
+import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -231,6 +232,20 @@ def metrics(of: str) -> str:
     return "\n".join(rows) + "\n"
 
 
+ALARMS = Path("deploy/prometheus/alerts.yml")
+
+
+def alarms(_: str | None) -> str:
+    """The table of the alarms: expression, how long it has to hold, meaning, and what to do."""
+    rows = ["| alarm | for | it means | do |", "| --- | --- | --- | --- |"]
+    text = (Path(__file__).resolve().parent.parent / ALARMS).read_text()
+    for group in yaml.safe_load(text)["groups"]:
+        for rule in group["rules"]:
+            told, expression = rule["annotations"], _cell(rule["expr"])
+            rows.append(f"| `{expression}` | {rule.get('for', '0')} | {told['summary']} | {told['action']} |")
+    return "\n".join(rows) + "\n"
+
+
 RIGHTS = {"rpcs": rpcs.RPCS, "kafka": kafka_apis.KAFKA_APIS}
 
 
@@ -250,6 +265,7 @@ TABLES: dict[str, Callable[[Any], str]] = {
     "errors": error_codes,
     "commands": commands,
     "metrics": metrics,
+    "alarms": alarms,
     "rights": rights,
 }
 
