@@ -26,10 +26,11 @@ class ReplicasDescription:
         except StrandlineError as error:
             return DescribedReplicas(name, error)
         try:
-            core = replica.led().core
+            leadership = replica.led()
         except StrandlineError as error:
             return DescribedReplicas(name, self._manager.with_hint(error, replica))
-        log = replica.log
+        log, core = replica.log, leadership.core
+        now = self._manager.clock.monotonic()
         return DescribedReplicas(
             name,
             None,
@@ -39,5 +40,5 @@ class ReplicasDescription:
             log.log_end_offset,
             log.size_bytes,
             core.min_insync,
-            replica_lags(core, log.log_end_offset, log.bytes_near, self._manager.clock.monotonic()),
+            replica_lags(core, log.log_end_offset, log.bytes_near, now, leadership.copies),
         )

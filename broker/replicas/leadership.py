@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 import structlog
 
 from strandline.adapters.system.crash_points import defect_point
+from strandline.broker.core.replication.copy_rate import CopyRates
 from strandline.broker.core.replication.effects import (
     Acknowledge,
     AdvanceWatermark,
@@ -86,6 +87,8 @@ class Leadership:
         self._ended = False
         self.followers: dict[FollowerFlow, None] = {}
         """Woken after each append, in the order in which they began."""
+        self.copies = CopyRates()
+        """The pace at which replicas that a reassignment adds are filled."""
         self.in_sync_since: dict[IsrMember, float] = {}
         """For each member of the ISR of record: since when this leader knows it there."""
         self._members_seen: tuple[IsrMember, ...] = ()
@@ -233,6 +236,8 @@ class Leadership:
     def reconfigured(self) -> None:
         """Notes that the replica's config or assignment may have changed."""
         replica = self.replica
+        if replica.reassignment is None:
+            self.copies.clear()
         min_insync = replica.config.min_insync(replica.assignment.replication_factor)
         self.core.assign(replica.assignment, min_insync, self._clock.monotonic())
         for follower in tuple(self.followers):  # some may have to subscribe again

@@ -266,6 +266,7 @@ class FollowerStream:
             subscription.asked.set_result(False)
             subscription.asked = None
         subscription.leadership.followers.pop(subscription, None)
+        subscription.leadership.copies.end(self.hello.broker_id)
         subscription.replica.unlisten(subscription.wake)
         subscription.leadership.stopped_fetching(
             self.hello.broker_id, self.hello.broker_epoch, subscription=subscription.id
@@ -414,6 +415,13 @@ class FollowerStream:
                 replica.counts.replication_bytes_out += len(records)
                 if self.throttle.concerns(subscription.leadership, self.hello.broker_id):
                     replica.counts.reassignment_bytes_out += len(records)
+                    subscription.leadership.copies.sent(
+                        self.hello.broker_id,
+                        len(records),
+                        next_offset,
+                        log.bytes_near(next_offset),
+                        self._clock.monotonic(),
+                    )
                 self._let_go(subscription, len(records))
         except (OffsetOutOfRange, StorageFailed, StorageBusy) as error:
             return Push(subscription.id, error=error)

@@ -834,6 +834,8 @@ class ReplicaProgress(_message.Message):
     LAG_FIELD_NUMBER: _builtins.int
     LAG_BYTES_FIELD_NUMBER: _builtins.int
     LAG_MS_FIELD_NUMBER: _builtins.int
+    BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    MS_LEFT_FIELD_NUMBER: _builtins.int
     broker: _builtins.int
     in_sync: _builtins.bool
     fetching: _builtins.bool
@@ -849,6 +851,10 @@ class ReplicaProgress(_message.Message):
     """about the bytes of these records"""
     lag_ms: _builtins.int
     """since it last had all that the leader had; counted from the election at the earliest"""
+    bytes_per_s: _builtins.int
+    """while a reassignment copies it: over the last seconds"""
+    ms_left: _builtins.int
+    """until it has all, at this pace; -1 also if it does not come closer"""
     def __init__(
         self,
         *,
@@ -861,10 +867,12 @@ class ReplicaProgress(_message.Message):
         lag: _builtins.int = ...,
         lag_bytes: _builtins.int = ...,
         lag_ms: _builtins.int = ...,
+        bytes_per_s: _builtins.int = ...,
+        ms_left: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adding", b"adding", "broker", b"broker", "fetching", b"fetching", "in_sync", b"in_sync", "lag", b"lag", "lag_bytes", b"lag_bytes", "lag_ms", b"lag_ms", "log_end_offset", b"log_end_offset", "removing", b"removing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adding", b"adding", "broker", b"broker", "bytes_per_s", b"bytes_per_s", "fetching", b"fetching", "in_sync", b"in_sync", "lag", b"lag", "lag_bytes", b"lag_bytes", "lag_ms", b"lag_ms", "log_end_offset", b"log_end_offset", "ms_left", b"ms_left", "removing", b"removing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -206,6 +206,12 @@ class ReplicaProgress:
     lag_ms: int = UNKNOWN
     """Since it last had all that the leader had then, counted from the leader's election at the earliest. 0:
     it fetches, and lacks nothing."""
+    bytes_per_s: int = UNKNOWN
+    """The rate at which a replica that a reassignment adds is copied, over the last seconds, until it is in
+    sync."""
+    ms_left: int = UNKNOWN
+    """Until it has all, at the pace of these seconds and with what was appended meanwhile. Unknown if it does
+    not come closer."""
 
 
 @dataclass(frozen=True, slots=True)

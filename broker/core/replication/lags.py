@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from strandline.broker.core.replication.copy_rate import CopyRates
 from strandline.broker.core.replication.isr import Progress
 from strandline.broker.core.replication.leader_partition import LeaderPartition
 from strandline.ids import BrokerId
@@ -12,12 +13,16 @@ from strandline.vocabulary.log import UNKNOWN, ReplicaProgress
 
 
 def replica_lags(
-    core: LeaderPartition[Any], log_end: int, bytes_near: Callable[[int], int], now: float
+    core: LeaderPartition[Any],
+    log_end: int,
+    bytes_near: Callable[[int], int],
+    now: float,
+    rates: CopyRates | None = None,
 ) -> tuple[ReplicaProgress, ...]:
     """The replicas in the order of their assignment, then members of the ISR that are assigned no longer.
 
     `log_end`: the end of the leader's log, also of records that wait for a sync. `bytes_near`: about the
-    bytes from an offset to that end; it is asked only for replicas that are behind.
+    bytes from an offset to that end; it is asked only for replicas that are behind. `rates`: those of copies.
     """
     assignment = core.assignment
     wanted, target = assignment.reassignment, assignment.target
@@ -34,6 +39,10 @@ def replica_lags(
             return ReplicaProgress(broker, broker in in_sync, False, adding, removing)
         end = progress.log_end_offset
         lag = UNKNOWN if end < 0 else max(0, log_end - end)
+        lag_bytes = bytes_near(end) if lag > 0 else lag
+        bytes_per_s, ms_left = UNKNOWN, UNKNOWN
+        if adding and broker not in in_sync and rates is not None:
+            bytes_per_s, ms_left = _copying(rates, broker, lag_bytes, bytes_near, now)
         return ReplicaProgress(
             broker,
             in_sync=broker in in_sync,
@@ -42,11 +51,26 @@ def replica_lags(
             removing=removing,
             log_end_offset=end,
             lag=lag,
-            lag_bytes=bytes_near(end) if lag > 0 else lag,
+            lag_bytes=lag_bytes,
             lag_ms=_behind_ms(progress, now),
+            bytes_per_s=bytes_per_s,
+            ms_left=ms_left,
         )
 
     return tuple([lag_of(broker) for broker in (*assignment.replicas, *others)])
+
+
+def _copying(
+    rates: CopyRates, broker: BrokerId, lag_bytes: int, bytes_near: Callable[[int], int], now: float
+) -> tuple[int, int]:
+    """(bytes a second, milliseconds until it has all at this pace) of a copy."""
+    offset = rates.offset(broker)
+    pace = None if offset is None else rates.pace(broker, bytes_near(offset), now)
+    if pace is None:
+        return UNKNOWN, UNKNOWN
+    if lag_bytes < 0 or pace.closing_per_s <= 0:
+        return int(pace.bytes_per_s), UNKNOWN
+    return int(pace.bytes_per_s), int(lag_bytes / pace.closing_per_s * 1000)
 
 
 def _behind_ms(progress: Progress, now: float) -> int:

@@ -96,6 +96,25 @@ async def test_a_new_replica_gets_no_more_than_the_brokers_bound() -> None:
         assert seconds >= leader.replica.log.size_bytes / RATE - BURST_S - 0.2
 
 
+async def test_the_pace_of_a_copy_is_known_until_its_flow_or_its_reassignment_ends() -> None:
+    async with copying(moving(rate=RATE)) as (leader, link), taking(link):
+        await eventually(lambda: leader.leadership.copies.offset(NEW))
+        link.unsubscribe(1)
+        assert leader.leadership.copies.offset(NEW) is None
+        link.subscribe(subscribe(5, 0, -1, sub_id=2))
+        await eventually(lambda: leader.leadership.copies.offset(NEW))
+        leader.replica.assignment = PartitionAssignment(ASSIGNED, 2)
+        leader.leadership.reconfigured()
+        assert leader.leadership.copies.offset(NEW) is None
+
+
+async def test_replicas_that_no_reassignment_adds_have_no_pace() -> None:
+    """Nothing is counted for them: not on the way of records that are produced."""
+    async with copying(moving(original=(1, 2, 3))) as (leader, link):
+        await copied(leader, link)
+        assert leader.leadership.copies.offset(NEW) is None
+
+
 async def test_without_a_bound_a_new_replica_gets_everything_at_once() -> None:
     async with copying(moving()) as (leader, link):
         await copied(leader, link)

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from strandline.broker.core.replication.copy_rate import CopyRates
 from strandline.broker.core.replication.lags import replica_lags
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import BrokerEpoch, BrokerId, Offset, TopicId
 from strandline.vocabulary.log import UNKNOWN, ReplicaProgress
 from strandline.vocabulary.metadata import Reassignment
-from tests.broker.core.replication.test_leader_partition import Driver
+from tests.broker.core.replication.test_leader_partition import Driver, member
 
 RECORD_BYTES = 100
 
@@ -81,6 +82,28 @@ def test_what_a_reassignment_adds_and_removes_is_marked(
     assert {broker for broker, each in found.items() if each.adding} == adding
     assert {broker for broker, each in found.items() if each.removing} == removing
     assert [broker for broker, each in found.items() if each.in_sync] == [1, 2]
+
+
+def test_a_replica_that_is_copied_has_a_rate_and_a_time_that_is_left() -> None:
+    """Only until it is in sync: then it gets what is produced, at any rate."""
+    rates = CopyRates()
+    for second in range(5):
+        sent = (second + 1) * 4
+        rates.sent(BrokerId(3), 400, sent, (56 - sent) * RECORD_BYTES, float(second))
+    driver = moving(reverting=False)
+    driver.partition.appended(Offset(56), 4.0)
+
+    def found() -> ReplicaProgress:
+        described = replica_lags(
+            driver.partition, 56, lambda offset: (56 - offset) * RECORD_BYTES, 4.0, rates
+        )
+        return {each.broker: each for each in described}[3]
+
+    assert (found().bytes_per_s, found().ms_left) == (500, UNKNOWN), "it has reported nothing"
+    driver.partition.fetched(BrokerId(3), BrokerEpoch(30), Offset(16), 4.0)
+    assert (found().lag_bytes, found().bytes_per_s, found().ms_left) == (4_000, 500, 8_000)
+    driver.partition.isr.settle((*driver.partition.isr.members, member(3)), 5)
+    assert (found().bytes_per_s, found().ms_left) == (UNKNOWN, UNKNOWN)
 
 
 def test_a_member_that_is_assigned_no_longer_is_described_until_it_leaves() -> None:

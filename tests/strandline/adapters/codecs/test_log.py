@@ -124,7 +124,15 @@ EXCHANGES: list[tuple[Call[Any, Any], Any, Any]] = [
         (ReplicasQuery(NAME),),
         (
             DescribedReplicas(
-                NAME, None, 1, -1, 3, 4, 5, 2, (ReplicaProgress(1, True, False, True, False, 6, 7, 8, 9),)
+                NAME,
+                None,
+                1,
+                -1,
+                3,
+                4,
+                5,
+                2,
+                (ReplicaProgress(1, True, False, True, False, 6, 7, 8, 9, 10, 11),),
             ),
         ),
     ),
