@@ -59,6 +59,8 @@ def _progress_row(progress: ReplicaProgress) -> dict[str, Any]:
         "lag": _known(progress.lag),
         "lag_bytes": _known(progress.lag_bytes),
         "lag_ms": _known(progress.lag_ms),
+        "bytes_per_s": _known(progress.bytes_per_s),
+        "ms_left": _known(progress.ms_left),
     }
 
 

@@ -1,12 +1,13 @@
-"""`strandline topic reassign`, `reassignments` and `elect-preferred`: moves replicas and leaders."""
+"""`strandline topic reassign` and `elect-preferred`: moves replicas and leaders."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from strandline.cli.cluster.moves import copied_text
 from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
 from strandline.cli.shell.waits import Waits
 from strandline.errors import ElectionNotNeeded, OutcomeUnknown
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from strandline.vocabulary.admin import OngoingReassignment, PartitionResult
 
 LOOK_AGAIN_S: Final = 0.2
+LEADER_WAIT_MS: Final = 500
+"""How long a report of what a reassignment waits for, waits for the leader."""
 SETTLE_S_MAX: Final = 5.0
 """Time after a reassignment until the broker that is asked knows its result."""
 
@@ -91,6 +94,7 @@ async def _settled(
 
     clock = SystemClock()
     shown: tuple[int, ...] | None = None
+    target = wanted
     waits = Waits(invocation.out.note, clock)
     while (moving := await _moving(admin, where)) is not None:
         if wanted and moving.reverting:
@@ -103,6 +107,7 @@ async def _settled(
                 f"{where} does not move to {_listed(wanted)}: a later request took its place, and it moves "
                 f"to {_listed(moving.replicas)}"
             )
+        target = wanted or moving.original
         if moving.isr != shown:
             shown = moving.isr
             invocation.out.note(f"{where}: in sync are {_listed(moving.isr)}")
@@ -113,11 +118,11 @@ async def _settled(
     while True:
         (topic,) = (await admin.metadata([where.topic])).topics
         replicas = topic.partitions[where.partition].replicas
-        if not wanted or replicas == wanted:
+        if not target or replicas == target:
             return replicas
         if clock.monotonic() >= deadline:
             raise OutcomeUnknown(
-                f"{where} did not move to {_listed(wanted)}: its replicas are {_listed(replicas)}; that was "
+                f"{where} did not move to {_listed(target)}: its replicas are {_listed(replicas)}; that was "
                 "taken back, or a later request took its place"
             )
         await clock.sleep(LOOK_AGAIN_S)
@@ -125,13 +130,22 @@ async def _settled(
 
 async def _waiting(admin: Admin, moving: OngoingReassignment) -> str:
     """Describes what the reassignment waits for. Raises as the controller's answer does."""
+    from strandline.client.admin.moves import reassignment_progress
+
     alive = {each.endpoint.id for each in (await admin.describe_cluster()).brokers if each.alive}
     (topic,) = (await admin.metadata([moving.name.topic])).topics
-    return waiting_for(moving, alive, topic.partitions[moving.name.partition].leader)
+    leader, copied = topic.partitions[moving.name.partition].leader, ""
+    if leader != NO_BROKER:
+        answers = await admin.describe_replicas([moving.name], wait_ms=LEADER_WAIT_MS)
+        copied = copied_text(reassignment_progress(moving, answers.get(moving.name)))
+    return waiting_for(moving, alive, leader, copied)
 
 
-def waiting_for(moving: OngoingReassignment, alive: Collection[int], leader: int) -> str:
-    """The reason why a reassignment is not complete, as far as brokers and controller report it."""
+def waiting_for(moving: OngoingReassignment, alive: Collection[int], leader: int, copied: str = "") -> str:
+    """The reason why a reassignment is not complete, as far as brokers and controller report it.
+
+    `copied` says how far the copies are.
+    """
     target = moving.original if moving.reverting else moving.replicas
     if leader == NO_BROKER:
         dead = [broker for broker in moving.isr if broker not in alive]
@@ -149,7 +163,8 @@ def waiting_for(moving: OngoingReassignment, alive: Collection[int], leader: int
     if missing:
         throttle = moving.throttle_bytes_per_s
         limit = f", at most {throttle} bytes a second" if throttle else ""
-        return f"{moving.name}: waiting for broker {_listed(missing)} to have all records{limit}"
+        so_far = f": {copied}" if copied else ""
+        return f"{moving.name}: waiting for broker {_listed(missing)} to have all records{limit}{so_far}"
     leaving = [broker for broker in moving.isr if broker not in target and broker != leader]
     if leaving:
         return f"{moving.name}: waiting for broker {_listed(leaving)} to close its replica"
@@ -162,37 +177,6 @@ def _listed(brokers: Iterable[int]) -> str:
 
 async def _moving(admin: Admin, where: TopicPartition) -> OngoingReassignment | None:
     return next((each for each in await admin.list_reassignments() if each.name == where), None)
-
-
-@click.command(cls=Command)
-@pass_invocation
-def reassignments(invocation: Invocation) -> None:
-    """List the partitions whose replicas are moving."""
-    from strandline import Admin
-
-    async def main() -> Sequence[OngoingReassignment]:
-        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
-            return await admin.list_reassignments()
-
-    rows = [_row(each) for each in run(main)]
-    if invocation.out.json:
-        for row in rows:
-            invocation.out.emit(row)
-        return
-    columns = ("topic", "partition", "original", "replicas", "isr", "throttle", "reverting")
-    invocation.out.table(columns, [[row[column] for column in columns] for row in rows])
-
-
-def _row(each: OngoingReassignment) -> dict[str, Any]:
-    return {
-        "topic": each.name.topic,
-        "partition": each.name.partition,
-        "original": list(each.original),
-        "replicas": list(each.replicas),
-        "isr": list(each.isr),
-        "throttle": each.throttle_bytes_per_s or None,
-        "reverting": each.reverting,
-    }
 
 
 @click.command("elect-preferred", cls=Command)

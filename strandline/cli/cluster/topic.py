@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strandline.cli.cluster import placement, unclean
+from strandline.cli.cluster import moves, placement, unclean
 from strandline.cli.cluster.partitions import (
     PARTITION_COLUMNS,
     condition_options,
@@ -196,5 +196,5 @@ def delete(invocation: Invocation, names: tuple[str, ...]) -> None:
             invocation.out.line(f"deleted {name}")
 
 
-for command in (placement.reassign, placement.reassignments, placement.elect_preferred, unclean.elect):
+for command in (placement.reassign, moves.reassignments, placement.elect_preferred, unclean.elect):
     topic.add_command(command)

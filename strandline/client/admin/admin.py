@@ -179,16 +179,17 @@ class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client
         return [described(topic, alive, answers) for topic in metadata.topics]
 
     async def describe_replicas(
-        self, partitions: Iterable[TopicPartition]
+        self, partitions: Iterable[TopicPartition], *, wait_ms: int | None = None
     ) -> dict[TopicPartition, DescribedReplicas | StrandlineError]:
         """How far the replicas of these partitions are: offsets, bytes and time up to the leader's log end.
 
-        As each partition's leader knows it, or the last error within the request timeout.
+        As each partition's leader knows it, or the last error within `wait_ms`; None: the request timeout.
         """
         self._scope.check()
-        return await self._describe_replicas(
-            arguments.partitions(partitions), self._cluster.request_timeout_s
-        )
+        wait_s = self._cluster.request_timeout_s
+        if wait_ms is not None:
+            wait_s = arguments.whole("wait_ms", wait_ms, 0, arguments.INT32_MAX) / 1000
+        return await self._describe_replicas(arguments.partitions(partitions), wait_s)
 
     async def _describe_replicas(
         self, names: Iterable[TopicPartition], timeout_s: float

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from strandline.adapters.codecs.admin import ELECT_PREFERRED, ELECT_UNCLEAN, LIST_REASSIGNMENTS, REASSIGN
 from strandline.client import arguments
+from strandline.client.admin.moves import ReassignmentProgress, reassignment_progress
 from strandline.client.admin.refusals import raise_first
-from strandline.errors import InvalidRequest
+from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Method, Request, Response
 from strandline.vocabulary.admin import (
@@ -19,6 +21,12 @@ from strandline.vocabulary.admin import (
     Reassign,
     UncleanElection,
 )
+from strandline.vocabulary.log import DescribedReplicas
+
+LEADERS_WAIT_MS: Final = 500
+"""How long a list of reassignments waits for leaders."""
+
+Described = Mapping[TopicPartition, DescribedReplicas | StrandlineError]
 
 
 class PlacementAdmin(ABC):
@@ -26,6 +34,11 @@ class PlacementAdmin(ABC):
 
     @abstractmethod
     async def _ask_controller(self, method: Method[Request, Response], request: Request) -> Response: ...
+
+    @abstractmethod
+    async def describe_replicas(
+        self, partitions: Iterable[TopicPartition], *, wait_ms: int | None = None
+    ) -> Described: ...
 
     async def reassign(
         self,
@@ -62,6 +75,17 @@ class PlacementAdmin(ABC):
     async def list_reassignments(self) -> Sequence[OngoingReassignment]:
         """The reassignments in progress, with the in-sync replicas. Raises NotController."""
         return await self._ask_controller(LIST_REASSIGNMENTS, None)
+
+    async def reassignment_progress(self) -> list[ReassignmentProgress]:
+        """The reassignments in progress, with what is copied, what is left, how fast and for how long.
+
+        The leaders tell the latter; it is unknown for a partition that has none at the moment. Raises
+        NotController.
+        """
+        ongoing = await self.list_reassignments()
+        names = [move.name for move in ongoing]
+        answers = await self.describe_replicas(names, wait_ms=LEADERS_WAIT_MS)
+        return [reassignment_progress(move, answers.get(move.name)) for move in ongoing]
 
     async def elect_preferred(
         self, partitions: Iterable[TopicPartition] | None = None

@@ -82,18 +82,35 @@ async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: She
         "replicas": [there],
     }
     (listed,) = await shell.objects("topic", "reassignments")
-    assert listed == {
+    expected = {
         "topic": topic,
         "partition": 0,
         "original": [here],
         "replicas": [there],
         "isr": [here],
+        "adding": [there],
+        "removing": [here],
         "throttle": 1,
         "reverting": False,
     }
+    assert {key: listed[key] for key in expected} == expected
+
+    async def begun() -> dict[str, Any] | None:
+        (now,) = await shell.objects("topic", "reassignments")
+        return now if now["bytes_left"] is not None and now["bytes_per_s"] is not None else None
+
+    copied = await eventually(begun, deadline_s=30, what="the new replica has reported")
+    assert copied is not None
+    total = copied["bytes_done"] + copied["bytes_left"]
+    assert total >= 300 * len(value) > copied["bytes_done"]
+    (copy,) = copied["copies"]
+    assert (copy["broker"], copy["in_sync"], copy["bytes_left"]) == (there, False, copied["bytes_left"])
+    watching = await start("topic", "reassignments", "--watch", **shell.environment)
     answer = await reassign(shell, topic, "--cancel", "--wait")
     assert (answer["cancelled"], answer["complete"], answer["replicas"]) == (True, True, [here])
     assert await shell.objects("topic", "reassignments") == []
+    out, _ = await watching.communicate()
+    assert (watching.returncode, out.count(b"time left") >= 1) == (0, True)
     again = await shell("topic", "reassign", topic, "--partition", "0", "--cancel")
     assert again.status == 1
     assert "no reassignment is under way" in again.err

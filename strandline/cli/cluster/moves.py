@@ -1,0 +1,121 @@
+"""`strandline topic reassignments`: which replicas move, and how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.cluster.state_changes import age
+from strandline.cli.shell.command import Command, Invocation, pass_invocation, run
+from strandline.cli.shell.sizes import size
+
+if TYPE_CHECKING:
+    from strandline.client.admin.moves import CopyProgress, ReassignmentProgress
+
+WATCH_S: Final = 2.0
+COLUMNS: Final = (
+    "topic", "partition", "original", "replicas", "isr", "adding", "removing",
+    "done", "left", "rate", "time left", "throttle", "reverting",
+)  # fmt: skip
+
+
+@click.command(cls=Command)
+@click.option("--watch", is_flag=True, help="Show them again every two seconds, until no replica moves.")
+@pass_invocation
+def reassignments(invocation: Invocation, watch: bool) -> None:
+    """List the partitions whose replicas are moving: the bytes that the new replicas have and lack, the rate
+    of the last seconds, and the time that is left at this pace.
+
+    The leaders of the partitions tell these. A replica that does not come closer, because producers write as
+    fast as it is copied, has no time left.
+    """
+    from strandline import Admin
+    from strandline.adapters.system.clock import SystemClock
+
+    clock = SystemClock()
+
+    async def main() -> None:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+            moves = await admin.reassignment_progress()
+            _show(invocation, moves)
+            while watch and moves:
+                await clock.sleep(WATCH_S)
+                moves = await admin.reassignment_progress()
+                if moves:
+                    _show(invocation, moves)
+
+    run(main)
+
+
+def _show(invocation: Invocation, moves: Sequence[ReassignmentProgress]) -> None:
+    if not invocation.out.json:
+        invocation.out.table(COLUMNS, [_cells(each) for each in moves])
+        return
+    for each in moves:
+        invocation.out.emit(move_row(each), flush=True)
+
+
+def move_row(each: ReassignmentProgress) -> dict[str, Any]:
+    """A reassignment as JSON; unknown values are null."""
+    move = each.move
+    return {
+        "topic": move.name.topic,
+        "partition": move.name.partition,
+        "original": list(move.original),
+        "replicas": list(move.replicas),
+        "isr": list(move.isr),
+        "adding": list(each.adding),
+        "removing": list(each.removing),
+        "bytes_done": each.bytes_done,
+        "bytes_left": each.bytes_left,
+        "bytes_per_s": each.bytes_per_s,
+        "ms_left": each.ms_left,
+        "copies": None if each.copies is None else [_copy_row(copy) for copy in each.copies],
+        "throttle": move.throttle_bytes_per_s or None,
+        "reverting": move.reverting,
+    }
+
+
+def _copy_row(copy: CopyProgress) -> dict[str, Any]:
+    return {
+        "broker": copy.broker,
+        "in_sync": copy.in_sync,
+        "bytes_done": copy.bytes_done,
+        "bytes_left": copy.bytes_left,
+        "bytes_per_s": copy.bytes_per_s,
+        "ms_left": copy.ms_left,
+    }
+
+
+def _cells(each: ReassignmentProgress) -> list[object]:
+    row = move_row(each)
+    shown = {
+        "done": _size(each.bytes_done),
+        "left": _size(each.bytes_left),
+        "rate": _rate(each.bytes_per_s),
+        "time left": age(each.ms_left),
+        "throttle": _rate(row["throttle"]),
+    }
+    return [shown[column] if column in shown else row[column] for column in COLUMNS]
+
+
+def copied_text(each: ReassignmentProgress) -> str:
+    """How far it is, in words: "4.2 MB are copied, 5.8 MB are left, 1.1 MB/s, 5.3 s". Empty if unknown."""
+    if each.bytes_done is None or each.bytes_left is None:
+        return ""
+    parts = [f"{size(each.bytes_done)} are copied", f"{size(each.bytes_left)} are left"]
+    if each.bytes_per_s is not None:
+        parts.append(f"{size(each.bytes_per_s)}/s")
+    if each.ms_left is not None:
+        parts.append(f"about {age(each.ms_left)}")
+    return ", ".join(parts)
+
+
+def _size(count: int | None) -> str | None:
+    return None if count is None else size(count)
+
+
+def _rate(bytes_per_s: int | None) -> str | None:
+    return None if bytes_per_s is None else f"{size(bytes_per_s)}/s"
