@@ -83,7 +83,7 @@ def _reassigned(asked: Reassign, results: Sequence[PartitionResult]) -> Iterator
         yield _of_cluster(
             result.error,
             partition=str(move.name),
-            replicas=list(move.replicas) or None,  # none: the move is taken back
+            **({} if move.only_throttle else {"replicas": list(move.replicas) or None}),  # none: taken back
             throttle_bytes_per_s=asked.throttle_bytes_per_s,
         )
 

@@ -76,6 +76,8 @@ def plan_move(
     value.
     """
     standing = now.wanted
+    if move.only_throttle:
+        return _with_throttle(move, standing, asked.throttle_bytes_per_s)
     if not move.replicas:
         if standing is None:
             raise NoReassignmentInProgress(
@@ -108,6 +110,19 @@ def plan_move(
         by=asked.by,
         replaced=(*standing.replaced, before)[-REPLACED_MAX:],
     )
+
+
+def _with_throttle(
+    move: PartitionReassignment, standing: Reassignment | None, bytes_per_s: int
+) -> Reassignment | None:
+    if move.replicas:
+        raise InvalidReplicaAssignment(
+            f"{move.name}: replicas {list(move.replicas)} with only_throttle: give none"
+        )
+    if standing is None:
+        raise NoReassignmentInProgress(f"{move.name}: no reassignment is under way that could be throttled")
+    wanted = replace(standing, throttle_bytes_per_s=bytes_per_s)
+    return None if wanted == standing else wanted
 
 
 def forgotten(standing: Reassignment | None, wanted: Reassignment) -> int:

@@ -307,6 +307,11 @@ def _step(each: _Planned, topic: PlacedPartitions, stamp: Stamp, keeping: Sequen
     )
     subject = Subject(name.topic, _key(name, wanted), now.state.leader_epoch)
     reason = "reassignment taken back" if wanted.reverting else "replicas reassigned"
+    if now.wanted is not None and (now.wanted.request_id, now.wanted.reverting) == (
+        wanted.request_id,
+        wanted.reverting,
+    ):
+        reason = "reassignment throttled"
     return Step(operations, requests(Command.START_REPLICA, subject, assigned, stamp, reason))
 
 

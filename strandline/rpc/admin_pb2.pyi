@@ -334,8 +334,11 @@ class PartitionReassignment(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
     REPLICAS_FIELD_NUMBER: _builtins.int
+    ONLY_THROTTLE_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
+    only_throttle: _builtins.bool
+    """change the throttle of the reassignment under way; `replicas` is empty"""
     @_builtins.property
     def replicas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """RAR, the preferred leader first; empty: cancel the reassignment"""
@@ -346,10 +349,11 @@ class PartitionReassignment(_message.Message):
         topic: _builtins.str = ...,
         partition: _builtins.int = ...,
         replicas: _abc.Iterable[_builtins.int] | None = ...,
+        only_throttle: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "replicas", b"replicas", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["only_throttle", b"only_throttle", "partition", b"partition", "replicas", b"replicas", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -74,10 +74,14 @@ class TopicResult:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReassignment:
-    """A request to give this partition these replicas (RAR), the preferred leader first; none: cancel."""
+    """A request to give this partition these replicas (RAR), the preferred leader first; none: cancel.
+
+    `only_throttle`: without replicas, change only the throttle of the reassignment under way.
+    """
 
     name: TopicPartition
     replicas: tuple[int, ...]
+    only_throttle: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,14 +82,17 @@ CASES: dict[str, tuple[Any, Any, list[tuple[str, str, dict[str, Any]]]]] = {
         ],
     ),
     "Reassign": (
-        Reassign([PartitionReassignment(FIRST, (2, 3))], 7),
-        [PartitionResult(FIRST)],
+        Reassign(
+            [PartitionReassignment(FIRST, (2, 3)), PartitionReassignment(FIRST, (), only_throttle=True)], 7
+        ),
+        [PartitionResult(FIRST)] * 2,
         [
             (
                 "ALTER CLUSTER",
                 CLUSTER_NAME,
                 {"partition": "tides-0", "replicas": [2, 3], "throttle_bytes_per_s": 7},
-            )
+            ),
+            ("ALTER CLUSTER", CLUSTER_NAME, {"partition": "tides-0", "throttle_bytes_per_s": 7}),
         ],
     ),
     "ElectPreferred": (

@@ -1,4 +1,4 @@
-"""`strandline topic reassignments`: which replicas move, and how far they are."""
+"""`strandline topic reassignments` and `throttle`: which replicas move, how far they are, how fast."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import click
 from strandline.cli.cluster.state_changes import age
 from strandline.cli.shell.command import Command, Invocation, pass_invocation, run
 from strandline.cli.shell.sizes import size
+from strandline.errors import NoReassignmentInProgress
+from strandline.ids import TopicPartition
 
 if TYPE_CHECKING:
     from strandline.client.admin.moves import CopyProgress, ReassignmentProgress
@@ -47,6 +49,55 @@ def reassignments(invocation: Invocation, watch: bool) -> None:
                     _show(invocation, moves)
 
     run(main)
+
+
+@click.command(cls=Command)
+@click.argument("names", nargs=-1)
+@click.option("--partition", type=click.IntRange(min=0), help="Only this partition of the one topic NAME.")
+@click.option("--all", "everything", is_flag=True, help="All partitions that are moving.")
+@click.option(
+    "--to", "bytes_per_s", type=click.IntRange(0, 2**63 - 1), metavar="BYTES", required=True,
+    help="The limit for each partition's new replicas, bytes a second; 0: none but those of the brokers.",
+)  # fmt: skip
+@pass_invocation
+def throttle(
+    invocation: Invocation, names: tuple[str, ...], partition: int | None, everything: bool, bytes_per_s: int
+) -> None:
+    """Change the throttle of reassignments that are under way: of the topics NAMES, or of all.
+
+    Their targets stay, and so do the throttles of later reassignments. Exits with 1 if a topic that is named
+    has no partition that moves.
+    """
+    if everything == bool(names):
+        raise click.UsageError("give either names of topics or --all")
+    if partition is not None and len(names) != 1:
+        raise click.UsageError("--partition is of one topic: name it, and no other")
+    from strandline import Admin
+
+    async def main() -> Sequence[TopicPartition]:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+            wanted = None
+            if partition is not None:
+                wanted = [TopicPartition(names[0], partition)]
+            elif names:
+                wanted = _of_topics(names, [each.name for each in await admin.list_reassignments()])
+            return await admin.throttle_reassignments(wanted, throttle_bytes_per_s=bytes_per_s)
+
+    for name in run(main):
+        if invocation.out.json:
+            row = {"topic": name.topic, "partition": name.partition, "throttle": bytes_per_s or None}
+            invocation.out.emit(row)
+        else:
+            limit = f"at most {size(bytes_per_s)}/s" if bytes_per_s else "without a throttle of its own"
+            invocation.out.line(f"{name}: {limit}")
+
+
+def _of_topics(names: Sequence[str], moving: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Those of these topics. Raises NoReassignmentInProgress for one of which none moves."""
+    still = [name for name in names if name not in {each.topic for each in moving}]
+    if still:
+        raise NoReassignmentInProgress(f"no partition of {', '.join(still)} is moving")
+    return [each for each in moving if each.topic in names]
 
 
 def _show(invocation: Invocation, moves: Sequence[ReassignmentProgress]) -> None:

@@ -196,5 +196,11 @@ def delete(invocation: Invocation, names: tuple[str, ...]) -> None:
             invocation.out.line(f"deleted {name}")
 
 
-for command in (placement.reassign, moves.reassignments, placement.elect_preferred, unclean.elect):
+for command in (
+    placement.reassign,
+    moves.reassignments,
+    moves.throttle,
+    placement.elect_preferred,
+    unclean.elect,
+):
     topic.add_command(command)

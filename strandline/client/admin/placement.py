@@ -10,7 +10,8 @@ from strandline.adapters.codecs.admin import ELECT_PREFERRED, ELECT_UNCLEAN, LIS
 from strandline.client import arguments
 from strandline.client.admin.moves import ReassignmentProgress, reassignment_progress
 from strandline.client.admin.refusals import raise_first
-from strandline.errors import InvalidRequest, StrandlineError
+from strandline.config.limits import PARTITIONS_PER_REQUEST_MAX
+from strandline.errors import InvalidRequest, NoReassignmentInProgress, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Method, Request, Response
 from strandline.vocabulary.admin import (
@@ -71,6 +72,33 @@ class PlacementAdmin(ABC):
         """
         asked = [PartitionReassignment(name, ()) for name in arguments.partitions(partitions)]
         await self._reassign(Reassign(asked))
+
+    async def throttle_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, throttle_bytes_per_s: int
+    ) -> Sequence[TopicPartition]:
+        """Change the throttle of reassignments in progress, of these partitions or of all (None), and nothing
+        else of them. Bytes a second to each partition's new replicas; 0: only the brokers' own bounds.
+
+        Returns the partitions; leaders use the new throttle a moment later. Raises NotController, and the
+        first refusal, with the others as notes: NoReassignmentInProgress for a named partition that has none.
+        """
+        throttle = arguments.whole("throttle_bytes_per_s", throttle_bytes_per_s, 0, arguments.INT64_MAX)
+        if partitions is None:
+            names: Sequence[TopicPartition] = [move.name for move in await self.list_reassignments()]
+        else:
+            names = arguments.partitions(partitions)
+        changed: list[TopicPartition] = []
+        errors: list[tuple[TopicPartition, StrandlineError | None]] = []
+        for start in range(0, len(names), PARTITIONS_PER_REQUEST_MAX):
+            some = names[start : start + PARTITIONS_PER_REQUEST_MAX]
+            asked = [PartitionReassignment(name, (), only_throttle=True) for name in some]
+            for result in await self._ask_controller(REASSIGN, Reassign(asked, throttle)):
+                if result.error is None:
+                    changed.append(result.name)
+                elif partitions is not None or not isinstance(result.error, NoReassignmentInProgress):
+                    errors.append((result.name, result.error))  # of all, some end meanwhile
+        raise_first(errors)
+        return changed
 
     async def list_reassignments(self) -> Sequence[OngoingReassignment]:
         """The reassignments in progress, with the in-sync replicas. Raises NotController."""

@@ -164,6 +164,25 @@ def test_to_ask_for_the_same_again_changes_at_most_the_throttle() -> None:
     assert faster == replace(now.wanted, throttle_bytes_per_s=9)
 
 
+def test_a_throttle_is_changed_alone_whatever_the_target_has_become() -> None:
+    """Another client may have changed the target, or taken it back, since the caller looked."""
+    now = standing(standing(placed(1, 2), 3), 4)
+    back = replace(now, wanted=plan(now))
+
+    def throttled(now: Placed, throttle: int, *replicas: int) -> Reassignment | None:
+        only = PartitionReassignment(NAME, replicas, only_throttle=True)
+        return plan_move(only, now, ground(1), Asked("other", 99, throttle))
+
+    for moving in (now, back):
+        assert moving.wanted is not None
+        assert throttled(moving, 9) == replace(moving.wanted, throttle_bytes_per_s=9)
+        assert throttled(moving, 0) is None, "it had none before"
+    with pytest.raises(NoReassignmentInProgress, match="t-3"):
+        throttled(placed(1, 2), 9)
+    with pytest.raises(InvalidReplicaAssignment, match="only the throttle"):
+        throttled(now, 9, 4)
+
+
 def test_taken_back_it_goes_back_to_what_there_was() -> None:
     now = standing(standing(placed(1, 2), 3), 4)
     back = plan(now)

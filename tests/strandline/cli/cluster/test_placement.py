@@ -116,6 +116,36 @@ async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: She
     assert "no reassignment is under way" in again.err
 
 
+async def test_the_throttle_of_moves_under_way_is_changed_for_one_and_for_all(shell: Shell) -> None:
+    """At a byte a second they would take days; without a throttle they end at once."""
+    topics = [await shell.topic(f"slow-{number}", replication_factor=1) for number in range(2)]
+    targets = {}
+    for topic in topics:
+        await shell.objects("produce", topic, stdin=b"\n".join([b"v" * 10_000] * 300))
+        now = await partition_of(shell, topic)
+        targets[topic] = now["replicas"][0] % 4 + 1
+        await reassign(shell, topic, "--replicas", str(targets[topic]), "--throttle", "1")
+    (changed,) = await shell.objects("topic", "throttle", topics[0], "--partition", "0", "--to", "2")
+    assert changed == {"topic": topics[0], "partition": 0, "throttle": 2}
+    listed = {each["topic"]: each["throttle"] for each in await shell.objects("topic", "reassignments")}
+    assert listed == {topics[0]: 2, topics[1]: 1}
+    rows = await shell.objects("topic", "throttle", "--all", "--to", "0")
+    assert sorted(each["topic"] for each in rows) == topics
+
+    await eventually(lambda: nothing_moves(shell), deadline_s=30, what="both moves have ended")
+    assert [(await partition_of(shell, topic))["replicas"] for topic in topics] == [
+        [targets[topic]] for topic in topics
+    ]
+    nothing = await shell("topic", "throttle", topics[0], "--to", "5")
+    assert (nothing.status, "no partition of slow-0 is moving" in nothing.err) == (1, True)
+    for wrong in (
+        ["--to", "5"],
+        [topics[0], "--all", "--to", "5"],
+        ["--all", "--partition", "0", "--to", "5"],
+    ):
+        assert (await shell("topic", "throttle", *wrong)).status == 2
+
+
 async def test_the_controllers_requests_are_recorded_even_for_a_broker_that_is_down(
     shell: Shell, cluster: LocalCluster
 ) -> None:
