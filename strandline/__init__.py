@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from strandline.producer.tickets import BulkMetadata as BulkMetadata
     from strandline.producer.tickets import BulkSendFailed as BulkSendFailed
     from strandline.producer.tickets import RecordMetadata as RecordMetadata
+    from strandline.security.login.oauthbearer import OauthToken as OauthToken
     from strandline.vocabulary.admin import NewTopic as NewTopic
     from strandline.vocabulary.groups import CommittedOffset as CommittedOffset
 
@@ -40,6 +41,7 @@ _HOMES = {
     "GroupMetadata": "strandline.consumer.group.group",
     "LocalCluster": "strandline.local.cluster",
     "NewTopic": "strandline.vocabulary.admin",
+    "OauthToken": "strandline.security.login.oauthbearer",
     "Outcome": "strandline.errors",
     "Producer": "strandline.producer.producer",
     "RebalanceListener": "strandline.consumer.group.listener",

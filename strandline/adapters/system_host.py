@@ -45,7 +45,7 @@ def system_host(settings: LoginSettings | None = None) -> Host:
     client_id = settings.client_id if isinstance(settings, ClientSettings) else ""
     refusals = None
     if settings is not None:
-        login = ClientLogin.of(settings, new_id)
+        login = ClientLogin.of(settings, new_id, clock)
         refusals = Refusals(settings.authentication_retry_ms / 1000)
     return Host(
         clock=clock,

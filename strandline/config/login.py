@@ -5,6 +5,7 @@ Names are Kafka's, with `_` for `.`.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, Self
 
@@ -12,6 +13,10 @@ from pydantic import ConfigDict, Field, SecretStr, model_validator
 
 from strandline.config.security import SASL_SSL, WITH_LOGINS, SecuritySettings
 from strandline.security.login.mechanisms import OAUTHBEARER, SECRETS_SENT
+from strandline.security.login.oauthbearer import OauthToken
+
+TokenProvider = Callable[[], Awaitable[OauthToken]]
+"""Gives a token that counts now. What it raises is a refused login."""
 
 _OF_LOGINS: Final = (
     "sasl_mechanism",
@@ -19,15 +24,16 @@ _OF_LOGINS: Final = (
     "sasl_password",
     "sasl_password_file",
     "sasl_oauth_token_file",
+    "sasl_oauth_token_provider",
 )
 _NEEDED: Final = {
     False: ({"sasl_username", "sasl_password"}, {"sasl_username", "sasl_password_file"}),
-    True: ({"sasl_oauth_token_file"},),
+    True: ({"sasl_oauth_token_file"}, {"sasl_oauth_token_provider"}),
 }
 """What has to be given, and nothing else, by whether it is a token."""
 _NEEDS: Final = {
     False: "{} needs sasl_username, and sasl_password or sasl_password_file, and no token",
-    True: "{} needs sasl_oauth_token_file, and neither a name nor a password",
+    True: "{} needs sasl_oauth_token_file or sasl_oauth_token_provider, not both, and no name or password",
 }
 
 
@@ -51,6 +57,10 @@ class LoginSettings(SecuritySettings):
     """For OAUTHBEARER: a file with a token in its first line, in place of a name and a password. Other users
     must not be able to read it. It is read for each login: replace a token before it ends."""
 
+    sasl_oauth_token_provider: TokenProvider | None = None
+    """In place of `sasl_oauth_token_file`: a coroutine function without arguments that returns an
+    `OauthToken`. It is called on the event loop of the client, for a login after four fifths of the last
+    token's time, and has ten seconds."""
     authentication_retry_ms: int = Field(default=60_000, ge=0)
     """How long a client that was let in before tries again where it is refused: for a password, a token or a
     certificate. Then it ends with AuthenticationFailed. A client that was never let in ends at once."""

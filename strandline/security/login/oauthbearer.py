@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from strandline.errors import InvalidRequest
@@ -16,6 +17,16 @@ _MESSAGE: Final = re.compile(
     r"n,(?:a=(?P<role>[^,\x01]*))?,\x01(?P<pairs>(?:[A-Za-z]+=[^\x01]*\x01)+)\x01", re.ASCII
 )
 _BEARER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/=-]+)", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class OauthToken:
+    """What a client's application gives for its logins."""
+
+    token: str = field(repr=False)
+    """A signed JSON Web Token (RFC 7519)."""
+    expires_at_ms: int
+    """When it ends, milliseconds since the Unix epoch: its `exp`, in milliseconds."""
 
 
 class Tokens(Protocol):

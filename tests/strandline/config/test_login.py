@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from strandline.adapters.rpc.logins.of_client import ClientLogin
+from strandline.adapters.system.clock import SystemClock
 from strandline.config.client import ClientSettings
 from strandline.config.load import load
 from strandline.errors import SettingsError
@@ -17,10 +18,14 @@ BY_TOKEN = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
 PASSWORD = {"sasl_password": "wonderland-1"}
 FILE = {"sasl_password_file": "password"}
 TOKEN = {"sasl_oauth_token_file": "token"}
+PROVIDER = {"sasl_oauth_token_provider": lambda: None}
 OPEN = {"security_protocol": "SASL_PLAINTEXT"}
 
 
-@pytest.mark.parametrize("given", [{}, {**BY_NAME, **PASSWORD}, {**BY_NAME, **FILE}, {**BY_TOKEN, **TOKEN}])
+@pytest.mark.parametrize(
+    "given",
+    [{}, {**BY_NAME, **PASSWORD}, {**BY_NAME, **FILE}, {**BY_TOKEN, **TOKEN}, {**BY_TOKEN, **PROVIDER}],
+)
 def test_settings_that_fit_together(given: dict[str, Any]) -> None:
     load(ClientSettings, **given)
 
@@ -34,8 +39,11 @@ def test_settings_that_fit_together(given: dict[str, Any]) -> None:
         ({**BY_NAME, **PASSWORD, **FILE}, "needs sasl_username, and sasl_password or"),
         ({**BY_NAME, **PASSWORD, **TOKEN}, "and no token"),
         ({**BY_NAME, **PASSWORD, "sasl_username": ""}, "needs sasl_username"),
-        (BY_TOKEN, "needs sasl_oauth_token_file"),
-        ({**BY_TOKEN, **TOKEN, "sasl_username": "alice"}, "neither a name nor a password"),
+        (BY_TOKEN, "needs sasl_oauth_token_file or sasl_oauth_token_provider"),
+        ({**BY_TOKEN, **TOKEN, **PROVIDER}, "sasl_oauth_token_provider, not both"),
+        ({**BY_NAME, **PASSWORD, **PROVIDER}, "and no token"),
+        ({**BY_TOKEN, "sasl_oauth_token_provider": "wonderland"}, "should be callable"),
+        ({**BY_TOKEN, **TOKEN, "sasl_username": "alice"}, "no name or password"),
         (
             {**BY_NAME, **PASSWORD, "sasl_mechanism": "PLAIN", "security_protocol": "SASL_PLAINTEXT"},
             "PLAIN sen",
@@ -52,7 +60,7 @@ def test_settings_that_do_not(given: dict[str, Any], why: str) -> None:
 
 def of_file(file: Path) -> ClientLogin:
     settings = load(ClientSettings, **BY_NAME, sasl_password_file=file)
-    made = ClientLogin.of(settings, lambda: "nonce")
+    made = ClientLogin.of(settings, lambda: "nonce", SystemClock())
     assert made is not None
     return made
 
@@ -62,9 +70,9 @@ def test_a_password_is_read_for_each_login(tmp_path: Path) -> None:
     file.write_text("first\n")
     file.chmod(0o600)
     login = of_file(file)
-    assert login.secret() == "first"
+    assert login.secrets.in_thread() == "first"
     file.write_text("second\nand what is not looked at")
-    assert login.secret() == "second"
+    assert login.secrets.in_thread() == "second"
 
 
 @pytest.mark.parametrize(
@@ -92,4 +100,4 @@ def test_no_value_shows_a_password() -> None:
     """A10"""
     settings = load(ClientSettings, **BY_NAME, **PASSWORD)
     assert "wonderland" not in f"{settings!r}{settings}{settings.model_dump_json()}"
-    assert "wonderland" not in repr(ClientLogin.of(settings, lambda: "nonce"))
+    assert "wonderland" not in repr(ClientLogin.of(settings, lambda: "nonce", SystemClock()))

@@ -80,8 +80,8 @@ class BlockingLogins:
     def _log_in(
         self, address: str, link: BlockingLink, on_begun: Callable[[_Cancelled], None]
     ) -> ClientSession:
+        messages = self._login.begin(self._login.secrets.in_thread())
         began = self._clock.monotonic()
-        messages = self._login.begin()
         sent = SimpleQueue[bytes | None]()
 
         def send(message: bytes | None) -> None:

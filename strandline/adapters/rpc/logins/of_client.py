@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 
 import grpc
 
+from strandline.adapters.rpc.logins.secrets import Given, Provided, Secrets
 from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.adapters.system.secret_file import refuse_readable_by_others
 from strandline.config.login import LoginSettings
@@ -21,6 +22,7 @@ from strandline.errors import (
     SettingsError,
     StrandlineError,
 )
+from strandline.ports import Clock
 from strandline.security.login.conversation import Conversation, conversation
 from strandline.security.login.messages import LoginAnswer
 
@@ -38,18 +40,19 @@ class ClientLogin:
 
     mechanism: str
     name: str
-    secret: Callable[[], str]
-    """The password, or the token. Raises SettingsError if its file cannot be read."""
+    secrets: Secrets
     new_id: Callable[[], str]
 
     @classmethod
-    def of(cls, settings: LoginSettings, new_id: Callable[[], str]) -> ClientLogin | None:
+    def of(cls, settings: LoginSettings, new_id: Callable[[], str], clock: Clock) -> ClientLogin | None:
         """None: the client does not log in. Raises SettingsError for a name or a password that no login
         allows, and for a file that cannot be read."""
         if settings.security_protocol not in WITH_LOGINS:
             return None
         mechanism, password = settings.sasl_mechanism, settings.sasl_password
         assert mechanism is not None, "the settings are checked"
+        if (provider := settings.sasl_oauth_token_provider) is not None:
+            return cls(mechanism, "", Provided(provider, clock), new_id)
 
         def secret() -> str:
             for setting in ("sasl_oauth_token_file", "sasl_password_file"):
@@ -58,16 +61,15 @@ class ClientLogin:
             assert password is not None, "the settings are checked"
             return password.get_secret_value()
 
-        made = cls(mechanism, settings.sasl_username or "", secret, new_id)
+        made = cls(mechanism, settings.sasl_username or "", Given(secret), new_id)
         try:
-            next(made.begin())
+            next(made.begin(secret()))
         except InvalidRequest as error:
             raise SettingsError(f"settings sasl_*: {error.message}") from None
         return made
 
-    def begin(self) -> Conversation:
-        """Raises SettingsError."""
-        return conversation(self.mechanism, self.name, self.secret(), self.new_id())
+    def begin(self, secret: str) -> Conversation:
+        return conversation(self.mechanism, self.name, secret, self.new_id())
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from strandline.adapters.rpc.logins.refusals import Refusals
 from strandline.adapters.tls.channels import Link
 from strandline.errors import AuthenticationFailed, StrandlineError
 from strandline.ports import Clock
-from strandline.security.login.conversation import check_end, next_message
+from strandline.security.login.conversation import Conversation, check_end, next_message
 from strandline.security.login.messages import LoginMessage
 
 AsyncLink = Link[grpc.aio.Channel]
@@ -79,6 +79,7 @@ class TransportLogins:
         return of.session
 
     async def _log_in(self, address: str, link: AsyncLink) -> ClientSession:
+        messages = self._login.begin(await self._login.secrets.current())
         began = self._clock.monotonic()
         multi: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = link.channel.stream_stream(
             AUTHENTICATE.path
@@ -87,14 +88,15 @@ class TransportLogins:
         link.begin()
         call.add_done_callback(lambda _: link.end())
         try:
-            return await self._converse(call, began)
+            return await self._converse(call, messages, began)
         except grpc.aio.AioRpcError as error:
             raise_refusal(address, error)
         finally:
             call.cancel()
 
-    async def _converse(self, call: grpc.aio.StreamStreamCall[bytes, bytes], began: float) -> ClientSession:
-        messages = self._login.begin()
+    async def _converse(
+        self, call: grpc.aio.StreamStreamCall[bytes, bytes], messages: Conversation, began: float
+    ) -> ClientSession:
         message = next_message(messages, None)
         while message is not None:
             with contextlib.suppress(asyncio.InvalidStateError):  # it has ended: the reading says why

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from strandline import Admin, Consumer, Producer
+from strandline import Admin, Consumer, OauthToken, Producer
 from strandline.adapters.system.clock import SystemClock
 from strandline.errors import AuthenticationFailed, IllegalSaslState, StrandlineError
 from strandline.local.cluster import LocalCluster
@@ -30,6 +30,7 @@ from tests.tls_files import Files, TestAuthority
 SECONDS: Final = 20.0
 COUNTER: Final = Principal("counter")
 """Its application's topics and group are all that it may use."""
+PROVIDED: Final = "provided tokens"
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,22 @@ class Stage:
     folder: Path
     shown: Files
     """A certificate of the cluster's authority."""
+    issuer: Issuer = field(default_factory=Issuer)
 
     @property
     def encrypted(self) -> dict[str, Any]:
         return {"security_protocol": "SASL_SSL", "ssl_cafile": str(self.shown.cafile)}
 
+    async def token(self) -> OauthToken:
+        ends_at_ms = SystemClock().wall_ms() + 600_000
+        return OauthToken(self.issuer.token(ends_at_ms / 1000, sub="root"), ends_at_ms)
+
     def client(self, **other: Any) -> dict[str, Any]:
         if other.get("mechanism") == OAUTHBEARER:
             token = {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_file": str(self.folder / "token")}
             return {**token, **self.encrypted}
+        if other.get("mechanism") == PROVIDED:
+            return {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": self.token, **self.encrypted}
         return {**client(**other), **self.encrypted}
 
 
@@ -71,15 +79,15 @@ async def stage(make_module_cluster: ClusterFactory, tmp_path_factory: pytest.Te
     (folder / "token").write_text(issuer.token(SystemClock().wall_ms() / 1000 + 600, sub="root"))
     (folder / "token").chmod(0o600)
     made = await make_module_cluster(brokers=2, broker_settings=settings, controller_settings=settings)
-    stage = Stage(made, folder, shown)
+    stage = Stage(made, folder, shown, issuer)
     await with_users(made, folder, COUNTER.name, **stage.encrypted)
     return stage
 
 
-@pytest.mark.parametrize("mechanism", [*MECHANISMS, PLAIN, OAUTHBEARER])
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, PLAIN, OAUTHBEARER, PROVIDED])
 async def test_a_client_logs_in(stage: Stage, mechanism: str) -> None:
     """A11: a password or a token takes the place of a client's certificate."""
-    topic, settings = f"tides-{mechanism}", stage.client(mechanism=mechanism)
+    topic, settings = f"tides-{mechanism}".replace(" ", "-"), stage.client(mechanism=mechanism)
     async with Admin(stage.cluster.bootstrap, **settings) as admin:
         await admin.create_topic(topic, partitions=2, replication_factor=2)
     async with Producer(stage.cluster.bootstrap, **settings) as producer:

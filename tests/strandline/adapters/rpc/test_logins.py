@@ -159,6 +159,7 @@ def login(password: str = PASSWORD, name: str = "alice") -> ClientLogin:
             sasl_password=SecretStr(password),
         ),
         new_id,
+        SystemClock(),
     )
     assert made is not None
     return made
@@ -355,7 +356,7 @@ async def test_a_client_logs_in_with_the_token_that_its_file_has_now(port: Port,
     settings = ClientSettings(
         security_protocol="SASL_SSL", sasl_mechanism=OAUTHBEARER, sasl_oauth_token_file=file
     )
-    transport = GrpcTransport(login=ClientLogin.of(settings, new_id))
+    transport = GrpcTransport(login=ClientLogin.of(settings, new_id, port.clock))
     assert await ask(transport, port) == "User:alice hello"
     port.clock.now_s += 5 + LEEWAY_S
     with pytest.raises(AuthenticationFailed):
@@ -371,7 +372,7 @@ async def test_logins_in_progress_are_bounded(transport: GrpcTransport) -> None:
         channel = open_channel(port.address, None, CHANNEL_OPTIONS)
         multi: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(AUTHENTICATE.path)
         idle = multi()
-        await idle.write(AUTHENTICATE.encode(LoginMessage(SCRAM_SHA_512, next(login().begin()))))
+        await idle.write(AUTHENTICATE.encode(LoginMessage(SCRAM_SHA_512, next(login().begin(PASSWORD)))))
         await idle.read()
         with pytest.raises(BrokerNotAvailable, match=r"1 logins from .* are in progress"):
             await ask(transport, port)
