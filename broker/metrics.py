@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from strandline.adapters.rpc.refused_requests import MALFORMED, RefusedRequests
+from strandline.adapters.rpc.refused_requests import MALFORMED, TOO_MANY, RefusedRequests
 from strandline.adapters.rpc.request_times import REQUEST_METRICS, RequestTimes
 from strandline.adapters.telemetry.audit import AUDIT_METRICS, Audit
 from strandline.adapters.telemetry.kafka_traffic import KAFKA_METRICS, KafkaTraffic
@@ -170,7 +170,7 @@ METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
     *BY_TOPIC, *PARTITION_METRICS, *DISK_METRICS, REASSIGNMENT_HOLDS, THROTTLED_S,
-    *REQUEST_METRICS, MALFORMED, *KAFKA_METRICS,
+    *REQUEST_METRICS, MALFORMED, TOO_MANY, *KAFKA_METRICS,
     *SESSION_METRICS, LEASE_S, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
     GROUPS, *GROUPS_IN.values(), *GROUP_METRICS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from strandline.adapters.rpc.refused_requests import MALFORMED, RefusedRequests
+from strandline.adapters.rpc.refused_requests import MALFORMED, TOO_MANY, RefusedRequests
 from strandline.adapters.rpc.request_times import REQUEST_METRICS, RequestTimes
 from strandline.adapters.telemetry.audit import AUDIT_METRICS, Audit
 from strandline.adapters.telemetry.metrics import Sample, gauge
@@ -68,7 +68,7 @@ METRICS: Final = (
     ACTIVE, EPOCH, TOPICS, PARTITIONS, OFFLINE, NOT_PREFERRED, BROKERS, BROKERS_GONE,
     UNDER_REPLICATED, UNDER_MIN_INSYNC, REASSIGNING, DRAINED,
     ALIVE, QUEUE_REQUESTS, QUEUE_AGE_S, QUEUE_ZNODES, LOOK_AGE_S,
-    *REQUEST_METRICS, MALFORMED,
+    *REQUEST_METRICS, MALFORMED, TOO_MANY,
     *SESSION_METRICS, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
 )  # fmt: skip

@@ -155,6 +155,9 @@ class ListenerSettings(
     """Concurrent calls and streams of one connection; further ones wait at the client."""
     calls_max: int = Field(default=10_000, ge=10)
     """Concurrent calls and streams of all connections to a listener; further ones are refused."""
+    client_calls_max: int = Field(default=5_000, ge=1)
+    """Concurrent calls and streams of one address, over all its connections; further ones are refused with a
+    retriable error."""
     call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
     """A call with larger headers is refused."""
     quota_delay_ms_max: int = Field(default=5_000, ge=1, le=60_000)

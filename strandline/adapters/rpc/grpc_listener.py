@@ -7,6 +7,7 @@ a handler needs nothing of gRPC.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from strandline.adapters.rpc.logins.bearer import shown_session
 from strandline.adapters.rpc.member_key import shown_key
 from strandline.adapters.rpc.served_stream import write
 from strandline.adapters.rpc.server.grpc_server import new_grpc_server
+from strandline.adapters.rpc.server.held_calls import HeldCalls
 from strandline.adapters.rpc.server.parsing_interceptor import ParsingInterceptor
 from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import abort
@@ -76,6 +78,7 @@ class GrpcListener:
         self._clock = clock
         self._on_answered = on_answered
         self._on_refused = on_refused
+        self._held = HeldCalls(settings.client_calls_max)
         self._servers: dict[Listener, grpc.aio.Server] = {}
         self._health = health.aio.HealthServicer()
         self._health_names = ("", *services)
@@ -142,6 +145,7 @@ class GrpcListener:
                 self._on_refused,
                 self._principals,
                 logins if has_logins else None,
+                self._held,
             )
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
             await server.start()
@@ -192,11 +196,14 @@ def add_calls(
     on_refused: OnRefused,
     principals: CertificatePrincipals | None = None,
     logins: CallerLogins | None = None,
+    held: HeldCalls | None = None,
 ) -> None:
     """Serve these calls on one server, which listens at the given kind of address. `principals` of callers
-    with certificates; None: their subjects. `logins` None: no caller has to log in."""
+    with certificates; None: their subjects. `logins` None: no caller has to log in. `held` None: an address
+    may have as many calls open as all of them."""
     services: defaultdict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = defaultdict(dict)
-    calls = _Calls(listener, clock, on_refused, principals or CertificatePrincipals(""), logins)
+    held = held or HeldCalls(sys.maxsize)
+    calls = _Calls(listener, clock, on_refused, principals or CertificatePrincipals(""), logins, held)
     for each in [*served, *(() if logins is None else logins.calls)]:
         _, service, name = each.rpc.path.split("/")
         handler: grpc.RpcMethodHandler[bytes, bytes]
@@ -227,8 +234,10 @@ class _Calls:
         on_refused: OnRefused,
         principals: CertificatePrincipals,
         logins: CallerLogins | None,
+        held: HeldCalls,
     ) -> None:
         self._listener = listener
+        self._held = held
         self._monotonic = clock.monotonic
         self._on_refused = on_refused
         self._principals = principals
@@ -239,8 +248,9 @@ class _Calls:
     ) -> Callable[[bytes, Context], Awaitable[bytes]]:
         async def serve(data: bytes, context: Context) -> bytes:
             try:
-                caller = self._caller(served.rpc.path, context)
-                return await serve_call(served, data, caller, self._monotonic, on_answered)
+                with self._held.one(host_of(context.peer())):
+                    caller = self._caller(served.rpc.path, context)
+                    return await serve_call(served, data, caller, self._monotonic, on_answered)
             except StrandlineError as error:
                 refused = error
             return await self._refuse(served.rpc, context, refused)
@@ -252,8 +262,9 @@ class _Calls:
     ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[None]]:
         async def serve(requests: AsyncIterator[bytes], context: Context) -> None:
             try:
-                caller = self._caller(served.rpc.path, context)
-                await serve_stream(served, requests, partial(write, context), caller, self._monotonic)
+                with self._held.one(host_of(context.peer())):
+                    caller = self._caller(served.rpc.path, context)
+                    await serve_stream(served, requests, partial(write, context), caller, self._monotonic)
                 return
             except StrandlineError as error:
                 refused = error

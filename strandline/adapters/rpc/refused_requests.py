@@ -1,4 +1,4 @@
-"""Counts and logs malformed requests."""
+"""Counts and logs malformed requests, and calls of addresses that have too many."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from strandline.adapters.rpc.request_parsing import MalformedRequest
+from strandline.adapters.rpc.server.held_calls import TooManyCalls
 from strandline.adapters.telemetry.metrics import Sample, counter
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
@@ -23,23 +24,32 @@ MALFORMED: Final = counter(
     "request",
 )
 
+TOO_MANY: Final = counter(
+    "strandline_refused_calls_total", "Calls refused because their address had client_calls_max open."
+)
+
 
 class RefusedRequests:
-    """The malformed requests of one process."""
+    """Those of one process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._counts: Counter[str] = Counter()
+        self._too_many = 0
         self._logged: dict[str, float] = {}
 
     def note(self, error: StrandlineError, peer: str) -> None:
-        """Count a malformed request, and log it unless one of its kind was logged within LOGGED_EVERY_S."""
+        """Count a malformed request or a call too many, and log it unless one of its kind was logged within
+        LOGGED_EVERY_S."""
+        if isinstance(error, TooManyCalls):
+            self._too_many += 1
+            if self._is_logged(""):
+                logger.warning("too many calls", reason=error.message, so_far=self._too_many)
+            return
         if not isinstance(error, MalformedRequest):
             return
         self._counts[error.kind] += 1
-        now = self._clock.monotonic()
-        if now - self._logged.get(error.kind, -LOGGED_EVERY_S) >= LOGGED_EVERY_S:
-            self._logged[error.kind] = now
+        if self._is_logged(error.kind):
             logger.warning(
                 "malformed request",
                 request=error.kind,
@@ -49,4 +59,13 @@ class RefusedRequests:
             )
 
     def read(self) -> Sequence[Sample]:
-        return [MALFORMED.is_now(count, kind) for kind, count in self._counts.items()]
+        malformed = [MALFORMED.is_now(count, kind) for kind, count in self._counts.items()]
+        return [*malformed, TOO_MANY.is_now(self._too_many)]
+
+    def _is_logged(self, kind: str) -> bool:
+        """Whether the log is to have a line of this kind now. "": of a call too many."""
+        now = self._clock.monotonic()
+        if now - self._logged.get(kind, -LOGGED_EVERY_S) < LOGGED_EVERY_S:
+            return False
+        self._logged[kind] = now
+        return True

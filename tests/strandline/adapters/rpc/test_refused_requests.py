@@ -100,7 +100,7 @@ async def test_bytes_that_are_no_request_get_a_typed_answer_and_one_line_a_minut
     assert [(line["event"], line["so_far"]) for line in logs] == [
         ("malformed request", 1), ("malformed request", 6),
     ]  # fmt: skip
-    ((metric, labels, value),) = refused.read()
+    (metric, labels, value), _ = refused.read()
     assert (metric, value) == (MALFORMED, 6)
     assert labels == (kind,)
 
