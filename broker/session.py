@@ -96,9 +96,14 @@ class BrokerSession:
         self._reconciler = Reconciler(context, self._receiver.executor)
         self._balancing = Balancing(context, self._handover, self._suspicion)
         self._notices = NoticeReceiver(context, self.vacant, self._balancing.asked)
-        pictures = needed_pictures(coordination, authorizer, authenticator)
-        pictures.append(quota_picture(coordination, quotas))
-        self._security = SecurityWatch(coordination, pictures, self._clock)
+        self._security = SecurityWatch(
+            coordination,
+            lambda reader: [
+                *needed_pictures(reader, authorizer, authenticator),
+                quota_picture(reader, quotas),
+            ],
+            self._clock,
+        )
 
     async def run(self, *, on_serving: Callable[[], None]) -> None:
         """Serves until the session ends (returns) or this broker may not continue (raises SettingsError)."""

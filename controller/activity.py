@@ -138,8 +138,11 @@ class Activity:
     async def _keep_users(self, session: Coordination, ready: asyncio.Event) -> None:
         """Runs until cancelled. Without logins it reads and watches nothing."""
         with_logins = bool(self.authenticator.mechanisms)
-        pictures = [user_picture(session, self.authenticator)] if with_logins else []
-        watch = SecurityWatch(session, pictures, self._clock)
+        watch = SecurityWatch(
+            session,
+            lambda reader: [user_picture(reader, self.authenticator)] if with_logins else [],
+            self._clock,
+        )
         await ready.wait()
         await watch.open()
         await watch.run()

@@ -7,12 +7,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
+from strandline.adapters.zookeeper.facts import Reader
 from strandline.adapters.zookeeper.security.acl_reader import AclReader
 from strandline.adapters.zookeeper.security.acl_znodes import ACL_FOLDERS
 from strandline.adapters.zookeeper.security.folder_reader import FolderReader
 from strandline.adapters.zookeeper.security.quota_znodes import QUOTA_FOLDER, QUOTAS
 from strandline.adapters.zookeeper.security.user_znodes import USER_FOLDER, USERS
-from strandline.ports import Coordination
 from strandline.security.authorizer import Authorizer
 from strandline.security.decide import Acls
 from strandline.security.login.authenticator import Authenticator
@@ -63,7 +63,7 @@ class Picture(Generic[T]):
 
 
 def needed_pictures(
-    session: Coordination, authorizer: Authorizer, authenticator: Authenticator
+    session: Reader, authorizer: Authorizer, authenticator: Authenticator
 ) -> list[Picture[Any]]:
     """ACLs if there is an authorizer, users if there are mechanisms to log in by."""
     pictures: list[Picture[Any]] = []
@@ -74,7 +74,7 @@ def needed_pictures(
     return pictures
 
 
-def quota_picture(session: Coordination, quotas: ClientQuotas) -> Picture[Mapping[QuotaEntity, Limits]]:
+def quota_picture(session: Reader, quotas: ClientQuotas) -> Picture[Mapping[QuotaEntity, Limits]]:
     def take(found: Mapping[QuotaEntity, Limits]) -> None:
         quotas.take(Quotas(found))
         logger.info("quotas read", entities=len(found))
@@ -82,7 +82,7 @@ def quota_picture(session: Coordination, quotas: ClientQuotas) -> Picture[Mappin
     return Picture((QUOTAS,), FolderReader(session, QUOTA_FOLDER), take)
 
 
-def acl_picture(session: Coordination, authorizer: Authorizer) -> Picture[Acls]:
+def acl_picture(session: Reader, authorizer: Authorizer) -> Picture[Acls]:
     def take(acls: Acls) -> None:
         authorizer.take(acls)
         logger.info("ACLs read", acls=len(acls), version=acls.version)
@@ -90,7 +90,7 @@ def acl_picture(session: Coordination, authorizer: Authorizer) -> Picture[Acls]:
     return Picture(tuple(ACL_FOLDERS.values()), AclReader(session, authorizer.version), take)
 
 
-def user_picture(session: Coordination, authenticator: Authenticator) -> Picture[Mapping[str, Credentials]]:
+def user_picture(session: Reader, authenticator: Authenticator) -> Picture[Mapping[str, Credentials]]:
     def take(users: Mapping[str, Credentials]) -> None:
         authenticator.take(users)
         logger.info("users read", users=len(users))

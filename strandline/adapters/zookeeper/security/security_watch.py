@@ -6,21 +6,30 @@ One watch is enough, on the folder of notices. While ZooKeeper is away, the last
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from strandline.adapters.zookeeper.facts import Reader
 from strandline.adapters.zookeeper.looks import Looks
 from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
 from strandline.adapters.zookeeper.security.pictures import Picture
+from strandline.adapters.zookeeper.security.shared_notices import SharedNotices
 from strandline.ports import Clock, Coordination
 
 
 class SecurityWatch:
     """Keeps the pictures of one session. Without pictures it reads and watches nothing."""
 
-    def __init__(self, session: Coordination, pictures: Sequence[Picture[Any]], clock: Clock) -> None:
+    def __init__(
+        self,
+        session: Coordination,
+        pictures_of: Callable[[Reader], Sequence[Picture[Any]]],
+        clock: Clock,
+    ) -> None:
+        """`pictures_of` makes pictures that read from the given reader, so that they share their notices."""
         self._session = session
-        self._pictures = pictures
+        self._notices = SharedNotices(session)
+        self._pictures = pictures_of(self._notices)
         self._looks = Looks(self._look, clock)
         self._one = asyncio.Lock()
         """What a look has read is never replaced by what a comparison read before it, or the reverse."""
@@ -51,5 +60,7 @@ class SecurityWatch:
 
     async def _look(self) -> None:
         async with self._one:
+            self._notices.forget()
             for picture in self._pictures:
                 await picture.look()
+            self._notices.forget()

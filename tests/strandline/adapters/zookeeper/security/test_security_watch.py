@@ -7,22 +7,33 @@ import asyncio
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper.security.acl_znodes import (
     CHANGE_PREFIX,
+    CHANGES,
     dump_bindings,
     dump_change,
     pattern_path,
 )
-from strandline.adapters.zookeeper.security.pictures import Picture, needed_pictures
+from strandline.adapters.zookeeper.security.pictures import Picture, needed_pictures, quota_picture
+from strandline.adapters.zookeeper.security.quota_znodes import (
+    QUOTAS,
+    dump_limits,
+    dump_quota_change,
+    entity_child,
+)
 from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
 from strandline.ports import Create
 from strandline.security import acls
 from strandline.security.acls import AclBinding, PatternType, Permission, ResourcePattern, ResourceType
 from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.login.authenticator import Authenticator
+from strandline.security.login.mechanisms import SCRAM_SHA_512
 from strandline.security.principal import Principal
+from strandline.security.quotas.bill import ClientQuotas
+from strandline.security.quotas.model import Quota, QuotaEntity
 from tests.waiting import eventually
 from tests.znode_tree import MemorySession, ZnodeTree
 
 READ = acls.Operation.READ
+ALICE, LIMITS = QuotaEntity("alice"), {Quota.CONSUMER_BYTE_RATE: 1.0}
 
 
 def binding(name: str) -> AclBinding:
@@ -32,7 +43,9 @@ def binding(name: str) -> AclBinding:
 
 def watched(session: MemorySession, authorizer: Authorizer) -> SecurityWatch:
     no_logins = Authenticator((), bytes, lambda _: False, None)
-    return SecurityWatch(session, needed_pictures(session, authorizer, no_logins), SystemClock())
+    return SecurityWatch(
+        session, lambda reader: needed_pictures(reader, authorizer, no_logins), SystemClock()
+    )
 
 
 async def write(session: MemorySession, of: AclBinding) -> None:
@@ -117,7 +130,7 @@ async def test_a_look_and_a_comparison_take_turns() -> None:
             under_way.pop()
 
     pictures = [Picture((), Slow(), lambda _: None)]
-    watch = SecurityWatch(ZnodeTree().open_session(), pictures, SystemClock())
+    watch = SecurityWatch(ZnodeTree().open_session(), lambda _: pictures, SystemClock())
     await watch.open()
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(watch.run())
@@ -126,3 +139,29 @@ async def test_a_look_and_a_comparison_take_turns() -> None:
         await comparing
         await eventually(lambda: asked == 1 and not under_way)
         running.cancel()
+
+
+async def test_a_notice_is_read_once_for_all_pictures() -> None:
+    """Each picture follows the notices by itself."""
+    tree = ZnodeTree()
+    session, controller = tree.open_session(), tree.open_session()
+    authorizer = Authorizer(Rules())
+    authenticator = Authenticator((SCRAM_SHA_512,), bytes, lambda _: False, None)
+    quotas = ClientQuotas(lambda _: False, lambda: 0.0, delay_ms_max=1)
+    watch = SecurityWatch(
+        session,
+        lambda reader: [*needed_pictures(reader, authorizer, authenticator), quota_picture(reader, quotas)],
+        SystemClock(),
+    )
+    await watch.open()
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(watch.run())
+        for name in "ab":
+            await write(controller, binding(name))
+            await eventually(lambda: binding(name) in known(authorizer))  # noqa: B023
+        await controller.create(f"{QUOTAS}/{entity_child(ALICE)}", dump_limits(LIMITS))
+        await controller.create(CHANGE_PREFIX, dump_quota_change([ALICE]), sequential=True)
+        await eventually(lambda: quotas.quotas.of == {ALICE: LIMITS})
+        running.cancel()
+    reads = [each for path, each in session.reads.items() if path.startswith(f"{CHANGES}/")]
+    assert reads == [1, 1], "after the first notice everything is read instead"
