@@ -12,11 +12,12 @@ from typing import Final
 from strandline.adapters.rpc.refused_requests import MALFORMED, TOO_MANY, RefusedRequests
 from strandline.adapters.rpc.request_times import REQUEST_METRICS, RequestTimes
 from strandline.adapters.telemetry.audit import AUDIT_METRICS, Audit
-from strandline.adapters.telemetry.metrics import Sample, gauge
+from strandline.adapters.telemetry.metrics import Sample, counter, gauge
 from strandline.adapters.tls.metrics import TLS_METRICS, read_certificates
 from strandline.adapters.zookeeper.metrics import SESSION_METRICS
 from strandline.client.events.metrics import EVENT_METRICS, read_writer
 from strandline.controller.activity import Activity
+from strandline.controller.topics.mutations import RATE
 from strandline.controller.upkeep.health import ClusterHealth
 from strandline.ports import Clock
 
@@ -63,12 +64,16 @@ LOOK_AGE_S: Final = gauge(
     "strandline_controller_look_age_seconds",
     "How long ago the active controller last looked at the whole cluster: everything above is as old.",
 )
+REFUSED_MUTATIONS: Final = counter(
+    "strandline_refused_mutations_total",
+    "Topics not created, grown or deleted because the caller was over its controller_mutation_rate.",
+)
 
 METRICS: Final = (
     ACTIVE, EPOCH, TOPICS, PARTITIONS, OFFLINE, NOT_PREFERRED, BROKERS, BROKERS_GONE,
     UNDER_REPLICATED, UNDER_MIN_INSYNC, REASSIGNING, DRAINED,
     ALIVE, QUEUE_REQUESTS, QUEUE_AGE_S, QUEUE_ZNODES, LOOK_AGE_S,
-    *REQUEST_METRICS, MALFORMED, TOO_MANY,
+    *REQUEST_METRICS, MALFORMED, TOO_MANY, REFUSED_MUTATIONS,
     *SESSION_METRICS, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
 )  # fmt: skip
@@ -100,6 +105,7 @@ class ControllerMetrics:
             *read_certificates(self._activity.host.certificates),
             *self._refused.read(),
             *self._audit.read(),
+            REFUSED_MUTATIONS.is_now(self._activity.quotas.refused(RATE)),
             *self._activity.sessions.read(),
         ]
         if active is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.controller.term.asked import doing_for
 from strandline.ports import Caller, Served, ServedCall
-from strandline.security.audit.entry import Source, source_of
+from strandline.security.audit.entry import Source, shortened, source_of
 from strandline.security.principal import USER, Principal
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.vocabulary.state_changes import AskedBy
@@ -18,7 +18,9 @@ from strandline.vocabulary.state_changes import AskedBy
 def asker(caller: Caller, key: MemberKey) -> Source | None:
     """None: a member of the cluster asks for itself. What a call says of another caller counts if it shows
     the members' key."""
-    return caller.asks_for if key.is_shown(caller.member_key) else source_of(caller)
+    if not key.is_shown(caller.member_key):
+        return source_of(caller)
+    return None if caller.asks_for is None else shortened(caller.asks_for)
 
 
 def bill_of(caller: Caller, key: MemberKey, quotas: ClientQuotas) -> Bill | None:

@@ -48,12 +48,13 @@ async def mark_for_deletion(session: FencedSession, name: str, wanted_id: str = 
         raise UnknownTopicOrPartition(f"topic {name!r} is another one by now: its id is {node.topic_id}")
     if node is None or node.partitions == 0:
         raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
-    count_mutations(name, node.partitions)
     marker = znodes.delete_topic(name)
 
     async def marked() -> bool:
         return await session.exists(marker) is not None
 
+    if not await marked():  # its partitions were counted by the request that marked it
+        count_mutations(name, node.partitions)
     try:
         await session.write(
             [Check(znodes.topic(name)), Create(marker, znodes.dump_deletion(node.topic_id))], marked

@@ -15,9 +15,13 @@ from types import NoneType
 from typing import Final
 
 from strandline.adapters.call_metadata import Metadata, ShownMetadata, shown
-from strandline.security.audit.entry import Source
+from strandline.security.audit.entry import Source, shortened
 
 METADATA_NAME: Final = "strandline-asked-for-bin"
+
+METADATA_BYTES_MAX: Final = 4_500
+"""The headers of a call are bounded (`call_headers_bytes_max`), and have four bytes for three of these. Two
+names of 1,000 letters each have room."""
 
 _ASKED_FOR: Final[ContextVar[Source | None]] = ContextVar("asked_for", default=None)
 
@@ -39,7 +43,16 @@ def asked_for() -> Source | None:
 
 def asked_for_metadata() -> Metadata:
     source = asked_for()
-    return () if source is None else ((METADATA_NAME, json.dumps(astuple(source)).encode()),)
+    if source is None:
+        return ()
+    said = _dumped(source)
+    if len(said) > METADATA_BYTES_MAX:  # names that long have the quotas of the default
+        said = _dumped(shortened(source))
+    return ((METADATA_NAME, said),)
+
+
+def _dumped(source: Source) -> bytes:
+    return json.dumps(astuple(source), ensure_ascii=False).encode()
 
 
 def claimed(metadata: ShownMetadata) -> Source | None:

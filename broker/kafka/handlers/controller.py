@@ -19,7 +19,7 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ports import Caller, Clock, Method, Request, Response
-from strandline.security.audit.entry import source_of
+from strandline.security.audit.entry import whole_source
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, NewTopic, TopicResult
 
@@ -85,7 +85,7 @@ class ControllerRequests:
     def __init__(self, link: ControllerLink, caller: Caller) -> None:
         """The controller learns that they are made for the caller."""
         self._link = link
-        self._source = source_of(caller)
+        self._source = whole_source(caller)
 
     async def create(
         self,

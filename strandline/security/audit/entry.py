@@ -7,7 +7,7 @@ field by field.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 from strandline.errors import Outcome, StrandlineError
 from strandline.security.asker import Asker
 from strandline.security.decide import Decision, Ground
+from strandline.security.quotas.usage import CLIENT_ID_CHARS_MAX
 from strandline.security.rights import Right
 
 TEXT_CHARS_MAX: Final = 300
@@ -94,15 +95,25 @@ class Entry:
 
 
 def source_of(caller: Asker) -> Source:
+    """As the audit log has it, with short names."""
+    return shortened(whole_source(caller))
+
+
+def shortened(source: Source) -> Source:
+    return replace(source, principal=cut(source.principal), client_id=cut(source.client_id))
+
+
+def whole_source(caller: Asker) -> Source:
+    """With the names as its quotas have them."""
     return Source(
-        cut(str(caller.principal)),
+        str(caller.principal),
         caller.mechanism or "none",
         caller.host,
         caller.connection,
         caller.reached,
         caller.call,
         caller.request_id,
-        cut(caller.client_id),
+        caller.client_id[:CLIENT_ID_CHARS_MAX],
     )
 
 

@@ -98,3 +98,7 @@ class ClientQuotas:
     def throttled_s(self, quota: Quota) -> float:
         """The seconds by which callers were delayed so far."""
         return self._all.throttled_s[quota]
+
+    def refused(self, quota: Quota) -> int:
+        """The requests that were refused so far."""
+        return self._all.refused[quota]

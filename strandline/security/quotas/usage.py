@@ -31,6 +31,8 @@ class Usage:
         self.quotas = NO_QUOTAS
         self.throttled_s: dict[Quota, float] = dict.fromkeys(Quota, 0.0)
         """The sum of all delays that were asked of callers."""
+        self.refused: dict[Quota, int] = dict.fromkeys(Quota, 0)
+        """What was not admitted."""
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -71,7 +73,9 @@ class Usage:
         if bucket is None:
             return 0.0
         wait_s = bucket.reserve(0, now)
-        if not wait_s:
+        if wait_s:
+            self.refused[quota] += 1
+        else:
             bucket.reserve(used, now)
         return wait_s
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strandline.adapters.rpc.member_key import MemberKey
-from strandline.controller.api.askers import bill_of
+from strandline.controller.api.askers import asker, bill_of
 from strandline.ports import Caller
-from strandline.security.audit.entry import source_of
+from strandline.security.audit.entry import TEXT_CHARS_MAX, source_of, whole_source
 from strandline.security.principal import ANONYMOUS, Principal
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import Quota, QuotaEntity, Quotas
 from tests.conftest import SessionFactory
 
 MEMBER = Principal("broker-1")
-QUOTAS = {QuotaEntity("alice", "app"): 1.0, QuotaEntity("alice"): 2.0, QuotaEntity("ANONYMOUS"): 3.0}
+LONG = "app" * TEXT_CHARS_MAX
+QUOTAS = {
+    QuotaEntity("alice", "app"): 1.0,
+    QuotaEntity("alice"): 2.0,
+    QuotaEntity("ANONYMOUS"): 3.0,
+    QuotaEntity("alice", LONG): 4.0,
+}
 ALICE = Caller("kafka:192.0.2.1:1", "192.0.2.1", principal=Principal("alice"), client_id="app")
 
 
@@ -40,5 +46,17 @@ async def test_it_counts_for_the_client_of_a_broker_and_only_members_are_believe
     assert limit_of(broker) is None
     assert limit_of(replace(broker, asks_for=source_of(ALICE))) == 1
     assert limit_of(replace(broker, asks_for=source_of(replace(ALICE, principal=MEMBER)))) is None
+    assert limit_of(replace(broker, asks_for=whole_source(replace(ALICE, client_id=LONG)))) == 4
     assert limit_of(replace(broker, member_key=b"y", asks_for=source_of(ALICE))) == 3
     assert limit_of(replace(broker, member_key=None, principal=MEMBER)) is None
+
+
+async def test_the_audit_log_gets_short_names_also_from_a_broker(open_session: SessionFactory) -> None:
+    key = MemberKey(lambda: "x")
+    await key.read(await open_session())
+    alice = replace(ALICE, client_id=LONG, principal=Principal(LONG))
+    broker = Caller("ipv4:192.0.2.9:1", "192.0.2.9", member_key=key.shown(), asks_for=whole_source(alice))
+    for caller in (alice, broker):
+        found = asker(caller, key)
+        assert found is not None
+        assert max(len(found.principal), len(found.client_id)) <= TEXT_CHARS_MAX + 1

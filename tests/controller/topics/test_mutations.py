@@ -6,8 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from strandline.adapters.zookeeper import znodes
 from strandline.controller.term.asked import doing_for
+from strandline.controller.term.fenced_session import FencedSession
+from strandline.controller.topics.deletion import mark_for_deletion
+from strandline.controller.topics.mutations import RATE, count_mutations
 from strandline.errors import InvalidPartitions, ThrottlingQuotaExceeded
+from strandline.ids import TopicId
 from strandline.ports import Caller, Coordination
 from strandline.security.principal import Principal
 from strandline.security.quotas.bill import Bill, ClientQuotas
@@ -16,6 +21,7 @@ from strandline.vocabulary.admin import AlterTopic, NewTopic, TopicResult
 from tests.controller.support.running import Activate
 from tests.controller.support.znodes_seen import topic_node
 from tests.hand_clock import HandClock
+from tests.znode_tree import ZnodeTree
 
 ALICE = Caller("ipv4:192.0.2.1:1", "192.0.2.1", principal=Principal("alice"))
 
@@ -71,6 +77,33 @@ async def test_deletions_count_the_partitions_of_their_topics(active: Activate) 
             assert await partitions(session, "b") == 1
             clock.now_s += 3
             assert waits(await admin.delete_topics(["b"])) == [None]
+
+
+async def test_a_topic_that_is_marked_already_counts_no_more() -> None:
+    """A client that tries a deletion again, because its answer was lost, pays once."""
+    session = ZnodeTree().open_session()
+    for path in (znodes.CONTROLLER_EPOCH, znodes.DELETE_TOPICS, znodes.TOPICS):
+        await session.ensure_path(path)
+    await session.create(znodes.topic("a"), znodes.dump_topic(znodes.TopicNode(TopicId("id"), 8, {})))
+    clock, fenced = HandClock(), FencedSession(session, 0)
+    with doing_for(None, bill(clock)):
+        assert await mark_for_deletion(fenced, "a") == "id"
+        clock.now_s += 3
+        for _ in range(3):
+            assert await mark_for_deletion(fenced, "a") == "id"
+
+
+async def test_refusals_are_counted() -> None:
+    clock = HandClock()
+    quotas = ClientQuotas(lambda _: False, clock.monotonic, delay_ms_max=1_000)
+    quotas.take(Quotas({QuotaEntity("alice"): {RATE: 2}}))
+    alice = quotas.of(ALICE)
+    with doing_for(None, alice):
+        count_mutations("a", 8)
+        for _ in range(2):
+            with pytest.raises(ThrottlingQuotaExceeded):
+                count_mutations("b", 1)
+    assert quotas.refused(RATE) == 2
 
 
 async def test_additions_count_what_they_add_and_refused_ones_alter_no_config(active: Activate) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import pytest
 
-from strandline.adapters.asked_for import METADATA_NAME, asked_for_metadata, asking_for, claimed
+from strandline.adapters.asked_for import (
+    METADATA_BYTES_MAX,
+    METADATA_NAME,
+    asked_for_metadata,
+    asking_for,
+    claimed,
+)
 from strandline.security.audit.entry import Source
 
 ALICE = Source(
@@ -28,6 +34,16 @@ def test_it_is_read_as_it_was_said(source: Source) -> None:
         said = asked_for_metadata()
     assert claimed(said) == source
     assert asked_for_metadata() == ()
+
+
+def test_the_headers_of_a_call_have_room_for_it() -> None:
+    """Names are whole if they have room: quotas may be for them."""
+    for letter, whole in (("x", True), ("\N{GRINNING FACE}", False)):
+        source = replace(ALICE, principal="User:" + letter * 995, client_id=letter * 1_000)
+        with asking_for(source):
+            ((name, said),) = asked_for_metadata()
+        assert len(said) <= METADATA_BYTES_MAX
+        assert (claimed([(name, said)]) == source) is whole
 
 
 @pytest.mark.parametrize(
