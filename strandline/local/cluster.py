@@ -12,30 +12,24 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from strandline.adapters.system_host import system_host
 from strandline.config.client import ClientSettings
 from strandline.errors import SettingsError
 from strandline.host import Host
-from strandline.local.layout import ClusterFile, Layout, Locked, MemberFile
+from strandline.local.layout import ClusterFile, Layout, MemberFile
 from strandline.local.member_status import MemberStatus, member_status
-from strandline.local.new_cluster import new_members
-from strandline.local.ports import LOOPBACK, check_ports, free_ports
+from strandline.local.new_cluster import new_broker, new_members
+from strandline.local.ports import LOOPBACK, check_ports
 from strandline.local.process import Process, Spawn
 from strandline.local.secure.files import ClusterSecurity
 from strandline.local.service import Service, as_environment
-from strandline.local.waits import all_of, serving
+from strandline.local.waits import START_S_MAX, all_of, locked, serving
 from strandline.local.zookeeper_process import RunningZooKeeper, ZooKeeperProcess
-
-START_S_MAX: Final = 30.0
-LOCK_S_MAX: Final = 2 * START_S_MAX
-"""How long a stop waits for a process that starts the cluster; a start ends within its own limit."""
-LOCK_POLL_S: Final = 0.05
 
 
 class LocalCluster:
@@ -303,29 +297,13 @@ class LocalCluster:
         A temporary folder is removed. Returns how many processes were running. Waits while another
         process starts or stops this cluster, and raises SettingsError if that takes too long.
         """
-        async with self._locked():
+        async with locked(self._layout):
             self._catch_up()
             running = sum(member.alive for member in self.members())
             await all_of(service.stop(clean=clean) for service in self._services())
             await (self._zookeeper.stop() if clean else self._zookeeper.discard())
             await self._leave()
         return running
-
-    @asynccontextmanager
-    async def _locked(self) -> AsyncIterator[None]:
-        """Hold the folder's lock, after waiting for it. Raises SettingsError after LOCK_S_MAX."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + LOCK_S_MAX
-        with ExitStack() as held:
-            while True:
-                try:
-                    held.enter_context(self._layout.lock())
-                    break
-                except Locked:
-                    if loop.time() >= deadline:
-                        raise
-                await asyncio.sleep(LOCK_POLL_S)
-            yield
 
     def _catch_up(self) -> None:
         """Under the lock: read what other processes changed since this object read the folder.
@@ -357,14 +335,7 @@ class LocalCluster:
 
         `wait_s` None: do not wait. Raises ProcessFailed, SettingsError.
         """
-        service = self._broker(broker_id)
-        if service.alive:
-            raise SettingsError(f"broker {broker_id} runs already")
-        service.member.settings |= as_environment("broker", settings)
-        self._spawn(service)
-        self._save()
-        if wait_s is not None:
-            await serving(service, wait_s)
+        await self._start_one(self._broker(broker_id), wait_s, settings)
 
     async def stop_broker(self, broker_id: int) -> None:
         """SIGTERM: the broker hands its leaderships over first. Waits until it has exited."""
@@ -383,19 +354,53 @@ class LocalCluster:
 
     async def add_broker(self, *, rack: str = "", wait_s: float | None = START_S_MAX, **settings: Any) -> int:
         """Add a broker with the cluster's settings and the given ones; returns its id."""
-        port, metrics_port, kafka_port = free_ports(3)
-        member = MemberFile(
-            id=max(self._brokers, default=0) + 1,
-            port=port,
-            metrics_port=metrics_port,
-            kafka_port=kafka_port if self.kafka_bootstrap else None,
-            rack=rack,
-            settings=self._broker_settings | as_environment("broker", settings),
-        )
+        service = self._added(rack, as_environment("broker", settings))
+        await self.start_broker(service.member.id, wait_s=wait_s)
+        return service.member.id
+
+    async def grow(self, brokers: int, *, timeout_s: float = START_S_MAX) -> list[int]:
+        """Add brokers until there are this many, and wait until they serve; returns the ids of the new ones.
+
+        They get the cluster's settings, the next ports, and racks in turn. No replica moves to them by
+        itself. Raises ProcessFailed, and adds none, if one dies or does not start to serve. Waits while
+        another process starts or stops this cluster; raises SettingsError if that takes too long.
+        """
+        async with locked(self._layout):
+            self._catch_up()
+            added = [self._added(None, {}) for _ in range(brokers - len(self._brokers))]
+            try:
+                for service in added:
+                    self._spawn(service)
+                    self._save()
+                await all_of(serving(service, timeout_s) for service in added)
+            except BaseException:
+                await all_of(service.stop(clean=False) for service in added)
+                for service in added:
+                    self._file.brokers.remove(service.member)
+                    del self._brokers[service.member.id]
+                self._save()
+                raise
+        return [service.member.id for service in added]
+
+    async def remove_broker(self, broker_id: int) -> None:
+        """Leave a stopped broker out of the cluster from now on; its data folder stays.
+
+        Raises SettingsError if it runs. Waits for the folder's lock as `grow` does.
+        """
+        async with locked(self._layout):
+            self._catch_up()
+            service = self._broker(broker_id)
+            if service.alive:
+                raise SettingsError(f"broker {broker_id} runs: stop it first")
+            self._file.brokers.remove(service.member)
+            del self._brokers[broker_id]
+            self._save()
+
+    def _added(self, rack: str | None, settings: Mapping[str, str]) -> Service:
+        member = new_broker(self._file, {**self._broker_settings, **settings}, rack=rack)
         self._file.brokers.append(member)
         self._brokers[member.id] = self._service("broker", member)
-        await self.start_broker(member.id, wait_s=wait_s)
-        return member.id
+        return self._brokers[member.id]
 
     # --- controllers and ZooKeeper ---------------------------------------------------------------
 
@@ -407,14 +412,7 @@ class LocalCluster:
 
         `wait_s` None: do not wait. Raises ProcessFailed, SettingsError.
         """
-        service = self._controller(controller_id)
-        if service.alive:
-            raise SettingsError(f"controller {controller_id} runs already")
-        service.member.settings |= as_environment("controller", settings)
-        self._spawn(service)
-        self._save()
-        if wait_s is not None:
-            await serving(service, wait_s)
+        await self._start_one(self._controller(controller_id), wait_s, settings)
 
     async def stop_controller(self, controller_id: int) -> None:
         """SIGTERM. Waits until it has exited."""
@@ -452,6 +450,15 @@ class LocalCluster:
 
     def _controller(self, controller_id: int) -> Service:
         return _member(self._controllers, controller_id, "controller")
+
+    async def _start_one(self, service: Service, wait_s: float | None, settings: Mapping[str, Any]) -> None:
+        if service.alive:
+            raise SettingsError(f"{service.kind} {service.member.id} runs already")
+        service.member.settings |= as_environment(service.kind, settings)
+        self._spawn(service)
+        self._save()
+        if wait_s is not None:
+            await serving(service, wait_s)
 
     def _make_files(self) -> None:
         """Make what members read when they begin, where it is missing."""

@@ -75,12 +75,13 @@ def check_ports(ports: Sequence[tuple[int, str]]) -> None:
     for port, use in ports:
         uses[port].append(use)
     problems = [f"{port} is for {' and '.join(found)}" for port, found in uses.items() if len(found) > 1]
-    problems += [f"{port} ({found[0]}) is taken" for port, found in uses.items() if not _is_free(port)]
+    problems += [f"{port} ({found[0]}) is taken" for port, found in uses.items() if not is_free(port)]
     if problems:
         raise SettingsError(f"nothing was started, choose other ports: {', '.join(problems)}")
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """True if a server can listen on it."""
     with socket.socket() as tried:
         # As servers do: connections that ended a moment ago leave a port usable.
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,12 +1,37 @@
-"""Waits for several processes of a local cluster."""
+"""Waits for the processes of a local cluster, and for its folder's lock."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from contextlib import ExitStack, asynccontextmanager
+from typing import Final
 
+from strandline.local.layout import Layout, Locked
 from strandline.local.process import ProcessFailed
 from strandline.local.service import Service
+
+START_S_MAX: Final = 30.0
+LOCK_S_MAX: Final = 2 * START_S_MAX
+"""How long a stop waits for a process that starts the cluster; a start ends within its own limit."""
+LOCK_POLL_S: Final = 0.05
+
+
+@asynccontextmanager
+async def locked(layout: Layout) -> AsyncIterator[None]:
+    """Hold the folder's lock, after waiting for it. Raises SettingsError after LOCK_S_MAX."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + LOCK_S_MAX
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(layout.lock())
+                break
+            except Locked:
+                if loop.time() >= deadline:
+                    raise
+            await asyncio.sleep(LOCK_POLL_S)
+        yield
 
 
 async def serving(service: Service, timeout_s: float) -> None:

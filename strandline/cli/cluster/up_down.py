@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from strandline.vocabulary.admin import ClusterDescription
 
 BROKERS: Final = 3
+ADDED: Final = (
+    "new topics get replicas there too; those that exist stay where they are until you move them, with "
+    "`strandline topic reassign`"
+)
 STATUS_TIMEOUT_MS: Final = 2_000
 """Short, because `status` is also for a cluster in trouble."""
 
 
 @click.command(cls=Command)
-@click.option("--brokers", type=click.IntRange(1, 100), help=f"Brokers of a new cluster; default: {BROKERS}.")
+@click.option(
+    "--brokers", type=click.IntRange(1, 100), help=f"Brokers of the cluster; default: {BROKERS}, or as it is."
+)
 @click.option("--controllers", type=click.IntRange(1, 9), help="Controllers of a new cluster; default: 1.")
 @click.option(
     "--base-port", type=click.IntRange(1024, 65_000), metavar="P",
@@ -55,7 +61,8 @@ def up(
 ) -> None:
     """Start ZooKeeper, brokers and a controller, and wait until they serve.
 
-    If the folder has a cluster already, start its missing processes.
+    If the folder has a cluster already, start its missing processes; with more --brokers than it has, add
+    the missing brokers. Replicas move to them only on request.
     """
     from strandline import LocalCluster
     from strandline.adapters.system.files import keep_files_private
@@ -80,17 +87,22 @@ def up(
             detached=True,
         )
 
-    async def main() -> None:
-        async with cluster:
-            pass  # a detached cluster keeps running after the block
+    async def main() -> list[int]:
+        async with cluster:  # a detached cluster keeps running after the block
+            return await cluster.grow(brokers) if brokers is not None else []
 
-    missing = [member for member in cluster.members() if not member.alive]
-    with invocation.out.progress(f"starting {len(missing)} processes in {directory}"):
-        run(main)
+    missing = sum(not member.alive for member in cluster.members())
+    missing += max(0, (brokers or 0) - len(cluster.broker_ids))
+    with invocation.out.progress(f"starting {missing} processes in {directory}"):
+        added = run(main)
     if invocation.out.json:
         row = {"dir": str(cluster.directory), "bootstrap": cluster.bootstrap}
-        invocation.out.emit(row | {"kafka_bootstrap": cluster.kafka_bootstrap or None})
+        invocation.out.emit(row | {"kafka_bootstrap": cluster.kafka_bootstrap or None, "added": added})
     else:
+        for broker in added:
+            invocation.out.line(f"added broker {broker} at {cluster.address(broker)}")
+        if added:
+            invocation.out.line(ADDED)
         invocation.out.line(f"{len(cluster.broker_ids)} brokers serve at {cluster.bootstrap}")
         if cluster.kafka_bootstrap:
             invocation.out.line(f"Kafka clients connect to {cluster.kafka_bootstrap}")
@@ -105,11 +117,16 @@ def _refuse_change(
     base_port: int | None,
     kafka_port: int | None,
 ) -> None:
-    """Checks that the cluster keeps its size and ports. Raises SettingsError otherwise."""
-    ids = cluster.broker_ids
+    """Checks that the cluster loses no broker and keeps its ports. Raises SettingsError otherwise."""
+    has_brokers = len(cluster.broker_ids)
+    if brokers is not None and brokers < has_brokers:
+        raise SettingsError(
+            f"the cluster in {cluster.directory} has {has_brokers} brokers, and --brokers {brokers} takes "
+            "none away: empty one with `strandline broker drain ID --replicas`, stop it, and then "
+            "`strandline broker forget ID`"
+        )
     first = next(member for member in cluster.members() if member.kind == "broker")
     for option, wanted, has in (
-        ("--brokers", brokers, len(ids)),
         ("--controllers", controllers, len(cluster.controller_ids)),
         ("--base-port", base_port, first.port),
         ("--kafka-port", kafka_port, first.kafka_port or "left out"),

@@ -33,7 +33,8 @@ async def _kill(pid: int) -> None:
 
 
 async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> None:
-    """DESIGN §11: `up` on a folder that exists starts what does not run; the data of a topic stays.
+    """DESIGN §11: `up` on a folder that exists starts what does not run; the data of a topic stays. With more
+    brokers than there are it adds some, and it takes none away.
 
     DESIGN §2: without a controller the brokers serve, and `status` shows them.
     """
@@ -62,9 +63,18 @@ async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> 
             "consume", "kept", "--from", "earliest", "--max-records", "1", "--dir", directory
         )
         assert read.out == b"one\n"
-        refused = await strandline_python("up", "--brokers", "2", "--dir", directory)
+        grown = await strandline_python("up", "--brokers", "2", "--dir", directory)
+        assert grown.status == 0, grown.err
+        assert b"added broker 2 at 127.0.0.1:" in grown.out
+        assert b"topic reassign" in grown.out
+        (larger,) = (await strandline("status", "-o", "json", "--dir", directory)).objects
+        first, second = larger["brokers"]
+        assert first["pid"] == after["brokers"][0]["pid"]
+        assert second["alive"] and second["queued_state_changes"] is not None
+        refused = await strandline_python("up", "--brokers", "1", "--dir", directory)
         assert refused.status == 1
-        assert "--brokers 1" in refused.err
+        assert "has 2 brokers, and --brokers 1 takes none away" in refused.err
+        assert "drain ID --replicas" in refused.err
     finally:
         down = await strandline("down", "--dir", directory)
     assert down.status == 0, down.err
