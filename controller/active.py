@@ -13,6 +13,7 @@ from strandline.config.services import ControllerSettings
 from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.leadership.preferred import elect_preferred
 from strandline.controller.leadership.unclean import elect_unclean
+from strandline.controller.replicas.forgetting import forget_broker
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.security.acls import AclRequests
 from strandline.controller.security.notices import remove_old_notices
@@ -43,6 +44,7 @@ from strandline.vocabulary.admin import (
     DeletedAcls,
     DrainBroker,
     DrainProgress,
+    ForgottenBroker,
     NewTopic,
     OngoingReassignment,
     PartitionReassignment,
@@ -228,6 +230,9 @@ class ActiveController:
             until_restart=until_restart,
         )
         return await self._carry_out(self._upkeep.drain(broker, asked))
+
+    async def forget_broker(self, broker: BrokerId) -> ForgottenBroker:
+        return await self._carry_out(forget_broker(self._term, broker))
 
     async def create_acls(self, bindings: Sequence[AclBinding]) -> list[AclResult]:
         return await self._carry_out(self._acls.create(bindings))

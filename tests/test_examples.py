@@ -146,6 +146,22 @@ def test_the_shell_example_of_state_changes_shows_leaders_and_waiting_requests(t
     assert re.search(r"^3 +yes +\d+", printed, re.MULTILINE), printed
 
 
+@pytest.mark.timeout(400)
+def test_a_broker_takes_the_place_of_another_by_the_commands_of_the_page(tmp_path: Path) -> None:
+    """docs/run/brokers.md. Four brokers serve afterwards as three did, and the first is not known any more."""
+    page = "docs/run/brokers.md"
+    script = example(page, "sh", "--brokers 4") + example(page, "sh", "broker forget")
+    try:
+        printed = run(["bash", "-euo", "pipefail", "-c", script], tmp_path, timeout_s=350)
+    finally:
+        run(["strandline", "down", "--dir", ".strandline-grows"], tmp_path)
+    assert "added broker 4 at 127.0.0.1:" in printed
+    assert "orders-0 has replicas 4,2,3" in printed
+    assert re.search(r"^broker 1: drained, 0 leaderships, 0 replicas$", printed, re.MULTILINE), printed
+    listed = printed[printed.index("broker 1: forgotten") :]
+    assert re.findall(r"^(\d) +127.0.0.1 .* yes ", listed, re.MULTILINE) == ["2", "3", "4"], printed
+
+
 @pytest.mark.timeout(150)
 def test_the_bug_on_the_page_shows_only_when_the_application_is_killed(tmp_path: Path) -> None:
     """And its repair is one line."""

@@ -33,6 +33,8 @@ from strandline.vocabulary.admin import (
     DeleteTopics,
     DrainBroker,
     ElectUnclean,
+    ForgetBroker,
+    ForgottenBroker,
     PartitionResult,
     QuotaResult,
     Reassign,
@@ -108,6 +110,11 @@ def _drained(asked: DrainBroker, _: object) -> Iterator[Change]:
     )
 
 
+def _forgotten(asked: ForgetBroker, found: ForgottenBroker) -> Iterator[Change]:
+    if found.was_known:
+        yield _of_cluster(forget=asked.broker, requests=found.requests)
+
+
 def _checked(asked: CheckBroker, found: BrokerCheck) -> Iterator[Change]:
     if found.drain_ended:
         yield _of_cluster(drain=asked.broker, undo=True)
@@ -151,6 +158,7 @@ CHANGES: Final[Mapping[str, Callable[[Any, Any], Iterable[Change]]]] = {
     _ADMIN + "ElectPreferred": _elected,
     _ADMIN + "ElectUnclean": _elected_uncleanly,
     _ADMIN + "DrainBroker": _drained,
+    _ADMIN + "ForgetBroker": _forgotten,
     _ADMIN + "CheckBroker": _checked,
     _ADMIN + "CreateAcls": _acls_created,
     _ADMIN + "DeleteAcls": _acls_deleted,

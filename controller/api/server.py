@@ -72,6 +72,7 @@ def admin_calls(
                 until_restart=r.until_restart,
             ),
         ),
+        ServedCall(rpcs.FORGET_BROKER.served, lambda r, _: service.forget_broker(r.broker)),
         ServedCall(rpcs.CHECK_BROKER.served, topics.check_broker),
         ServedCall(rpcs.DESCRIBE_CLUSTER.served, lambda _, caller: service.describe_cluster()),
         ServedCall(acl_rpcs.CREATE_ACLS.served, lambda bindings, _: service.create_acls(bindings)),

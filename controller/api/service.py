@@ -20,6 +20,7 @@ from strandline.vocabulary.admin import (
     ClusterDescription,
     DeletedAcls,
     DrainProgress,
+    ForgottenBroker,
     NewTopic,
     OngoingReassignment,
     PartitionReassignment,
@@ -138,6 +139,11 @@ class AdminService:
             throttle_bytes_per_s=throttle_bytes_per_s,
             until_restart=until_restart,
         )
+
+    async def forget_broker(self, broker: int) -> ForgottenBroker:
+        """Forgets a broker that will not return. Raises InvalidRequest if it is alive or has replicas,
+        NotController, OutcomeUnknown."""
+        return await self._active().forget_broker(BrokerId(broker))
 
     async def check_broker(self, broker: int, *, end_drain: bool = False) -> BrokerCheck:
         """Returns if the broker is caught up and may be stopped. With `end_drain`, a ready broker that

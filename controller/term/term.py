@@ -50,16 +50,22 @@ class Term:
         """The brokers that may get replicas now. Each of them has its queues."""
         await self.session.sync()
         found = await read_brokers(self.session)
-        for broker in sorted(found.known - self._queues):
-            # A broker creates its own queues when it starts, shortly after it registers.
-            await self.session.ensure_path(znodes.state_queue(broker))
-            await self.session.ensure_path(znodes.elections(broker))
-            self._queues.add(broker)
+        await self._ensure_queues(found.known)  # a broker creates its own shortly after it registers
         for registration in found.live.values():
             self._heard_of(registration.endpoint)
         await self.recorder.meet(found.live.values())
         drains = await read_drains(self.session)
         return replace(found, emptied={broker for broker, drain in drains.items() if drain.replicas})
+
+    def forget(self, broker: BrokerId) -> None:
+        """The queues of this broker were removed."""
+        self._queues.discard(broker)
+
+    async def _ensure_queues(self, brokers: Iterable[BrokerId]) -> None:
+        for broker in sorted(set(brokers) - self._queues):
+            await self.session.ensure_path(znodes.state_queue(broker))
+            await self.session.ensure_path(znodes.elections(broker))
+            self._queues.add(broker)
 
     def stamp(self) -> Stamp:
         """Returns a stamp for requests that are made now."""
@@ -78,6 +84,7 @@ class Term:
         after: Sequence[Operation] = (),
     ) -> None:
         """Writes a multi, and records that its requests were made. Raises as `FencedSession.write`."""
+        await self._ensure_queues(broker for broker, _ in multi.requested)
         await self.session.write([*before, *multi.operations, *after], happened)
         self.recorder.record(multi.events())
 
@@ -85,5 +92,6 @@ class Term:
         """Queues requests to read again, once. If the outcome is unknown, they are not queued again: a second
         copy would have an end of its own, and brokers reconcile with ZooKeeper anyway. Raises as
         `FencedSession.write`."""
+        await self._ensure_queues(broker for broker, _ in multi.requested)
         if await self.session.write_once(multi.operations):
             self.recorder.record(multi.events())

@@ -737,6 +737,55 @@ class DrainBrokerResponse(_message.Message):
 Global___DrainBrokerResponse: _TypeAlias = DrainBrokerResponse  # noqa: Y015
 
 @_typing.final
+class ForgetBrokerRequest(_message.Message):
+    """Removes what the cluster keeps of a broker that is gone and has no replicas."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    broker: _builtins.int
+    def __init__(
+        self,
+        *,
+        broker: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetBrokerRequest: _TypeAlias = ForgetBrokerRequest  # noqa: Y015
+
+@_typing.final
+class ForgetBrokerResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    WAS_KNOWN_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    was_known: _builtins.bool
+    """false: there was nothing to forget"""
+    requests: _builtins.int
+    """state changes that waited for it and have failed now"""
+    @_builtins.property
+    def error(self) -> _common_pb2.Error: ...
+    def __init__(
+        self,
+        *,
+        error: _common_pb2.Error | None = ...,
+        was_known: _builtins.bool = ...,
+        requests: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "requests", b"requests", "was_known", b"was_known"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetBrokerResponse: _TypeAlias = ForgetBrokerResponse  # noqa: Y015
+
+@_typing.final
 class CheckBrokerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

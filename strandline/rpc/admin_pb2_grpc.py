@@ -125,6 +125,11 @@ class AdminStub:
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.StateChangesRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_admin__pb2.StateChangesResponse.FromString,
                 _registered_method=True)
+        self.ForgetBroker = channel.unary_unary(
+                '/strandline.v1.Admin/ForgetBroker',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.ForgetBrokerRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.ForgetBrokerResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -238,6 +243,12 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ForgetBroker(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -330,6 +341,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.StateChanges,
                     request_deserializer=strandline_dot_rpc_dot_admin__pb2.StateChangesRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_admin__pb2.StateChangesResponse.SerializeToString,
+            ),
+            'ForgetBroker': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetBroker,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.ForgetBrokerRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.ForgetBrokerResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -818,6 +834,33 @@ class Admin:
             '/strandline.v1.Admin/StateChanges',
             strandline_dot_rpc_dot_admin__pb2.StateChangesRequest.SerializeToString,
             strandline_dot_rpc_dot_admin__pb2.StateChangesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetBroker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/ForgetBroker',
+            strandline_dot_rpc_dot_admin__pb2.ForgetBrokerRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.ForgetBrokerResponse.FromString,
             options,
             channel_credentials,
             insecure,

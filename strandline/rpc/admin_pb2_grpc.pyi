@@ -50,6 +50,7 @@ class AdminStub:
     AlterClientQuotas: _grpc.UnaryUnaryMultiCallable[_quota_pb2.AlterClientQuotasRequest, _quota_pb2.AlterClientQuotasResponse]
     DescribeClientQuotas: _grpc.UnaryUnaryMultiCallable[_quota_pb2.DescribeClientQuotasRequest, _quota_pb2.DescribeClientQuotasResponse]
     StateChanges: _grpc.UnaryStreamMultiCallable[_admin_pb2.StateChangesRequest, _admin_pb2.StateChangesResponse]
+    ForgetBroker: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ForgetBrokerRequest, _admin_pb2.ForgetBrokerResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -72,6 +73,7 @@ class AdminAsyncStub(AdminStub):
     AlterClientQuotas: _aio.UnaryUnaryMultiCallable[_quota_pb2.AlterClientQuotasRequest, _quota_pb2.AlterClientQuotasResponse]  # type: ignore[assignment]
     DescribeClientQuotas: _aio.UnaryUnaryMultiCallable[_quota_pb2.DescribeClientQuotasRequest, _quota_pb2.DescribeClientQuotasResponse]  # type: ignore[assignment]
     StateChanges: _aio.UnaryStreamMultiCallable[_admin_pb2.StateChangesRequest, _admin_pb2.StateChangesResponse]  # type: ignore[assignment]
+    ForgetBroker: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForgetBrokerRequest, _admin_pb2.ForgetBrokerResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -199,5 +201,12 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.StateChangesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_pb2.StateChangesResponse], _abc.AsyncIterator[_admin_pb2.StateChangesResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ForgetBroker(
+        self,
+        request: _admin_pb2.ForgetBrokerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ForgetBrokerResponse, _abc.Awaitable[_admin_pb2.ForgetBrokerResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -131,6 +131,7 @@ RPCS: Final[Mapping[str, Row]] = {
     _ADMIN + "ElectPreferred": before(ALTER_CLUSTER),
     _ADMIN + "ElectUnclean": before(ALTER_CLUSTER),
     _ADMIN + "DrainBroker": before(ALTER_CLUSTER),
+    _ADMIN + "ForgetBroker": before(ALTER_CLUSTER),
     _ADMIN + "CheckBroker": by_handler(
         DESCRIBE_CLUSTER,
         ALTER_CLUSTER,

@@ -162,6 +162,20 @@ class DrainProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetBroker:
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenBroker:
+    """`requests`: state changes that waited for it and have failed now. Not `was_known`: there was nothing to
+    forget."""
+
+    was_known: bool
+    requests: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CheckBroker:
     """`end_drain`: end the drain of its leaderships, if the broker is ready and was started again since."""
 

@@ -37,6 +37,8 @@ from strandline.vocabulary.admin import (
     DrainBroker,
     DrainProgress,
     ElectUnclean,
+    ForgetBroker,
+    ForgottenBroker,
     NewTopic,
     PartitionReassignment,
     PartitionResult,
@@ -121,6 +123,11 @@ CASES: dict[str, tuple[Any, Any, list[tuple[str, str, dict[str, Any]]]]] = {
                 },
             )
         ],
+    ),
+    "ForgetBroker": (
+        ForgetBroker(2),
+        ForgottenBroker(True, 3),
+        [("ALTER CLUSTER", CLUSTER_NAME, {"forget": 2, "requests": 3})],
     ),
     "CheckBroker": (
         CheckBroker(2, end_drain=True),

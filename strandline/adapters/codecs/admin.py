@@ -42,6 +42,8 @@ from strandline.vocabulary.admin import (
     DrainBroker,
     DrainProgress,
     ElectUnclean,
+    ForgetBroker,
+    ForgottenBroker,
     NewTopic,
     OngoingReassignment,
     PartitionReassignment,
@@ -183,6 +185,11 @@ DRAIN_BROKER: Final = _rpc(
     "DrainBroker",
     shape(admin_pb2.DrainBrokerRequest, DrainBroker),
     shape(admin_pb2.DrainBrokerResponse, DrainProgress, problems=_PROBLEMS),
+)
+FORGET_BROKER: Final = _rpc(
+    "ForgetBroker",
+    shape(admin_pb2.ForgetBrokerRequest, ForgetBroker),
+    shape(admin_pb2.ForgetBrokerResponse, ForgottenBroker),
 )
 CHECK_BROKER: Final = _rpc(
     "CheckBroker",

@@ -1,4 +1,4 @@
-"""`strandline broker`: lists and drains brokers, and checks if one may be stopped."""
+"""`strandline broker`: lists, drains and forgets brokers, and checks if one may be stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from strandline import Admin
-    from strandline.vocabulary.admin import BrokerCheck, BrokerDescription, DrainProgress, OngoingReassignment
+    from strandline.vocabulary.admin import (
+        BrokerCheck,
+        BrokerDescription,
+        DrainProgress,
+        ForgottenBroker,
+        OngoingReassignment,
+    )
 
 LOOK_AGAIN_S: Final = 0.5
 STUCK_S: Final = 30.0
@@ -36,7 +42,7 @@ BROKER_ID: Final = click.IntRange(0, 2**31 - 1)
 
 @click.group(cls=Group)
 def broker() -> None:
-    """List brokers, drain them, and check if they may be stopped."""
+    """List brokers, drain them, check if they may be stopped, and forget them."""
 
 
 @broker.command("list")
@@ -246,6 +252,41 @@ def still_leaving(broker_id: int, moving: Sequence[OngoingReassignment]) -> str 
 
 def _first(problems: Sequence[str]) -> str:
     return problems[0] if len(problems) == 1 else f"{problems[0]}, and {len(problems) - 1} more"
+
+
+@broker.command()
+@click.argument("broker_id", metavar="ID", type=BROKER_ID)
+@pass_invocation
+def forget(invocation: Invocation, broker_id: int) -> None:
+    """Remove what the cluster keeps of the broker ID, which is stopped and will not return.
+
+    It must have no replicas: `broker drain ID --replicas` moves them away. State changes that wait for it
+    fail. A broker of this folder's cluster also leaves the folder's list, so that `up` does not start it; its
+    data stays. If it returns, it registers as a new broker.
+    """
+    from strandline import Admin, LocalCluster
+
+    async def main() -> ForgottenBroker:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+            forgotten = await admin.forget_broker(broker_id)
+        if invocation.named_bootstrap() is None:
+            cluster = LocalCluster.open(invocation.directory)
+            if broker_id in cluster.broker_ids:
+                await cluster.remove_broker(broker_id)
+                invocation.out.note(f"its data stays in {cluster.directory}/brokers/{broker_id}")
+        return forgotten
+
+    forgotten = run(main)
+    if invocation.out.json:
+        invocation.out.emit(
+            {"broker": broker_id, "was_known": forgotten.was_known, "requests": forgotten.requests}
+        )
+    elif forgotten.was_known:
+        invocation.out.line(
+            f"broker {broker_id}: forgotten, {_counted(forgotten.requests, 'request')} failed"
+        )
+    else:
+        invocation.out.line(f"broker {broker_id} is not known: there is nothing to forget")
 
 
 @broker.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from strandline.adapters.codecs.admin import CHECK_BROKER, DESCRIBE_CLUSTER, DRAIN_BROKER
+from strandline.adapters.codecs.admin import CHECK_BROKER, DESCRIBE_CLUSTER, DRAIN_BROKER, FORGET_BROKER
 from strandline.client import arguments
 from strandline.ports import Method, Request, Response
 from strandline.vocabulary.admin import (
@@ -13,6 +13,8 @@ from strandline.vocabulary.admin import (
     ClusterDescription,
     DrainBroker,
     DrainProgress,
+    ForgetBroker,
+    ForgottenBroker,
 )
 
 
@@ -60,6 +62,17 @@ class BrokerAdmin(ABC):
     async def undrain_broker(self, broker: int) -> DrainProgress:
         """Undo a drain. Moves in progress continue. Raises NotController."""
         return await self._ask_controller(DRAIN_BROKER, DrainBroker(_id(broker), undo=True))
+
+    async def forget_broker(self, broker: int) -> ForgottenBroker:
+        """Remove what the cluster keeps of a broker that will not return. It must be stopped and have no
+        replicas.
+
+        State changes that waited for it fail, and it leaves the list of brokers and the controller's metrics.
+        If it returns, it registers as a new broker. A repeated call changes nothing.
+
+        Raises InvalidRequest if it is alive, or has replicas; NotController, OutcomeUnknown.
+        """
+        return await self._ask_controller(FORGET_BROKER, ForgetBroker(_id(broker)))
 
     async def check_broker(self, broker: int, *, end_drain: bool = False) -> BrokerCheck:
         """Whether the broker is caught up, and may stop without a partition below min.insync.replicas.

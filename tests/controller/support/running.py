@@ -123,6 +123,12 @@ class ControllerProcess:
             with suppress(grpc.aio.AioRpcError):
                 await stub.DrainBroker(admin_pb2.DrainBrokerRequest(broker=broker), timeout=CALL_S_MAX)
 
+    async def forget(self, broker: int) -> None:
+        """Ask that a broker is forgotten; the controller may die under it."""
+        async with self._stub() as stub:
+            with suppress(grpc.aio.AioRpcError):
+                await stub.ForgetBroker(admin_pb2.ForgetBrokerRequest(broker=broker), timeout=CALL_S_MAX)
+
     async def reassign(self, *partitions: admin_pb2.PartitionReassignment) -> list[admin_pb2.PartitionResult]:
         async with self._stub() as stub:
             request = admin_pb2.ReassignRequest(partitions=partitions)
