@@ -23,7 +23,7 @@ from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.groups import Groups
 from strandline.broker.replicas.counts import Counts
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.broker.replication.throttle import ReassignmentThrottle
+from strandline.broker.replication.throttle import CopyThrottle
 from strandline.broker.series.disk import DISK_METRICS, DiskSpace
 from strandline.broker.series.groups import GROUP_METRICS, GroupSeries
 from strandline.broker.series.partitions import PARTITION_METRICS, Coverage, PartitionSeries, coverage
@@ -212,7 +212,7 @@ class BrokerMetrics:
         audit: Audit,
         sessions: Sessions,
         lease_s: Callable[[], float],
-        throttle: ReassignmentThrottle,
+        throttle: CopyThrottle,
         quotas: ClientQuotas,
     ) -> None:
         self._manager = manager

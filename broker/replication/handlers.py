@@ -5,7 +5,7 @@ from __future__ import annotations
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.leader_end import FollowerStream
-from strandline.broker.replication.throttle import ReassignmentThrottle
+from strandline.broker.replication.throttle import CopyThrottle
 from strandline.config.services import BrokerSettings
 from strandline.errors import BrokerNotAvailable, InconsistentClusterId, InvalidRequest, StaleBrokerEpoch
 from strandline.ports import Clock
@@ -22,7 +22,7 @@ class Followers:
         self._view = view
         self._settings = settings
         self._clock = clock
-        self.throttle = ReassignmentThrottle(settings, clock)
+        self.throttle = CopyThrottle(settings, clock)
         """Shared by the streams of all followers."""
 
     async def open(self, hello: Hello) -> FollowerStream:

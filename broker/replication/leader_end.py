@@ -16,7 +16,7 @@ import structlog
 
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.replication.throttle import Grant, ReassignmentThrottle
+from strandline.broker.replication.throttle import CopyThrottle, Grant
 from strandline.config.limits import REPLICAS_PER_BROKER_MAX
 from strandline.config.services import BrokerSettings
 from strandline.errors import (
@@ -123,7 +123,7 @@ class FollowerStream:
         self,
         hello: Hello,
         find: Callable[[PartitionKey, str], Replica],
-        throttle: ReassignmentThrottle,
+        throttle: CopyThrottle,
         settings: BrokerSettings,
         clock: Clock,
     ) -> None:
@@ -347,28 +347,28 @@ class FollowerStream:
         return [each for each in self._subscriptions.values() if each.held is not None]
 
     def has_to_wait(self, subscription: _Subscription) -> bool:
-        """False once this flow needs no throttling: it is in sync, the reassignment is over, or its bound has
-        changed."""
+        """False once this flow needs no throttling: it is in sync, or its bound has changed."""
         grant = subscription.grant
         return (
             self.throttle.concerns(subscription.leadership, self.hello.broker_id)
-            and (grant is None or self.throttle.stands(grant, subscription.replica))
+            and (grant is None or self._stands(grant, subscription))
             and not subscription.over
         )
 
     def _room(self, subscription: _Subscription, budget: int) -> int:
         """The bytes of its records that may be sent now. If 0, a timer queues the flow again."""
-        if subscription.grant is not None and not self.throttle.stands(
-            subscription.grant, subscription.replica
-        ):
+        follower = self.hello.broker_id
+        if subscription.grant is not None and not self._stands(subscription.grant, subscription):
             self._let_go(subscription)  # the next records use the new bound
         if not self.has_to_wait(subscription) or not self.throttle.is_bounded(
-            subscription.replica, subscription.sent_offset
+            subscription.replica, follower, subscription.sent_offset
         ):
             self._let_go(subscription)
             return budget
         if subscription.grant is None:
-            subscription.grant = self.throttle.grant(subscription.replica, self._settings.push_bytes_max)
+            subscription.grant = self.throttle.grant(
+                subscription.replica, follower, self._settings.push_bytes_max
+            )
         wait_s = subscription.grant.due - self._clock.monotonic()
         if wait_s <= 0:
             return min(budget, subscription.grant.size)
@@ -376,6 +376,9 @@ class FollowerStream:
             loop = asyncio.get_running_loop()
             subscription.held = loop.call_later(wait_s, self._held_long_enough, subscription)
         return 0
+
+    def _stands(self, grant: Grant, subscription: _Subscription) -> bool:
+        return self.throttle.stands(grant, subscription.replica, self.hello.broker_id)
 
     def _held_long_enough(self, subscription: _Subscription) -> None:
         subscription.held = None
@@ -413,7 +416,7 @@ class FollowerStream:
                     return None
                 subscription.sent_offset = next_offset
                 replica.counts.replication_bytes_out += len(records)
-                if self.throttle.concerns(subscription.leadership, self.hello.broker_id):
+                if self.throttle.adds(subscription.leadership, self.hello.broker_id):
                     replica.counts.reassignment_bytes_out += len(records)
                     subscription.leadership.copies.sent(
                         self.hello.broker_id,

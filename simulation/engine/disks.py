@@ -46,6 +46,10 @@ class Disk:
         self.power_losses += 1
         self._replace(self.files.after_power_loss(self._survivors, self._lost))
 
+    def lost(self) -> None:
+        """An empty disk is in its place."""
+        self._replace(MemoryFiles())
+
     def misdirect(self) -> str | None:
         """Overwrite a sector of a log file with one of another file, as a disk does that confuses addresses.
 

@@ -275,6 +275,10 @@ class BrokerSettings(ListenerSettings):
     close. Then the leader completes the reassignment without it, and reports this."""
     reassignment_near_bytes: int = Field(default=1 * MIB, ge=0)
     """A replica that is closer than this to the end of the log is not throttled."""
+    refill_bytes_per_s: int = Field(default=0, ge=0)
+    """The rate at which a leader sends to replicas that refill, over all partitions; 0: no limit. A replica
+    refills if it is not in sync and no reassignment adds it: its disk is empty, or its broker was away for
+    long. The rate has to be above that of the writes."""
     fetcher_retry_ms: int = Field(default=50, ge=1)
     handover_ms: int = Field(default=5_000, ge=0)
     """How long a clean shutdown may take to hand its leaderships over, even if ZooKeeper does not
@@ -438,6 +442,9 @@ class ControllerSettings(ListenerSettings):
     """How often a standby controller checks whether there is an active one."""
     reassignments_in_flight_max: int = Field(default=20, ge=1)
     """Partitions that a drain moves at the same time."""
+    reassignment_timeout_ms: int = Field(default=3_600_000, ge=0)
+    """A reassignment that is not complete after this time is overdue, unless its request gives another time.
+    0: none is."""
     mend_after_ms: int = Field(default=10_000, ge=50)
     """A fault that lasts this long, and that no other component is repairing, is repaired by the
     reconcile loop."""

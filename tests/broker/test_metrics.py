@@ -30,7 +30,7 @@ from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.metrics import METRICS, BrokerMetrics
 from strandline.broker.replicas.counts import OTHERS, Counts, TopicCounts
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.broker.replication.throttle import ReassignmentThrottle
+from strandline.broker.replication.throttle import CopyThrottle
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.errors import StorageFailed
 from strandline.ids import NO_EPOCH, BrokerId, Offset, PartitionId, TopicPartition
@@ -231,7 +231,7 @@ async def manager(tmp_path: Path) -> AsyncIterator[ReplicaManager]:
 
 def metrics_of(manager: ReplicaManager, quotas: ClientQuotas = UNLIMITED) -> BrokerMetrics:
     view = ClusterView(manager, manager.settings, CLOCK)
-    throttle = ReassignmentThrottle(manager.settings, CLOCK)
+    throttle = CopyThrottle(manager.settings, CLOCK)
     topics = InternalTopics(manager, view, controller_link(view, GrpcTransport(), CLOCK))
     groups = Groups(
         manager,

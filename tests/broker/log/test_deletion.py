@@ -18,7 +18,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.leader_end import FollowerStream
-from strandline.broker.replication.throttle import ReassignmentThrottle
+from strandline.broker.replication.throttle import CopyThrottle
 from strandline.errors import (
     InvalidRequest,
     InvalidTopic,
@@ -58,7 +58,7 @@ class Leading:
     def link(self, follower: int, **given: Any) -> FollowerStream:
         hello = Hello(BrokerId(follower), BrokerEpoch(follower * 10), ME, "cluster")
         wanted = settings(**given)
-        return FollowerStream(hello, self._find, ReassignmentThrottle(wanted, CLOCK), wanted, CLOCK)
+        return FollowerStream(hello, self._find, CopyThrottle(wanted, CLOCK), wanted, CLOCK)
 
     async def delete(self, offset: int, *, timeout_ms: int = 10_000) -> DeletedRecords:
         return await self.handlers.delete_records(NAME, offset, timeout_ms=timeout_ms)

@@ -1,4 +1,4 @@
-"""The throttle of replicas that a reassignment adds: real logs, a follower that the test plays."""
+"""The throttle of replicas that are added or refill: real logs, a follower that the test plays."""
 
 from __future__ import annotations
 
@@ -126,6 +126,35 @@ async def test_a_replica_that_was_assigned_before_is_never_held_back() -> None:
     async with copying(moving(rate=1, original=(1, 2, 3)), reassignment_bytes_per_s=1) as (leader, link):
         await copied(leader, link)
         assert link.throttle.holds == 0
+
+
+async def test_a_replica_that_refills_gets_no_more_than_the_brokers_bound() -> None:
+    """CORRECTNESS I10: a bound of its own, with or without a reassignment of the partition."""
+    for assignment in (moving(rate=1, original=(1, 2, 3)), PartitionAssignment(ASSIGNED, 1)):
+        async with copying(assignment, refill_bytes_per_s=RATE) as (leader, link):
+            seconds, _ = await copied(leader, link)
+            assert seconds >= leader.replica.log.size_bytes / RATE - BURST_S - 0.2
+            assert link.throttle.holds == 0, "what reassignments wait for is counted alone"
+
+
+async def test_a_member_of_the_isr_does_not_refill() -> None:
+    async with copying(PartitionAssignment(ASSIGNED, 1), isr=(1, 2, 3), refill_bytes_per_s=1) as (
+        leader,
+        link,
+    ):
+        await copied(leader, link)
+
+
+async def test_a_replica_that_refilled_gets_the_bound_of_the_reassignment_that_adds_it() -> None:
+    """And the other way round: a flow that waits by the old bound is let go when there is another."""
+    async with (
+        copying(moving(rate=1), refill_bytes_per_s=1_000_000) as (leader, link),
+        taking(link) as pushes,
+    ):
+        await eventually(lambda: link.held)
+        leader.replica.assignment = PartitionAssignment(ASSIGNED, 2)
+        write(leader.replica, 5, "y")
+        await eventually(lambda: size(pushes) >= leader.replica.log.size_bytes)
 
 
 async def test_a_new_replica_that_is_in_sync_is_never_held_back() -> None:

@@ -20,7 +20,7 @@ from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.follower_end import LeaderStream
 from strandline.broker.replication.leader_end import FollowerStream
-from strandline.broker.replication.throttle import ReassignmentThrottle
+from strandline.broker.replication.throttle import CopyThrottle
 from strandline.broker.storage.log import PartitionLog
 from strandline.config.services import BrokerSettings
 from strandline.errors import StrandlineError
@@ -164,7 +164,7 @@ class Led:
         """The leader's end of a stream, to be played by hand."""
         hello = Hello(BrokerId(follower), BrokerEpoch(follower * 10), BrokerId(1), "cluster")
         wanted = settings(**given)
-        return FollowerStream(hello, self.find, ReassignmentThrottle(wanted, CLOCK), wanted, CLOCK)
+        return FollowerStream(hello, self.find, CopyThrottle(wanted, CLOCK), wanted, CLOCK)
 
 
 @asynccontextmanager

@@ -94,6 +94,12 @@ class FaultyCluster:
     async def kill_broker(self, broker_id: int) -> None:
         self._broker(broker_id).kill()
 
+    def lose_disk(self, broker_id: int) -> None:
+        """Put an empty disk in the place of that of a broker which does not run."""
+        broker = self._broker(broker_id)
+        assert not broker.life.alive, broker_id
+        broker.machine.disk.lost()
+
     def pause_broker(self, broker_id: int) -> None:
         self._broker(broker_id).pause()
 
