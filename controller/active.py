@@ -186,9 +186,16 @@ class ActiveController:
         *,
         throttle_bytes_per_s: int,
         validate_only: bool,
+        timeout_ms: int,
+        cancel_at_deadline: bool,
     ) -> list[PartitionResult]:
         work = self._reassignments.ask(
-            moves, repeated, throttle_bytes_per_s=throttle_bytes_per_s, validate_only=validate_only
+            moves,
+            repeated,
+            throttle_bytes_per_s=throttle_bytes_per_s,
+            validate_only=validate_only,
+            timeout_ms=timeout_ms,
+            cancel_at_deadline=cancel_at_deadline,
         )
         return await self._carry_out(work)
 

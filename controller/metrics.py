@@ -47,6 +47,9 @@ UNDER_MIN_INSYNC: Final = gauge(
     "Partitions with fewer live replicas in sync than `min.insync.replicas`.",
 )
 REASSIGNING: Final = gauge("strandline_reassigning_partitions", "Partitions that are being reassigned.")
+OVERDUE: Final = gauge(
+    "strandline_overdue_reassignments", "Of these, partitions whose reassignment has passed its deadline."
+)
 DRAINED: Final = gauge("strandline_drained_brokers", "Brokers that are to lead nothing, or to have nothing.")
 ALIVE: Final = gauge("strandline_broker_alive", "1 if this broker is registered, else 0.", "broker")
 QUEUE_REQUESTS: Final = gauge(
@@ -71,7 +74,7 @@ REFUSED_MUTATIONS: Final = counter(
 
 METRICS: Final = (
     ACTIVE, EPOCH, TOPICS, PARTITIONS, OFFLINE, NOT_PREFERRED, BROKERS, BROKERS_GONE,
-    UNDER_REPLICATED, UNDER_MIN_INSYNC, REASSIGNING, DRAINED,
+    UNDER_REPLICATED, UNDER_MIN_INSYNC, REASSIGNING, OVERDUE, DRAINED,
     ALIVE, QUEUE_REQUESTS, QUEUE_AGE_S, QUEUE_ZNODES, LOOK_AGE_S,
     *REQUEST_METRICS, MALFORMED, TOO_MANY, REFUSED_MUTATIONS,
     *SESSION_METRICS, *TLS_METRICS, *AUDIT_METRICS,
@@ -128,6 +131,7 @@ class ControllerMetrics:
         yield UNDER_REPLICATED.is_now(census.under_replicated)
         yield UNDER_MIN_INSYNC.is_now(census.under_min_insync)
         yield REASSIGNING.is_now(census.reassigning)
+        yield OVERDUE.is_now(census.overdue)
         yield DRAINED.is_now(census.brokers_drained)
         yield LOOK_AGE_S.is_now(self._clock.monotonic() - health.looked_at)
         now_ms = self._clock.wall_ms()

@@ -148,7 +148,7 @@ def test_the_shell_example_of_state_changes_shows_leaders_and_waiting_requests(t
 
 @pytest.mark.timeout(400)
 def test_a_broker_takes_the_place_of_another_by_the_commands_of_the_page(tmp_path: Path) -> None:
-    """docs/run/brokers.md. Four brokers serve afterwards as three did, and the first is not known any more."""
+    """docs/run/brokers.md. Three brokers serve afterwards, and the first is no longer known."""
     page = "docs/run/brokers.md"
     script = example(page, "sh", "--brokers 4") + example(page, "sh", "broker forget")
     try:

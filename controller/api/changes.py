@@ -81,13 +81,13 @@ def _altered(asked: AlterTopic, _: None) -> Iterator[Change]:
 
 
 def _reassigned(asked: Reassign, results: Sequence[PartitionResult]) -> Iterator[Change]:
+    throttle = {"throttle_bytes_per_s": asked.throttle_bytes_per_s}
+    deadline = {"timeout_ms": asked.timeout_ms, "cancel_at_deadline": asked.cancel_at_deadline}
     for move, result in zip(asked.partitions, results, strict=True):
-        yield _of_cluster(
-            result.error,
-            partition=str(move.name),
-            **({} if move.only_throttle else {"replicas": list(move.replicas) or None}),  # none: taken back
-            throttle_bytes_per_s=asked.throttle_bytes_per_s,
-        )
+        arguments: dict[str, Any] = {"partition": str(move.name), **throttle}
+        if not move.only_throttle:
+            arguments |= {"replicas": list(move.replicas) or None, **deadline}  # no replicas: taken back
+        yield _of_cluster(result.error, **arguments)
 
 
 def _elected(asked: Sequence[TopicPartition], results: Sequence[PartitionResult]) -> Iterator[Change]:

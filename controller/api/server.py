@@ -53,7 +53,11 @@ def admin_calls(
         ServedCall(
             rpcs.REASSIGN.served,
             lambda r, _: service.reassign(
-                r.partitions, throttle_bytes_per_s=r.throttle_bytes_per_s, validate_only=r.validate_only
+                r.partitions,
+                throttle_bytes_per_s=r.throttle_bytes_per_s,
+                validate_only=r.validate_only,
+                timeout_ms=r.timeout_ms,
+                cancel_at_deadline=r.cancel_at_deadline,
             ),
         ),
         ServedCall(rpcs.LIST_REASSIGNMENTS.served, lambda _, caller: service.list_reassignments()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from strandline.adapters.system.crash_points import defect_point
 from strandline.controller.active import ActiveController
@@ -14,6 +15,7 @@ from strandline.security.acls import AclBinding, AclFilter
 from strandline.security.login.credentials import UserChange
 from strandline.security.quotas.model import EntityQuotas, QuotaAlteration, QuotaFilter
 from strandline.vocabulary.admin import (
+    NO_DEADLINE,
     AclResult,
     AlterTopic,
     BrokerCheck,
@@ -31,6 +33,8 @@ from strandline.vocabulary.admin import (
     UserDescription,
     UserResult,
 )
+
+REASSIGNMENT_TIMEOUT_MS_MAX: Final = 2**31 - 1
 
 
 class AdminService:
@@ -78,19 +82,33 @@ class AdminService:
         *,
         throttle_bytes_per_s: int = 0,
         validate_only: bool = False,
+        timeout_ms: int = 0,
+        cancel_at_deadline: bool = False,
     ) -> list[PartitionResult]:
         """Returns one outcome a partition, in order. Without an error, its reassignment is under way or
-        unnecessary.
+        unnecessary. `timeout_ms` and `cancel_at_deadline`: see `Reassign`.
 
-        Raises InvalidRequest for too many partitions at once, or a throttle below zero.
+        Raises InvalidRequest for too many partitions at once, a throttle below zero, or a timeout that is
+        none.
         """
         names = [move.name for move in moves]
         repeated = check_partitions_asked(names)
         if throttle_bytes_per_s < 0:
             raise InvalidRequest(f"throttle_bytes_per_s = {throttle_bytes_per_s}: give 0 (none) or more")
+        if not NO_DEADLINE <= timeout_ms <= REASSIGNMENT_TIMEOUT_MS_MAX:
+            raise InvalidRequest(
+                f"timeout_ms = {timeout_ms}: give {NO_DEADLINE} (none), 0 (the controller's), or up to "
+                f"{REASSIGNMENT_TIMEOUT_MS_MAX}",
+                limit=REASSIGNMENT_TIMEOUT_MS_MAX,
+            )
         try:
             return await self._active().reassign(
-                moves, repeated, throttle_bytes_per_s=throttle_bytes_per_s, validate_only=validate_only
+                moves,
+                repeated,
+                throttle_bytes_per_s=throttle_bytes_per_s,
+                validate_only=validate_only,
+                timeout_ms=timeout_ms,
+                cancel_at_deadline=cancel_at_deadline,
             )
         except StrandlineError as error:
             return [PartitionResult(name, error) for name in names]

@@ -22,7 +22,7 @@ from strandline.errors import (
 )
 from strandline.ids import BrokerId, TopicId
 from strandline.vocabulary.admin import PartitionReassignment
-from strandline.vocabulary.metadata import REPLACED_MAX, PartitionState, Reassignment, Replaced
+from strandline.vocabulary.metadata import REPLACED_MAX, Deadline, PartitionState, Reassignment, Replaced
 from strandline.vocabulary.state_changes import AskedBy
 from strandline.vocabulary.topic_config import TopicConfig
 
@@ -65,6 +65,9 @@ class Asked:
     at_ms: int
     throttle_bytes_per_s: int = 0
     by: AskedBy | None = None
+    deadline: Deadline | None = None
+    renews: bool = False
+    """Whether it also holds for a reassignment to the same replicas that is under way."""
 
 
 def plan_move(
@@ -83,7 +86,7 @@ def plan_move(
             raise NoReassignmentInProgress(
                 f"{move.name}: no reassignment is under way, so none is taken back"
             )
-        return None if standing.reverting else replace(standing, reverting=True)
+        return None if standing.reverting else replace(standing, reverting=True, deadline=None)
     replicas = _check(move, now, context)
     if standing is None:
         if replicas == now.assigned:
@@ -96,9 +99,12 @@ def plan_move(
             request_id=asked.request_id,
             at_ms=asked.at_ms,
             by=asked.by,
+            deadline=asked.deadline,
         )
     wanted = replace(standing, throttle_bytes_per_s=asked.throttle_bytes_per_s)
     if replicas == standing.target:
+        if asked.renews and not standing.reverting:
+            wanted = replace(wanted, deadline=asked.deadline)
         return None if wanted == standing else wanted
     before = Replaced(standing.request_id, standing.replicas, standing.at_ms, asked.at_ms, standing.by)
     return replace(
@@ -108,6 +114,7 @@ def plan_move(
         request_id=asked.request_id,
         at_ms=asked.at_ms,
         by=asked.by,
+        deadline=asked.deadline,
         replaced=(*standing.replaced, before)[-REPLACED_MAX:],
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -19,8 +19,10 @@ from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_deletion, read_replicas
 from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.core.doubts import doubts
 from strandline.controller.core.reassignment import Asked, MoveContext, Placed, forgotten, grown, plan_move
 from strandline.controller.core.topics import Brokers
+from strandline.controller.core.upkeep.deadlines import deadline_of
 from strandline.controller.term.placements import (
     PlacedPartitions,
     read_moving,
@@ -73,17 +75,29 @@ class Reassignments:
         *,
         throttle_bytes_per_s: int = 0,
         validate_only: bool = False,
+        timeout_ms: int = 0,
+        cancel_at_deadline: bool = False,
     ) -> list[PartitionResult]:
         """Returns one outcome a partition, in order. Without an error, the reassignment has begun or is
-        unnecessary."""
+        unnecessary. `timeout_ms`: see `Reassign`."""
         outcomes: dict[TopicPartition, PartitionResult] = {}
         for name in repeated:
             twice = InvalidRequest(f"partition {name} stands more than once in the request")
             outcomes[name] = PartitionResult(name, twice)
         left = [move for move in moves if move.name not in outcomes]
         brokers = await self._term.brokers()
+        stamp = self._term.stamp()
+        default_ms = self._term.settings.reassignment_timeout_ms
+        asked = Asked(
+            "",
+            stamp.at_ms,
+            throttle_bytes_per_s,
+            stamp.by,
+            deadline_of(timeout_ms, default_ms, stamp.at_ms, cancels=cancel_at_deadline),
+            renews=timeout_ms != 0 or cancel_at_deadline,
+        )
         for _ in range(ATTEMPTS_MAX):
-            planned, settled = await self._plan(left, brokers, throttle_bytes_per_s)
+            planned, settled = await self._plan(left, brokers, asked, stamp)
             outcomes |= {outcome.name: outcome for outcome in settled}
             if validate_only:
                 outcomes |= {each.name: PartitionResult(each.name) for _, each in planned}
@@ -98,7 +112,7 @@ class Reassignments:
         for move in left:
             contended = OutcomeUnknown(f"{move.name} was changed by others at the same time, again and again")
             outcomes[move.name] = PartitionResult(move.name, contended)
-        return [outcomes[move.name] for move in moves]
+        return [_with_doubts(outcomes[move.name], move, brokers) for move in moves]
 
     async def ongoing(self) -> list[OngoingReassignment]:
         """All partitions whose replicas move."""
@@ -120,6 +134,8 @@ class Reassignments:
                     placed.state.isr_ids,
                     wanted.throttle_bytes_per_s,
                     wanted.reverting,
+                    0 if wanted.deadline is None else wanted.deadline.at_ms,
+                    wanted.is_overdue,
                 )
                 for number, placed in sorted(topic.partitions.items())
                 if (wanted := placed.wanted) is not None
@@ -148,7 +164,7 @@ class Reassignments:
     # --- carrying them out ---------------------------------------------------------------------
 
     async def _plan(
-        self, moves: Sequence[PartitionReassignment], brokers: Brokers, throttle_bytes_per_s: int
+        self, moves: Sequence[PartitionReassignment], brokers: Brokers, asked: Asked, stamp: Stamp
     ) -> tuple[list[tuple[Step, _Planned]], list[PartitionResult]]:
         """Returns the steps to write, and the outcomes of requests that were refused or need no write."""
         numbers: defaultdict[str, list[int]] = defaultdict(list)
@@ -163,16 +179,14 @@ class Reassignments:
 
         found = await pipelined(read, numbers, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
         topics = dict(zip(numbers, found, strict=True))
-        stamp = self._term.stamp()
         planned: list[tuple[Step, _Planned]] = []
         settled: list[PartitionResult] = []
         for move in moves:
             topic = topics[move.name.topic]
-            asked = Asked(stamp.new_id(), stamp.at_ms, throttle_bytes_per_s, stamp.by)
             try:
                 if isinstance(topic, StrandlineError):
                     raise topic
-                wanted = self._plan_one(move, topic, brokers, asked)
+                wanted = self._plan_one(move, topic, brokers, replace(asked, request_id=stamp.new_id()))
             except StrandlineError as error:
                 settled.append(PartitionResult(move.name, error))
                 continue
@@ -284,6 +298,12 @@ class Reassignments:
             assigned=list(assigned),
             reverting=wanted.reverting,
         )
+
+
+def _with_doubts(outcome: PartitionResult, move: PartitionReassignment, brokers: Brokers) -> PartitionResult:
+    if outcome.error is not None or not move.replicas:
+        return outcome
+    return replace(outcome, warnings=doubts(str(move.name), move.replicas, brokers))
 
 
 def _step(each: _Planned, topic: PlacedPartitions, stamp: Stamp, keeping: Sequence[Operation]) -> Step:

@@ -11,6 +11,7 @@ import structlog
 
 from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX
 from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.core.doubts import doubts
 from strandline.controller.core.topics import Brokers, TopicPlan, plan_topic
 from strandline.controller.term.results import for_user
 from strandline.controller.term.term import Term
@@ -38,6 +39,7 @@ logger = structlog.get_logger(__name__)
 class _Creation:
     plan: TopicPlan
     topic_id: TopicId
+    warnings: Sequence[str]
 
 
 class Topics:
@@ -131,12 +133,17 @@ class Topics:
             return TopicResult(new.name, error, picture.topic_id(new.name) or "")
         except StrandlineError as error:
             return TopicResult(new.name, error)
+        warnings = [
+            doubt
+            for number, replicas in enumerate(plan.assignments if new.assignments else ())
+            for doubt in doubts(f"{new.name}-{number}", replicas, brokers)
+        ]
         if validate_only:
-            return TopicResult(new.name)
+            return TopicResult(new.name, warnings=warnings)
         topic_id = TopicId(self._term.new_id())
         picture.add(plan.name, PlacedTopic(topic_id, plan.assignments))
         self._under_way.add(topic_id)
-        return _Creation(plan, topic_id)
+        return _Creation(plan, topic_id, warnings)
 
     async def _create(self, planned: _Creation | TopicResult, brokers: Brokers) -> TopicResult:
         if isinstance(planned, TopicResult):
@@ -150,7 +157,7 @@ class Topics:
         finally:
             self._under_way.discard(topic_id)
         logger.info("topic created", topic=name, topic_id=topic_id, partitions=len(planned.plan.assignments))
-        return TopicResult(name, topic_id=topic_id)
+        return TopicResult(name, topic_id=topic_id, warnings=planned.warnings)
 
     async def _delete(self, name: str, wanted_id: str, repeated: Collection[str]) -> TopicResult:
         try:

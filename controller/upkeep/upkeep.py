@@ -1,4 +1,4 @@
-"""Runs the active controller's background work in rounds: drains, repairs, queues of dead brokers.
+"""Runs the active controller's background work in rounds: drains, repairs, deadlines, queues of dead brokers.
 
 A round reads the whole cluster, and the rest after it is a multiple of its duration. So upkeep takes only a
 small part of the controller's time, however many partitions there are.
@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from strandline.controller.core.survey import Survey
+from strandline.controller.replicas.deadlines import Deadlines
 from strandline.controller.replicas.drains import Drains
 from strandline.controller.replicas.readiness import read_readiness
 from strandline.controller.replicas.reassignment import Reassignments
@@ -47,6 +48,7 @@ class Upkeep:
         self.health = ClusterHealth(term)
         self._term = term
         self._drains = Drains(term, reassignments)
+        self._deadlines = Deadlines(term, reassignments)
         self._repairs = Repairs(term)
         self._queues = DeadQueues(term)
         self._asked = asyncio.Event()
@@ -80,6 +82,7 @@ class Upkeep:
             await self.health.look(survey, queues)
             await self._repairs.step(survey, queues)
             await self._queues.tidy(survey)
+            await self._deadlines.step(survey)
         except (Deposed, SessionEnded):
             raise
         except StrandlineError as error:

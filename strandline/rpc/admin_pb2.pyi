@@ -151,20 +151,26 @@ class TopicResult(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     TOPIC_ID_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     topic_id: _builtins.str
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """doubts about its replicas, which were placed nevertheless"""
+
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
         error: _common_pb2.Error | None = ...,
         topic_id: _builtins.str = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "topic", b"topic", "topic_id", b"topic_id", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -307,9 +313,15 @@ class ReassignRequest(_message.Message):
     PARTITIONS_FIELD_NUMBER: _builtins.int
     THROTTLE_BYTES_PER_S_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    CANCEL_AT_DEADLINE_FIELD_NUMBER: _builtins.int
     throttle_bytes_per_s: _builtins.int
     """for each partition's new replicas; 0: only the brokers' own bound"""
     validate_only: _builtins.bool
+    timeout_ms: _builtins.int
+    """then it is overdue; 0: the controller's time; -1: none"""
+    cancel_at_deadline: _builtins.bool
+    """and taken back"""
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionReassignment]: ...
     def __init__(
@@ -318,10 +330,12 @@ class ReassignRequest(_message.Message):
         partitions: _abc.Iterable[Global___PartitionReassignment] | None = ...,
         throttle_bytes_per_s: _builtins.int = ...,
         validate_only: _builtins.bool = ...,
+        timeout_ms: _builtins.int = ...,
+        cancel_at_deadline: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions", "throttle_bytes_per_s", b"throttle_bytes_per_s", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_at_deadline", b"cancel_at_deadline", "partitions", b"partitions", "throttle_bytes_per_s", b"throttle_bytes_per_s", "timeout_ms", b"timeout_ms", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -386,20 +400,26 @@ class PartitionResult(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """doubts about the replicas that were named; they were accepted"""
+
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
         partition: _builtins.int = ...,
         error: _common_pb2.Error | None = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "partition", b"partition", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "partition", b"partition", "topic", b"topic", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -455,10 +475,15 @@ class OngoingReassignment(_message.Message):
     ISR_FIELD_NUMBER: _builtins.int
     THROTTLE_BYTES_PER_S_FIELD_NUMBER: _builtins.int
     REVERTING_FIELD_NUMBER: _builtins.int
+    DEADLINE_AT_MS_FIELD_NUMBER: _builtins.int
+    OVERDUE_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     throttle_bytes_per_s: _builtins.int
     reverting: _builtins.bool
+    deadline_at_ms: _builtins.int
+    """milliseconds since 1970; 0: there is none"""
+    overdue: _builtins.bool
     @_builtins.property
     def original(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -477,10 +502,12 @@ class OngoingReassignment(_message.Message):
         isr: _abc.Iterable[_builtins.int] | None = ...,
         throttle_bytes_per_s: _builtins.int = ...,
         reverting: _builtins.bool = ...,
+        deadline_at_ms: _builtins.int = ...,
+        overdue: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["isr", b"isr", "original", b"original", "partition", b"partition", "replicas", b"replicas", "reverting", b"reverting", "throttle_bytes_per_s", b"throttle_bytes_per_s", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_at_ms", b"deadline_at_ms", "isr", b"isr", "original", b"original", "overdue", b"overdue", "partition", b"partition", "replicas", b"replicas", "reverting", b"reverting", "throttle_bytes_per_s", b"throttle_bytes_per_s", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

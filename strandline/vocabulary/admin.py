@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
@@ -67,9 +68,14 @@ class TopicResult:
     topic: str
     error: StrandlineError | None = None
     topic_id: str = ""
+    warnings: Sequence[str] = ()
+    """Doubts about its replicas, which were placed nevertheless."""
 
 
 # --- placement ----------------------------------------------------------------------------------
+
+NO_DEADLINE: Final = -1
+"""As the timeout of a reassignment: it has no deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +92,14 @@ class PartitionReassignment:
 
 @dataclass(frozen=True, slots=True)
 class Reassign:
+    """`timeout_ms`: after this time the moves are overdue; 0: after the controller's own; NO_DEADLINE: never.
+    `cancel_at_deadline`: they are then taken back."""
+
     partitions: Sequence[PartitionReassignment]
     throttle_bytes_per_s: int = 0
     validate_only: bool = False
+    timeout_ms: int = 0
+    cancel_at_deadline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +108,13 @@ class PartitionResult:
 
     name: TopicPartition
     error: StrandlineError | None = None
+    warnings: Sequence[str] = ()
+    """Doubts about the replicas that were named; they were accepted nevertheless."""
 
 
 @dataclass(frozen=True, slots=True)
 class OngoingReassignment:
-    """A partition whose replicas move from `original` to `replicas`."""
+    """A partition whose replicas move from `original` to `replicas`. `deadline_at_ms`: 0 if it has none."""
 
     name: TopicPartition
     original: tuple[int, ...]
@@ -109,6 +122,9 @@ class OngoingReassignment:
     isr: tuple[int, ...]
     throttle_bytes_per_s: int
     reverting: bool
+    deadline_at_ms: int = 0
+    overdue: bool = False
+    """The deadline has passed, and the controller has recorded that."""
 
 
 @dataclass(frozen=True, slots=True)

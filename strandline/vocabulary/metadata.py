@@ -131,6 +131,17 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a reassignment should be complete, milliseconds since 1970."""
+
+    at_ms: int
+    cancels: bool = False
+    """A reassignment that is not complete by then is taken back."""
+    passed: bool = False
+    """It has passed, and the event that says so is kept."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reassignment:
     """`/brokers/partitions_reassigned/[topic]/[partition]`: the target replicas of a partition.
 
@@ -155,6 +166,12 @@ class Reassignment:
     replaced: tuple[Replaced, ...] = ()
     by: AskedBy | None = None
     """The caller that asked for these replicas; None: no caller did."""
+    deadline: Deadline | None = None
+    """None: it may take as long as it takes. A reassignment that is taken back has none."""
+
+    @property
+    def is_overdue(self) -> bool:
+        return self.deadline is not None and self.deadline.passed
 
     @property
     def target(self) -> tuple[BrokerId, ...]:

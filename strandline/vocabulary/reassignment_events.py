@@ -80,6 +80,23 @@ def reassignment_ended(
     return [*before, asked, ended]
 
 
+def reassignment_overdue(
+    topic: str, key: PartitionKey, wanted: Reassignment, state: PartitionState, *, at_ms: int, reason: str
+) -> StateChangeEvent:
+    """Recorded by the controller when the deadline has passed. Each deadline has an id of its own, since the
+    reassignment goes on."""
+    assert wanted.deadline is not None, wanted
+    *_, asked = reassignment_asked(topic, key, wanted, state.leader, state.leader_epoch)
+    return replace(
+        asked,
+        id=f"{asked.id}-overdue-{wanted.deadline.at_ms}",
+        command=ChangeKind.OVERDUE,
+        state=RequestState.FAILED,
+        at_ms=at_ms,
+        reason=reason,
+    )
+
+
 def reassignment_dropped(
     topic: str, key: PartitionKey, wanted: Reassignment, *, at_ms: int, reason: str
 ) -> list[StateChangeEvent]:

@@ -148,6 +148,8 @@ class ChangeKind(Enum):
     """The leader `broker` changed the ISR: `left` and `joined`."""
     REASSIGN = "reassign-replicas"
     """AR changes: state requested at the request, completed or superseded (cancelled) at the end."""
+    OVERDUE = "reassignment-overdue"
+    """The deadline of a reassignment has passed: it goes on, unless its request said otherwise."""
     TRUNCATE = "truncate-log"
     """The replica on `broker` truncated `first`..`end`; `lost` of these records had been committed."""
     DELETE_STRAY = "delete-stray"

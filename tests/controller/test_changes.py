@@ -92,7 +92,13 @@ CASES: dict[str, tuple[Any, Any, list[tuple[str, str, dict[str, Any]]]]] = {
             (
                 "ALTER CLUSTER",
                 CLUSTER_NAME,
-                {"partition": "tides-0", "replicas": [2, 3], "throttle_bytes_per_s": 7},
+                {
+                    "partition": "tides-0",
+                    "replicas": [2, 3],
+                    "throttle_bytes_per_s": 7,
+                    "timeout_ms": 0,
+                    "cancel_at_deadline": False,
+                },
             ),
             ("ALTER CLUSTER", CLUSTER_NAME, {"partition": "tides-0", "throttle_bytes_per_s": 7}),
         ],

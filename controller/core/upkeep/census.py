@@ -20,6 +20,8 @@ class Census:
     not_preferred: int
     """Led, but not by the first assigned replica."""
     reassigning: int
+    overdue: int
+    """Of these, those whose deadline has passed."""
     brokers_alive: int
     brokers_gone: int
     """Brokers that were registered once and still have a queue."""
@@ -27,12 +29,13 @@ class Census:
 
 
 def take_census(survey: Survey) -> Census:
-    offline = under_replicated = under_min_insync = not_preferred = reassigning = 0
+    offline = under_replicated = under_min_insync = not_preferred = reassigning = overdue = 0
     for partition in survey.partitions:
         in_sync = _in_sync(survey, partition)
         under_replicated += in_sync < _replication_factor(partition)
         under_min_insync += in_sync < partition.min_insync
         reassigning += partition.reassignment is not None
+        overdue += partition.reassignment is not None and partition.reassignment.is_overdue
         if not survey.is_led(partition):
             offline += 1
         else:
@@ -45,6 +48,7 @@ def take_census(survey: Survey) -> Census:
         under_min_insync=under_min_insync,
         not_preferred=not_preferred,
         reassigning=reassigning,
+        overdue=overdue,
         brokers_alive=len(survey.live),
         brokers_gone=len(set(survey.known) - survey.live.keys()),
         brokers_drained=len(survey.drains),

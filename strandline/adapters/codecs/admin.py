@@ -99,7 +99,7 @@ def _check_topics(messages: Sequence[admin_pb2.NewTopic]) -> Sequence[admin_pb2.
 
 
 _ASSIGNMENT: Final = only(admin_pb2.ReplicaAssignment, "replicas", _REPLICAS)
-_TOPIC_RESULTS: Final = many(shape(admin_pb2.TopicResult, TopicResult, error=ERROR))
+_TOPIC_RESULTS: Final = many(shape(admin_pb2.TopicResult, TopicResult, error=ERROR, warnings=_PROBLEMS))
 
 CREATE_TOPICS: Final[Call[CreateTopics, Sequence[TopicResult]]] = _rpc(
     "CreateTopics",
@@ -149,7 +149,7 @@ _MOVE: Final = shape(
 )
 _ONGOING: Final = shape(admin_pb2.OngoingReassignment, OngoingReassignment, name=PARTITION)
 _PARTITION_RESULTS: Final = many(
-    shape(admin_pb2.PartitionResult, PartitionResult, name=PARTITION, error=ERROR)
+    shape(admin_pb2.PartitionResult, PartitionResult, name=PARTITION, error=ERROR, warnings=_PROBLEMS)
 )
 _UNCLEAN_ELECTION: Final = shape(admin_pb2.UncleanElection, UncleanElection, name=PARTITION, error=ERROR)
 

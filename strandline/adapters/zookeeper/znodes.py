@@ -20,6 +20,7 @@ from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX
 from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from strandline.ports import Check
 from strandline.vocabulary.metadata import (
+    Deadline,
     Endpoint,
     IsrMember,
     LogCondition,
@@ -458,6 +459,8 @@ def dump_reassignment(wanted: Reassignment) -> bytes:
     }
     if wanted.by is not None:
         fields["by"] = dump_asked_by(wanted.by)
+    if (deadline := wanted.deadline) is not None:
+        fields["deadline"] = [deadline.at_ms, deadline.cancels, deadline.passed]
     if any(each.by is not None for each in wanted.replaced):
         fields["replaced_by"] = [each.by and dump_asked_by(each.by) for each in wanted.replaced]
     return dump(fields)
@@ -481,4 +484,12 @@ def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
                 for (request_id, replicas, at_ms, until_ms), by in zip(raw["replaced"], askers, strict=True)
             ),
             load_asked_by(raw.get("by")),
+            _deadline(raw.get("deadline")),
         )
+
+
+def _deadline(raw: Any) -> Deadline | None:
+    if raw is None:
+        return None
+    at_ms, cancels, passed = raw
+    return Deadline(integer(at_ms), bool(cancels), bool(passed))

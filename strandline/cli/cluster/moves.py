@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WATCH_S: Final = 2.0
 COLUMNS: Final = (
     "topic", "partition", "original", "replicas", "isr", "adding", "removing",
-    "done", "left", "rate", "time left", "throttle", "reverting",
+    "done", "left", "rate", "time left", "throttle", "reverting", "overdue",
 )  # fmt: skip
 
 
@@ -126,6 +126,8 @@ def move_row(each: ReassignmentProgress) -> dict[str, Any]:
         "copies": None if each.copies is None else [_copy_row(copy) for copy in each.copies],
         "throttle": move.throttle_bytes_per_s or None,
         "reverting": move.reverting,
+        "deadline_at": move.deadline_at_ms or None,
+        "overdue": move.overdue,
     }
 
 

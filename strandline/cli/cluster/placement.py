@@ -9,8 +9,9 @@ import click
 
 from strandline.cli.cluster.moves import copied_text
 from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
+from strandline.cli.shell.numbers import FiniteRange
 from strandline.cli.shell.waits import Waits
-from strandline.errors import ElectionNotNeeded, OutcomeUnknown
+from strandline.errors import ElectionNotNeeded, OutcomeUnknown, RequestTimedOut
 from strandline.ids import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ def _replicas(_context: click.Context, _parameter: click.Parameter, value: str |
     "--throttle", type=click.IntRange(min=1), metavar="BYTES",
     help="Limit for the new replicas, bytes a second.",
 )  # fmt: skip
+@click.option(
+    "--timeout", "timeout_s", type=FiniteRange(min=0), metavar="S",
+    help="The move is overdue after this many seconds; 0: never; default: the controller's time.",
+)  # fmt: skip
+@click.option("--cancel-at-deadline", is_flag=True, help="Take the move back when it is overdue.")
 @click.option("--cancel", is_flag=True, help="Cancel the reassignment: the replicas stay as they were.")
 @click.option("--wait", is_flag=True, help="Wait until it is complete.")
 @pass_invocation
@@ -52,33 +58,49 @@ def reassign(
     partition: int,
     replicas: tuple[int, ...],
     throttle: int | None,
+    timeout_s: float | None,
+    cancel_at_deadline: bool,
     cancel: bool,
     wait: bool,
 ) -> None:
     """Give a partition of the topic NAME other replicas, or the same ones in another order.
 
     The reassignment continues without this command. Another request while it is under way changes its target.
+    Warns of brokers that are not alive, and of replicas in one rack. With --wait, exits with 1 and the reason
+    once the move is overdue; it goes on, unless --cancel-at-deadline is given.
     """
     if cancel == bool(replicas):
         raise click.UsageError("give either --replicas ID,… or --cancel")
-    if cancel and throttle is not None:
-        raise click.UsageError("--throttle limits new replicas: leave it out with --cancel")
+    if cancel and (throttle is not None or timeout_s is not None or cancel_at_deadline):
+        raise click.UsageError(
+            "--throttle, --timeout and --cancel-at-deadline are for a move: leave them out"
+        )
     from strandline import Admin
 
     where = TopicPartition(name, partition)
 
+    warnings: Sequence[str] = ()
+
     async def main() -> Sequence[int] | None:
+        nonlocal warnings
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             if cancel:
                 await admin.cancel_reassignment([where])
             else:
-                await admin.reassign({where: replicas}, throttle_bytes_per_s=throttle or 0)
+                warnings = await admin.reassign(
+                    {where: replicas},
+                    throttle_bytes_per_s=throttle or 0,
+                    timeout_ms=None if timeout_s is None else round(timeout_s * 1000),
+                    cancel_at_deadline=cancel_at_deadline,
+                )
+                for warning in warnings:
+                    invocation.out.note(f"warning: {warning}")
             return await _settled(admin, invocation, where, replicas) if wait else None
 
     now = run(main)
     if invocation.out.json:
         row = {"topic": name, "partition": partition, "cancelled": cancel, "complete": wait}
-        invocation.out.emit({**row, "replicas": list(now or replicas) or None})
+        invocation.out.emit({**row, "replicas": list(now or replicas) or None, "warnings": list(warnings)})
     elif now is not None:
         invocation.out.line(f"{where} has replicas {','.join(map(str, now))}")
     else:
@@ -89,7 +111,7 @@ async def _settled(
     admin: Admin, invocation: Invocation, where: TopicPartition, wanted: tuple[int, ...]
 ) -> Sequence[int]:
     """Waits until the partition has no reassignment. Returns its replicas. Raises OutcomeUnknown if they are
-    not the requested ones."""
+    not the requested ones, RequestTimedOut once it is overdue."""
     from strandline.adapters.system.clock import SystemClock
 
     clock = SystemClock()
@@ -97,10 +119,12 @@ async def _settled(
     target = wanted
     waits = Waits(invocation.out.note, clock)
     while (moving := await _moving(admin, where)) is not None:
+        if wanted and moving.overdue:
+            raise RequestTimedOut(f"overdue: {await _waiting(admin, moving)}")
         if wanted and moving.reverting:
             raise OutcomeUnknown(
-                f"{where} does not move to {_listed(wanted)}: that was taken back meanwhile, by --cancel or "
-                f"another client, and it goes back to {_listed(moving.original)}"
+                f"{where} does not move to {_listed(wanted)}: that was taken back meanwhile, by --cancel, at "
+                f"its deadline or by another client, and it goes back to {_listed(moving.original)}"
             )
         if wanted and moving.replicas != wanted:
             raise OutcomeUnknown(

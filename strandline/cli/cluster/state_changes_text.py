@@ -41,6 +41,8 @@ def _what(event: StateChangeEvent) -> str:
             return f"leader, broker {event.broker}, changed the ISR of {name}{changed}{_isr(event)}"
         case ChangeKind.REASSIGN:
             return _reassignment(event, name)
+        case ChangeKind.OVERDUE:
+            return f"controller, found the reassignment of {name} to {_ids(event.replicas)} overdue"
         case ChangeKind.TRUNCATE:
             did = "refused to cut" if event.state is RequestState.FAILED else "cut"
             lost = f", {event.lost} of these had been committed" if event.lost else ""

@@ -106,11 +106,15 @@ class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, wait: bool = True
     ) -> dict[str, TopicId]:
-        """Create topics. Returns their ids by name.
+        """Create topics. Returns their ids by name. Doubts about named replicas, such as brokers that are not
+        alive, are warnings in the log.
 
         Raises the first refusal, with the others as notes, once the other topics exist.
         """
         results = await self._ask_controller(CREATE_TOPICS, CreateTopics(topics, validate_only))
+        for result in results:
+            for warning in result.warnings:
+                logger.warning("%s", warning)
         created = {result.topic: TopicId(result.topic_id) for result in results if result.error is None}
         if wait and created and not validate_only:
             await self._wait_until_led(created)

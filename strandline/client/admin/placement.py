@@ -15,6 +15,7 @@ from strandline.errors import InvalidRequest, NoReassignmentInProgress, Strandli
 from strandline.ids import TopicPartition
 from strandline.ports import Method, Request, Response
 from strandline.vocabulary.admin import (
+    NO_DEADLINE,
     ElectUnclean,
     OngoingReassignment,
     PartitionReassignment,
@@ -47,12 +48,18 @@ class PlacementAdmin(ABC):
         *,
         throttle_bytes_per_s: int = 0,
         validate_only: bool = False,
-    ) -> None:
-        """Give each of these partitions these replicas, the preferred leader first.
+        timeout_ms: int | None = None,
+        cancel_at_deadline: bool = False,
+    ) -> Sequence[str]:
+        """Give each of these partitions these replicas, the preferred leader first. Returns warnings: of
+        brokers that are not alive or that are drained, and of replicas in one rack.
 
         Returns once the moves have begun. `list_reassignments` lists a partition until all its replicas are
         in sync and the old ones are removed. Another call meanwhile changes the target. The throttle bounds
         the copying to each partition's new replicas; 0: only the brokers' own bound.
+
+        A move that is not complete after `timeout_ms` is overdue: that is recorded and counted, and with
+        `cancel_at_deadline` it is taken back. None: after the controller's reassignment_timeout_ms; 0: never.
 
         Raises the first refusal, with the others as notes, once all other moves have begun:
         UnknownTopicOrPartition, InvalidReplicaAssignment, InvalidReplicationFactor, …
@@ -63,7 +70,11 @@ class PlacementAdmin(ABC):
                 raise InvalidRequest(f"replicas of {name}: name at least one; cancel_reassignment takes back")
             asked.append(PartitionReassignment(name, _brokers(name, replicas)))
         throttle = arguments.whole("throttle_bytes_per_s", throttle_bytes_per_s, 0, arguments.INT64_MAX)
-        await self._reassign(Reassign(asked, throttle, validate_only))
+        timeout = 0
+        if timeout_ms is not None:
+            timeout = arguments.whole("timeout_ms", timeout_ms, 0, arguments.INT64_MAX) or NO_DEADLINE
+        wanted = Reassign(asked, throttle, validate_only, timeout, bool(cancel_at_deadline))
+        return await self._reassign(wanted)
 
     async def cancel_reassignment(self, partitions: Iterable[TopicPartition]) -> None:
         """Undo reassignments in progress: these partitions keep the replicas that they had before.
@@ -147,9 +158,10 @@ class PlacementAdmin(ABC):
             return []
         return await self._ask_controller(ELECT_UNCLEAN, ElectUnclean(names, validate_only))
 
-    async def _reassign(self, wanted: Reassign) -> None:
+    async def _reassign(self, wanted: Reassign) -> list[str]:
         results = await self._ask_controller(REASSIGN, wanted)
         raise_first((each.name, each.error) for each in results)
+        return [warning for each in results for warning in each.warnings]
 
 
 def _brokers(name: TopicPartition, replicas: Sequence[int]) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ REQUESTS: list[tuple[Call[Any, Any], Any]] = [
     (rpcs.ALTER_TOPIC, AlterTopic("t", {"retention.ms": "7"}, ("flush.ms",), 4, ((1, 2),), True)),
     (
         rpcs.REASSIGN,
-        Reassign((PartitionReassignment(NAME, (3, 1)), PartitionReassignment(NAME, ())), 9, True),
+        Reassign((PartitionReassignment(NAME, (3, 1)), PartitionReassignment(NAME, ())), 9, True, -1, True),
     ),
     (rpcs.LIST_REASSIGNMENTS, None),
     (rpcs.ELECT_PREFERRED, (NAME,)),
@@ -66,11 +66,11 @@ REQUESTS: list[tuple[Call[Any, Any], Any]] = [
 ]
 
 ANSWERS: list[tuple[Call[Any, Any], Any]] = [
-    (rpcs.CREATE_TOPICS, (TopicResult("t", None, "id"),)),
+    (rpcs.CREATE_TOPICS, (TopicResult("t", None, "id", ("a doubt",)),)),
     (rpcs.DELETE_TOPICS, (TopicResult("t"),)),
     (rpcs.ALTER_TOPIC, None),
-    (rpcs.REASSIGN, (PartitionResult(NAME),)),
-    (rpcs.LIST_REASSIGNMENTS, (OngoingReassignment(NAME, (1, 2), (3,), (1,), 9, True),)),
+    (rpcs.REASSIGN, (PartitionResult(NAME, None, ("a doubt",)),)),
+    (rpcs.LIST_REASSIGNMENTS, (OngoingReassignment(NAME, (1, 2), (3,), (1,), 9, True, 5, True),)),
     (rpcs.ELECT_PREFERRED, (PartitionResult(NAME),)),
     (rpcs.ELECT_UNCLEAN, (UncleanElection(NAME, None, 3, 5, 7, 9, "2 records", ("broker 1 is gone",)),)),
     (rpcs.DRAIN_BROKER, DrainProgress(1, 2, ("a", "b"), 1)),

@@ -80,8 +80,10 @@ async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: She
         "cancelled": False,
         "complete": False,
         "replicas": [there],
+        "warnings": [],
     }
     (listed,) = await shell.objects("topic", "reassignments")
+    assert listed["deadline_at"] > 0
     expected = {
         "topic": topic,
         "partition": 0,
@@ -92,6 +94,7 @@ async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: She
         "removing": [here],
         "throttle": 1,
         "reverting": False,
+        "overdue": False,
     }
     assert {key: listed[key] for key in expected} == expected
 
@@ -144,6 +147,53 @@ async def test_the_throttle_of_moves_under_way_is_changed_for_one_and_for_all(sh
         ["--all", "--partition", "0", "--to", "5"],
     ):
         assert (await shell("topic", "throttle", *wrong)).status == 2
+
+
+async def test_a_move_that_is_overdue_ends_the_wait_with_the_reason_and_goes_on_unless_told_otherwise(
+    shell: Shell,
+) -> None:
+    """Kafka's design V3: "probably timeout and raise error". The reason is in `__state_changes` too."""
+    topic = await shell.topic("late", replication_factor=1)
+    here = (await partition_of(shell, topic))["replicas"][0]
+    there = here % 4 + 1
+    value = b"v" * 10_000
+    await shell.objects("produce", topic, stdin=b"\n".join([value] * 300))
+    where = (
+        "topic",
+        "reassign",
+        topic,
+        "--partition",
+        "0",
+        "--wait",
+        "--throttle",
+        "1",
+        "--timeout",
+        "0.001",
+    )
+    late = await shell(*where, "--replicas", str(there))
+    assert late.status == 1
+    assert f"overdue: {topic}-0: waiting for broker {there} to have all records" in late.err
+    (listed,) = await shell.objects("topic", "reassignments")
+    assert (listed["overdue"], listed["reverting"]) == (True, False)
+    back = await shell(*where, "--replicas", str(there), "--cancel-at-deadline")
+    assert back.status == 1
+
+    async def same_as_before() -> bool:
+        return bool((await partition_of(shell, topic))["replicas"] == [here])
+
+    await eventually(same_as_before, deadline_s=60)
+
+    async def reasons() -> list[str]:
+        events = await shell.objects("state-changes", "--topic", topic)
+        return [event["reason"] for event in events if event["command"] == "reassignment-overdue"]
+
+    async def both() -> bool:
+        return len(await reasons()) == 2
+
+    await eventually(both, deadline_s=60, what="both deadlines are recorded")
+    on, taken_back = await reasons()
+    assert on == f"not complete after 0.001 s: not in sync: broker {there}; it goes on"
+    assert taken_back.endswith("; it is taken back")
 
 
 async def test_the_controllers_requests_are_recorded_even_for_a_broker_that_is_down(
@@ -256,6 +306,7 @@ async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, clu
         (["reassign", "t", "--partition", "0", "--replicas", "1", "--cancel"], 2, "--cancel"),
         (["reassign", "t", "--partition", "0", "--replicas", "one"], 2, "1,2,3"),
         (["reassign", "t", "--partition", "0", "--cancel", "--throttle", "5"], 2, "--throttle"),
+        (["reassign", "t", "--partition", "0", "--cancel", "--timeout", "5"], 2, "--timeout"),
         (["reassign", "nowhere", "--partition", "0", "--replicas", "1"], 1, "nowhere"),
         (["reassign", "nowhere", "--partition", "0", "--replicas", "-1"], 1, "-1"),
         (["elect-preferred", "--partition", "0"], 2, "--partition"),
