@@ -16,11 +16,12 @@ class Proxy:
 
     `cut` resets what is connected and hangs up on what comes; `mend` lets connections through again.
     `refuse` resets what is connected and closes the port, so that the kernel refuses what comes; `listen`
-    opens it again.
+    opens it again. Each side hears the other `delay_s` later.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, delay_s: float = 0.0) -> None:
         self._target = port
+        self._delay_s = delay_s
         self._server: asyncio.Server | None = None
         self._connected: set[asyncio.WriteTransport] = set()
         self._is_cut = False
@@ -74,8 +75,8 @@ class Proxy:
         self._connected |= transports
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_copy(reader, onward_writer))
-                group.create_task(_copy(onward_reader, writer))
+                group.create_task(self._copy(reader, onward_writer))
+                group.create_task(self._copy(onward_reader, writer))
         except* OSError:
             pass  # one side hung up; the other is closed below
         finally:
@@ -83,9 +84,12 @@ class Proxy:
             for transport in transports:
                 transport.abort()
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(CHUNK_BYTES):
-        writer.write(data)
-        await writer.drain()
-    raise ConnectionResetError("the peer closed")
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+        while data := await reader.read(CHUNK_BYTES):
+            if self._delay_s:
+                loop.call_later(self._delay_s, writer.write, data)
+            else:
+                writer.write(data)
+                await writer.drain()
+        raise ConnectionResetError("the peer closed")

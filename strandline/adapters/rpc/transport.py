@@ -28,7 +28,7 @@ from strandline.adapters.rpc.logins.refusals import Refusals
 from strandline.adapters.rpc.member_key import key_metadata
 from strandline.adapters.rpc.wire_errors import error_of_call, never_sent
 from strandline.adapters.system.clock import SystemClock
-from strandline.adapters.tls.channels import Channels, Link
+from strandline.adapters.tls.channels import CONNECT_S_MAX, Channels, Link
 from strandline.adapters.tls.peers import PemOf, in_plaintext
 from strandline.config.limits import ANSWER_BYTES_MAX
 from strandline.errors import (
@@ -44,10 +44,10 @@ from strandline.ports import Method, Request, Response, Stream, StreamEnded, Str
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", ANSWER_BYTES_MAX),
     ("grpc.max_send_message_length", -1),
-    # The smallest of these values also limits one attempt to connect.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 200),
+    # The limit for an attempt; it delays none.
+    ("grpc.min_reconnect_backoff_ms", round(CONNECT_S_MAX * 1_000)),
     # A hung peer is detected within about a second: the ping's own timeout decides that.
     ("grpc.keepalive_time_ms", 1_000),
     ("grpc.keepalive_timeout_ms", 500),
@@ -221,17 +221,19 @@ class GrpcTransport:
             async with asyncio.timeout(timeout_s):
                 while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
                     if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                        link.fails(self._clock.monotonic())
                         raise await self._unreachable(address, link)
+                    link.connects(self._clock.monotonic())
                     await channel.wait_for_state_change(state)
         except TimeoutError:
             raise BrokerNotAvailable(f"no connection to {address} within {timeout_s:.1f} s") from None
-        link.was_connected = True
+        link.is_connected()
         if self._logins is None:
             self._refusals.let_in(address)
         return link
 
     async def _unreachable(self, address: str, link: Link[grpc.aio.Channel]) -> StrandlineError:
-        why = await self._channels.why_refused(address, wait=not link.was_connected)
+        why = await self._channels.why_refused(address, wait_s=link.look_s_max)
         if why is None:
             return BrokerNotAvailable(f"{address} is unreachable from here")
         if self._refused_is_fatal:

@@ -22,9 +22,15 @@ from strandline.adapters.tls.reloaded import ReloadedPem
 ChannelT = TypeVar("ChannelT")
 """A channel of the event loop, or one that blocks."""
 
-FIRST_LOOK_S_MAX: Final = 0.25
-"""How long the first error of an address waits for its reason. Later ones take the reason that was found
-meanwhile: a broker that hangs must not delay its clients."""
+CONNECT_S_MAX: Final = 1.0
+"""The limit for one attempt to connect. TCP, TLS and HTTP/2 take a round trip each, over a long way or to a
+busy machine. A peer that hangs costs its clients this time."""
+ANSWERED_LOOK_S_MAX: Final = 1.0
+"""How long the first errors of a link wait for their reason if the peer ended the attempt itself. So a reason
+is known two seconds after the first attempt began."""
+SILENT_LOOK_S_MAX: Final = 0.25
+"""The same if the peer was silent: a broker that hangs must not delay its clients. Later errors take the
+reason that was found meanwhile."""
 KEPT_S_MAX: Final = 2.0
 """How long a reason is kept for a later error."""
 
@@ -36,13 +42,34 @@ class Link(Generic[ChannelT]):
         self.channel = channel
         self.pem = pem
         self.calls = 0
-        self.was_connected = False
+        self.look_s_max = SILENT_LOOK_S_MAX
+        """How long an error of this link may wait for its reason."""
+        self._was_connected = False
+        self._connects_since: float | None = None
 
     def begin(self) -> None:
         self.calls += 1
 
     def end(self) -> None:
         self.calls -= 1
+
+    def connects(self, now: float) -> None:
+        """An attempt is under way; `now` in seconds, as below."""
+        if self._connects_since is None:
+            self._connects_since = now
+
+    def fails(self, now: float) -> None:
+        """The last attempt has failed: by itself, if it took all its time."""
+        if self._connects_since is None:  # another call has seen it
+            return
+        answered = now - self._connects_since < CONNECT_S_MAX
+        self._connects_since = None
+        if not self._was_connected:
+            self.look_s_max = ANSWERED_LOOK_S_MAX if answered else SILENT_LOOK_S_MAX
+
+    def is_connected(self) -> None:
+        """A peer that was reached once refuses no one: errors do not wait from now on."""
+        self._connects_since, self._was_connected, self.look_s_max = None, True, 0.0
 
 
 class _Links(Generic[ChannelT]):
@@ -92,14 +119,14 @@ class Channels:
             await channel.close()
         return self._links.link(address, _newest(self._pem_of, address))
 
-    async def why_refused(self, address: str, *, wait: bool) -> str | None:
+    async def why_refused(self, address: str, *, wait_s: float) -> str | None:
         """After a failed attempt: the reason, if the port refuses this client; None: not known, or it does
-        not. `wait`: for the answer to the question asked now; else it answers an earlier one."""
+        not. Waits for `wait_s` seconds; with 0 it may answer an earlier question."""
         look = self._looks.get(address)
         if look is None:
             look = self._looks[address] = _in_thread(why_refused, address, self._pem_of(address))
             look.add_done_callback(partial(self._keep, address))
-        await asyncio.wait([look], timeout=FIRST_LOOK_S_MAX if wait else 0)
+        await asyncio.wait([look], timeout=wait_s)
         if not look.done():
             return None
         self._forget(address, look)

@@ -14,8 +14,8 @@ from strandline.adapters.tls.handshake import reason
 from strandline.adapters.tls.pem import HTTP2
 from strandline.adapters.tls.reloaded import ReloadedPem
 
-LOOK_S_MAX: Final = 1.0
-"""The longest silence in such a handshake. A port that is silent gives no reason."""
+LOOK_S_MAX: Final = 3.0
+"""The longest silence in such a handshake, also of a busy machine. A silent port gives no reason."""
 _REFUSED_AFTERWARDS: Final = ""
 """The server closed the connection after a handshake that the client thought finished."""
 
