@@ -51,8 +51,15 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--kafka-clients", action=argparse.BooleanOptionalAction,
         help="have Kafka clients among those that write and read; default: if their libraries are installed",
     )  # fmt: skip
+    parser.add_argument(
+        "--secure", action="store_true",
+        help="encrypt every connection, with certificates and ACLs; on processes of this machine",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path(".chaos"), help="folder for the rounds' folders")
-    return parser.parse_args(given)
+    wanted = parser.parse_args(given)
+    if wanted.secure and wanted.containers:
+        parser.error("--secure is for processes of this machine: leave --containers out")
+    return wanted
 
 
 def _number(text: str, least: float, what: str) -> float:
@@ -88,7 +95,7 @@ def world_of(wanted: argparse.Namespace) -> OpenWorld:
         from strandline.chaos.containers.world import container_world
 
         return partial(container_world, zookeepers=wanted.zookeepers)
-    return partial(local_world, wanted.brokers, wanted.controllers)
+    return partial(local_world, wanted.brokers, wanted.controllers, secure=wanted.secure)
 
 
 def command_of(wanted: argparse.Namespace, seed: int, roles: ClientRoles) -> str:
@@ -96,6 +103,8 @@ def command_of(wanted: argparse.Namespace, seed: int, roles: ClientRoles) -> str
     members = f"--brokers {wanted.brokers} --controllers {wanted.controllers}"
     if wanted.containers:
         members = f"--containers --zookeepers {wanted.zookeepers}"
+    if wanted.secure:
+        members += " --secure"
     return f"python -m strandline.chaos --seeds {seed} --seconds {wanted.seconds:g} {members} {roles.option}"
 
 

@@ -64,7 +64,8 @@ class Load:
         kafka_bootstrap: str = "",
         config: Path | None = None,
     ) -> None:
-        """`config`: the file with the settings of strandline's clients, if they need any."""
+        """`config`: the file with the settings of strandline's clients, if they need any. Kafka clients show
+        the certificate that it names."""
         self._bootstrap = bootstrap
         self._config = config
         self._kafka_bootstrap = kafka_bootstrap
@@ -109,7 +110,8 @@ class Load:
             to = ("produce", role.topic, "--value-prefix", prefix, *role.options)
         if role.library is Library.STRANDLINE:
             return strandline(self._bootstrap, self._config, "verify", *to)
-        return ("-m", "strandline.chaos.kafka", role.library, self._kafka_bootstrap, *to)
+        config = () if self._config is None else ("--client-config", str(self._config))
+        return ("-m", "strandline.chaos.kafka", role.library, self._kafka_bootstrap, *to, *config)
 
     async def begun(self) -> None:
         """Returns once every producer has an answer and every reader knows what it reads. Any process of the

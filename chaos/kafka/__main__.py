@@ -10,6 +10,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from strandline.adapters.system.clock import SystemClock
@@ -17,6 +18,7 @@ from strandline.chaos.core.load import KAFKA, Library
 from strandline.chaos.kafka.history_lines import HistoryLines, Stopped
 from strandline.chaos.kafka.installed import how_to_install, missing
 from strandline.chaos.kafka.options import Membership, Produced, Reading, Target
+from strandline.chaos.kafka.security import Certified
 
 FAILED: Final = 1
 
@@ -42,12 +44,18 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     consume.add_argument("--session-timeout-ms", type=int, default=10_000)
     for command in (produce, consume):
         command.add_argument("--client-id", default="strandline-chaos")
+        command.add_argument(
+            "--client-config",
+            type=Path,
+            help="file with the settings of strandline's clients, for certificates",
+        )
     return parser.parse_args(given)
 
 
 def run_client(wanted: argparse.Namespace, lines: HistoryLines) -> bool:
     """Runs the client until SIGTERM. Returns False if it could not continue."""
-    target = Target(wanted.bootstrap, wanted.topic, wanted.client_id)
+    certified = None if wanted.client_config is None else Certified.read(wanted.client_config)
+    target = Target(wanted.bootstrap, wanted.topic, wanted.client_id, certified)
     what = _wanted(wanted)
     try:
         if wanted.library is Library.CONFLUENT:

@@ -35,8 +35,7 @@ async def produce(
     all in-sync replicas. Raises KafkaError."""
     assert wanted.acks == "all", "an idempotent producer waits for all in-sync replicas"
     producer = AIOKafkaProducer(
-        bootstrap_servers=target.bootstrap,
-        client_id=target.client_id,
+        **target.for_aiokafka,
         acks="all",
         enable_idempotence=True,
         # Of one request, and of a batch's life: aiokafka has one setting for both.
@@ -82,8 +81,7 @@ async def read(target: Target, wanted: Reading, lines: HistoryLines, clock: Cloc
     """
     partitions = await _partitions(target)
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=target.bootstrap,
-        client_id=target.client_id,
+        **target.for_aiokafka,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         request_timeout_ms=REQUEST_TIMEOUT_MS,
@@ -147,8 +145,7 @@ async def join(target: Target, wanted: Membership, lines: HistoryLines, stopped:
     """
     assert wanted.assignor == RangePartitionAssignor.name, "the only one that all libraries have"
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=target.bootstrap,
-        client_id=target.client_id,
+        **target.for_aiokafka,
         group_id=wanted.group,
         partition_assignment_strategy=(RangePartitionAssignor,),
         session_timeout_ms=wanted.session_timeout_ms,
@@ -171,7 +168,7 @@ async def join(target: Target, wanted: Membership, lines: HistoryLines, stopped:
 
 async def _partitions(target: Target) -> Sequence[TopicPartition]:
     """The partitions that the topic has now."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=target.bootstrap, client_id=target.client_id)
+    admin = AIOKafkaAdminClient(**target.for_aiokafka)
     await admin.start()
     try:
         (topic,) = await admin.describe_topics([target.topic])

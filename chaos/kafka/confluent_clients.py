@@ -57,8 +57,7 @@ def produce(target: Target, wanted: Produced, lines: HistoryLines, clock: Clock,
     promised = wanted.acks == "all"
     settings = {
         **SETTINGS,
-        "bootstrap.servers": target.bootstrap,
-        "client.id": target.client_id,
+        **target.for_librdkafka,
         "acks": wanted.acks,
         "message.timeout.ms": wanted.delivery_timeout_ms,
         "max.in.flight.requests.per.connection": 5,
@@ -108,8 +107,7 @@ def read(target: Target, wanted: Reading, lines: HistoryLines, clock: Clock, sto
     consumer = Consumer(
         {
             **SETTINGS,
-            "bootstrap.servers": target.bootstrap,
-            "client.id": target.client_id,
+            **target.for_librdkafka,
             "group.id": f"{target.client_id}-has-no-group",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
@@ -153,8 +151,7 @@ def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopp
     consumer = Consumer(
         {
             **SETTINGS,
-            "bootstrap.servers": target.bootstrap,
-            "client.id": target.client_id,
+            **target.for_librdkafka,
             "group.id": wanted.group,
             "partition.assignment.strategy": wanted.assignor,
             "session.timeout.ms": wanted.session_timeout_ms,

@@ -1,9 +1,11 @@
-"""What a Kafka client of a round is asked for. Pure."""
+"""What a Kafka client of a round is asked for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from strandline.chaos.kafka.security import Certified
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +15,20 @@ class Target:
     bootstrap: str
     topic: str
     client_id: str
+    certified: Certified | None = None
+    """None: in plaintext."""
+
+    @property
+    def for_librdkafka(self) -> dict[str, Any]:
+        """The settings with which a client connects."""
+        shown = {} if self.certified is None else self.certified.for_librdkafka
+        return {"bootstrap.servers": self.bootstrap, "client.id": self.client_id, **shown}
+
+    @property
+    def for_aiokafka(self) -> dict[str, Any]:
+        """The same. Raises OSError if the files cannot be used."""
+        shown = {} if self.certified is None else self.certified.for_aiokafka
+        return {"bootstrap_servers": self.bootstrap, "client_id": self.client_id, **shown}
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class FaultsType(click.ParamType["frozenset[str]"]):
 )  # fmt: skip
 @click.option(
     "--secure", is_flag=True,
-    help="Encrypt every connection, with certificates and ACLs. Kafka clients take no part then.",
+    help="Encrypt every connection, with certificates and ACLs.",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_OUT, show_default=True,
@@ -90,16 +90,14 @@ def chaos(
     from strandline.chaos.processes import local_world
     from strandline.chaos.rounds import free_folder, play
 
-    if secure and kafka_clients:
-        raise click.UsageError("--secure has no Kafka clients: leave --kafka-clients out")
-    roles = roles_for(False if secure else kafka_clients)
+    roles = roles_for(kafka_clients)
     first = secrets.randbelow(SEED_MAX) if seed is None else seed
     kinds = frozenset(FaultKind) if faults is None else frozenset(map(FaultKind, faults))
 
     again = (
         f"strandline chaos --seed {{}} --seconds {seconds:g} --brokers {brokers} --controllers {controllers}"
     )
-    again += " --secure" if secure else f" {roles.option}"
+    again += f" {roles.option}{' --secure' if secure else ''}"
     if faults is not None:
         again += f" --faults {','.join(sorted(faults))}"
 

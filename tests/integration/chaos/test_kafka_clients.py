@@ -73,14 +73,22 @@ def found(histories: Sequence[History]) -> list[str]:
 
 
 async def make_topics(cluster: LocalCluster, replicas: int) -> None:
-    async with Admin(cluster.bootstrap) as admin:
+    async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
         await admin.create_topics([NewTopic(each.topic, each.partitions, replicas) for each in TOPICS])
 
 
-async def test_all_of_their_records_are_sent_acknowledged_and_received(tmp_path: Path) -> None:
-    async with LocalCluster(2, directory=tmp_path / "cluster", kafka=True) as cluster:
+@pytest.mark.parametrize("secure", [False, True])
+async def test_all_of_their_records_are_sent_acknowledged_and_received(tmp_path: Path, secure: bool) -> None:
+    """X13: also with certificates."""
+    async with LocalCluster(2, directory=tmp_path / "cluster", kafka=True, secure=secure) as cluster:
         await make_topics(cluster, 2)
-        load = clients.Load(cluster.bootstrap, tmp_path, KAFKA_ROLES, kafka_bootstrap=cluster.kafka_bootstrap)
+        load = clients.Load(
+            cluster.bootstrap,
+            tmp_path,
+            KAFKA_ROLES,
+            kafka_bootstrap=cluster.kafka_bootstrap,
+            config=cluster.directory / "client.toml" if secure else None,
+        )
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(load.run())
             await load.begun()
