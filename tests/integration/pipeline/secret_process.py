@@ -1,13 +1,12 @@
 """A Spark that shows all that it has: it writes and reads topics, explains its plans, and prints the errors
 of options that are refused and all pages of its user interface.
 
-Arguments: a folder for Spark's event log, and as JSON the options of each cluster, with its topic, and the
-options that are refused. Its log is on standard error.
+Arguments: a folder for Spark's event log, and as JSON a topic of each cluster with the options that reach it,
+and the options that are refused. Its log is on standard error.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -89,7 +88,7 @@ def page(url: str) -> str:
         return str(answer.read().decode())
 
 
-def main(events: str, clusters: list[dict[str, str]], secrets: list[dict[str, str]]) -> None:
+def main(events: str, clusters: list[tuple[str, dict[str, str]]], secrets: list[dict[str, str]]) -> None:
     Path(events).mkdir()
     conf = {
         "spark.ui.enabled": "true",
@@ -98,17 +97,15 @@ def main(events: str, clusters: list[dict[str, str]], secrets: list[dict[str, st
         "spark.eventLog.compress": "false",
     }
     spark = session("local[2]", "secrets", **conf)
-    with contextlib.closing(spark.sparkContext._gateway):
-        spark.sparkContext.setLogLevel("INFO")
-        folder = Path(events).parent
-        for number, each in enumerate(clusters):
-            options = dict(each)
-            topic = options.pop("topic")
-            works(spark, options, topic, folder / f"checkpoint-{number}")
-        for number, secret in enumerate(secrets):
-            refused(spark, {**options, **secret}, topic, folder / f"refused-{number}")
-        show_pages(spark)
-        spark.stop()
+    spark.sparkContext.setLogLevel("INFO")
+    folder = Path(events).parent
+    for number, (topic, options) in enumerate(clusters):
+        works(spark, options, topic, folder / f"checkpoint-{number}")
+    topic, options = clusters[0]
+    for number, secret in enumerate(secrets):
+        refused(spark, {**options, **secret}, topic, folder / f"refused-{number}")
+    show_pages(spark)
+    spark.stop()
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ async def test_no_secret_is_seen_in_spark(
     logs and errors, and not in the log of events, from which Spark's history shows all of it later."""
     cluster, settings = logged_in
     reached = [(secure, secure.client_settings), (cluster, settings)]
-    options = [{"topic": "tides", **Connection.of(each.bootstrap, has).options} for each, has in reached]
+    options = [("tides", Connection.of(each.bootstrap, has).options) for each, has in reached]
     mistaken = f"by-mistake-{secrets.token_hex(8)}"
     given = [{name: mistaken} for name in ("sasl.password", "kafka.sasl.password", "ssl.key.password")]
     with (tmp_path / "out").open("wb") as out, (tmp_path / "log").open("wb") as log:
