@@ -10,6 +10,7 @@ from sys import maxsize
 from typing import Final
 
 from strandline.adapters.system.crash_points import defect_point
+from strandline.broker.core.record_steps import Step
 from strandline.broker.core.replication.produce_ticket import OnProduced
 from strandline.broker.log.deletion import RecordDeletion
 from strandline.broker.log.leader_epochs import LeaderEpochs
@@ -36,6 +37,7 @@ from strandline.errors import (
 )
 from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, TopicPartition
 from strandline.ports import Clock
+from strandline.records.header import iterate
 from strandline.security.principal import Principal
 from strandline.tasks import Slices, in_slices, pipelined
 from strandline.vocabulary.log import (
@@ -300,6 +302,9 @@ class Handlers:
             counts.fetch_failures += fetched.error is not None
             counts.bytes_out += len(fetched.records)
             size += len(fetched.records)
+            if fetched.records and (trace := self._manager.named(*fetched.name).trace) is not None:
+                *_, last = iterate(fetched.records)
+                trace.passed(Step.FETCHED, wanted.offset, last.last_offset + 1)
         return found
 
     def _counts(self, name: TopicPartition) -> TopicCounts:

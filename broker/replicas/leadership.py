@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 import structlog
 
 from strandline.adapters.system.crash_points import defect_point
+from strandline.broker.core.record_steps import Step
 from strandline.broker.core.replication.copy_rate import CopyRates
 from strandline.broker.core.replication.effects import (
     Acknowledge,
@@ -189,7 +190,8 @@ class Leadership:
                     f"{len(core.queue)} requests wait for {self.replica.name} already",
                     limit=core.queue.entries_max,
                 )
-        log = self.replica.log
+        log, trace = self.replica.log, self.replica.trace
+        received = 0.0 if trace is None else trace.now()
         try:
             appended = log.append_as_leader(
                 records, self.epoch, now_ms=self._clock.wall_ms(), expected_offset=expected_offset, by=by
@@ -198,6 +200,8 @@ class Leadership:
             self._on_step_down(self.replica, None)
             raise
         produced = Produced(appended.base_offset, log.log_start_offset, not appended.duplicate)
+        if trace is not None and produced.appended:
+            done = trace.produced(appended.base_offset, appended.next_offset, received, acks, done)
         counts = self.replica.counts
         counts.produce_requests += 1
         now = self._clock.monotonic()
@@ -224,6 +228,8 @@ class Leadership:
         self, broker: BrokerId, broker_epoch: BrokerEpoch, log_end_offset: int, *, subscription: int
     ) -> None:
         """Notes a follower's position in this epoch. The caller calls `turn` after the last position."""
+        if (trace := self.replica.trace) is not None and (known := self.core.follower_end(broker)) >= 0:
+            trace.passed(Step.REPLICATED, known, log_end_offset, follower=broker)
         now = self._clock.monotonic()
         self.core.fetched(broker, broker_epoch, Offset(log_end_offset), now, subscription=subscription)
 

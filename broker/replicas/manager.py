@@ -19,6 +19,7 @@ from strandline.broker.membership.peers import Peers
 from strandline.broker.replicas.counts import Counts
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.log_lives import judge_found, judge_made, open_log
+from strandline.broker.replicas.record_trace import RecordTraces
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.retention_clock import RetentionClock
 from strandline.broker.replicas.session_port import LeadershipWatcher, Session
@@ -63,6 +64,7 @@ class ReplicaManager:
         self.session: Session | None = None
         self.watchers: list[LeadershipWatcher] = []
         self.counts = Counts()
+        self._traces = RecordTraces(self.me, settings.trace_every, host.clock)
         self._table = ReplicaTable(self.me)
         self._unclean: set[PartitionKey] = set()
         """Closed replicas whose logs the next start must scan."""
@@ -179,6 +181,7 @@ class ReplicaManager:
         replica.on_lowered = partial(self._lower_watermarks, replica)
         log.on_failed = partial(self._log_failed, replica, log)
         replica.counts = self.counts.of(name.topic)
+        replica.trace = self._traces.of(name, lambda: replica.leader_epoch)
         replica.become(ReplicaState.FOLLOWER)
         self._table.put(replica)
         return replica

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from strandline.broker.core.record_steps import Step
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState, transition
 from strandline.broker.events.trail import PartitionTrail
 from strandline.broker.replicas.counts import TopicCounts
+from strandline.broker.replicas.record_trace import RecordTrace
 from strandline.broker.storage.log import PartitionLog
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
@@ -82,6 +84,8 @@ class Replica:
         self.trail = PartitionTrail(name, trail_events_max)
         self.counts = TopicCounts()
         """Shared with the other replicas of its topic, once it is among them."""
+        self.trace: RecordTrace | None = None
+        """None: no record is traced."""
         self._listeners: dict[OnChange, None] = {}
         """In the order in which they are called."""
 
@@ -127,6 +131,8 @@ class Replica:
         """Raises the HW, as far as the log reaches; a lower value changes nothing."""
         reached = Offset(min(high_watermark, self.log.log_end_offset))
         if reached > self.high_watermark:
+            if self.trace is not None:
+                self.trace.passed(Step.COMMITTED, self.high_watermark, reached)
             self.high_watermark = reached
             self.announce()
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from strandline.broker.core.record_steps import Step
 from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.truncation import Divergence, Truncator
@@ -288,7 +289,10 @@ class LeaderStream:
     def _append(self, following: _Following, push: Push, unsynced: list[_Following]) -> None:
         replica, log = following.replica, following.replica.log
         if push.records:
+            end = log.log_end_offset
             log.append_as_follower(push.records)
+            if replica.trace is not None:
+                replica.trace.passed(Step.STORED, end, log.log_end_offset)
             replica.counts.replication_bytes_in += len(push.records)
             if log.needs_flush(self._clock.monotonic()):
                 unsynced.append(following)

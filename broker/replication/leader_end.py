@@ -14,6 +14,7 @@ from sys import maxsize
 
 import structlog
 
+from strandline.broker.core.record_steps import Step
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.throttle import CopyThrottle, Grant
@@ -414,6 +415,9 @@ class FollowerStream:
                 )
                 if not records:
                     return None
+                if replica.trace is not None:
+                    to = self.hello.broker_id
+                    replica.trace.passed(Step.SENT, subscription.sent_offset, next_offset, follower=to)
                 subscription.sent_offset = next_offset
                 replica.counts.replication_bytes_out += len(records)
                 if self.throttle.adds(subscription.leadership, self.hello.broker_id):

@@ -410,6 +410,9 @@ class BrokerSettings(ListenerSettings):
     flush_check_ms: int = Field(default=1_000, ge=10)
     producer_expiry_ms: int = Field(default=PRODUCER_EXPIRY_MS, ge=1)
     producers_per_partition_max: int = Field(default=PRODUCERS_PER_PARTITION_MAX, ge=1)
+    trace_every: int = Field(default=0, ge=0)
+    """Each step of the way of every Nth record of a partition (offsets 0, N, 2N…) is a line of the log, and
+    `strandline log trace` shows it; 0: of no record."""
     boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")
     """Identifies the running kernel: after a reboot the page cache is lost (CORRECTNESS E2)."""
     crash_points: str = ""
