@@ -22,7 +22,8 @@ THROTTLE = 64 * KIB
     broker_settings={**FAULT_SETTINGS, "reassignment_near_bytes": 0},
     controller_settings={"reassignments_in_flight_max": 1, "reconcile_ms": 500},
 )
-@pytest.mark.timeout(200)
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("replicas", [False, True], ids=["leaderships", "replicas"])
 @on_virtual_time
 async def test_a_drain_goes_on_in_the_next_life_of_its_broker(
