@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from strandline.simulation.faults.every import KINDS, POWER
+from strandline.simulation.faults.every import KINDS, POWER, UNDRAWN
 from strandline.simulation.faults.fault import Fault
 
 PAUSE_S: Final = (0.1, 3.0)
@@ -24,7 +24,8 @@ LOT_BITS: Final = 32
 def drawn_faults(random: Random, seconds: float, *, power: bool) -> tuple[Fault, ...]:
     """The faults of this many seconds. `power`: machines may lose theirs."""
     used = random.choice(USED_RATES)
-    kinds = [name for name in KINDS if (power or name not in POWER) and random.random() < used]
+    left_out = UNDRAWN if power else UNDRAWN | POWER
+    kinds = [name for name in KINDS if name not in left_out and random.random() < used]
     if not kinds:
         return ()
     weights = [random.random() for _ in kinds]

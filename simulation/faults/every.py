@@ -13,6 +13,9 @@ POWER: Final = frozenset(
 )
 """Kinds that take the power of machines."""
 
+UNDRAWN: Final = frozenset({"lose disk"})
+"""Kinds that no seed draws; a plan may have them."""
+
 KINDS: Final[Mapping[str, Kind]] = {
     "kill broker": processes.kill_broker,
     "stop broker": processes.stop_broker,
@@ -26,6 +29,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "fill disk": machines.fill_disk,
     "spoil disk": machines.spoil_disk,
     "jump of the date": machines.jump_date,
+    "lose disk": machines.lose_disk,
     "lose power": machines.lose_power,
     "slow network": networks.slow,
     "kill the active controller": processes.kill_active_controller,

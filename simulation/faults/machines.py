@@ -9,6 +9,8 @@ from strandline.simulation.faults.fault import Scene, last
 
 WALL_JUMP_MS_MAX: Final = 120_000
 DISK_ERROR_RATE: Final = 0.05
+NOTICED_S: Final = 3.5
+"""Until the others have noticed that a broker is gone, and its session has ended."""
 
 
 async def lose_power(scene: Scene, random: Random, lasts_s: float) -> None:
@@ -42,6 +44,26 @@ async def spoil_disk(scene: Scene, random: Random, lasts_s: float) -> None:
 def _bounce(scene: Scene, number: int) -> None:
     """Restart a broker: that mends a replica whose log failed."""
     scene.cluster.brokers[number].kill()
+    scene.restart_broker(number)
+
+
+async def lose_disk(scene: Scene, random: Random, lasts_s: float) -> None:
+    """A broker dies with its disk. It gets an empty one once no ISR names it, and refills.
+
+    While an ISR does, the others may need what it alone is sure to have: then it comes back as it was.
+    """
+    number, process = scene.broker(random)
+    if not process.life.alive or process.machine in scene.dark:
+        return
+    scene.note(f"kill broker {number}, whose disk is dying")
+    process.kill()
+    await last(max(lasts_s, NOTICED_S))
+    now = scene.cluster.brokers[number]  # another fault may have started it
+    if now.life.alive or now.machine in scene.dark:
+        return
+    if not scene.stage.isr_history.in_sync(scene.cluster.first_id + number):
+        scene.note(f"broker {number} gets an empty disk")
+        now.machine.disk.lost()
     scene.restart_broker(number)
 
 

@@ -50,6 +50,18 @@ class IsrHistory:
         self.catch_up()
         return self.lossy
 
+    def in_sync(self, broker: int) -> bool:
+        """True if the ISR of any partition that exists names this broker."""
+        self.catch_up()
+        return any(broker in state.isr_ids for name, state in self.states.items() if self._exists(name))
+
+    def _exists(self, name: TopicPartition) -> bool:
+        try:
+            self._tree.get(znodes.isr(*name))
+        except NoNode:
+            return False
+        return True
+
     def catch_up(self) -> None:
         """Play everything that was not played yet."""
         while self._played < len(self._log):
