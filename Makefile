@@ -105,7 +105,7 @@ format: setup  ## Format the code, and fix what ruff can fix.
 lock: setup  ## Make the lock files anew; add ARGS=--upgrade to take newer versions.
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --group dev --extra local --extra streams --extra spark --extra security --extra oauth --custom-compile-command 'make lock' $(ARGS) pyproject.toml -o requirements.lock
+	  --group dev --extra local --extra streams --extra spark --extra security --extra oauth --extra opentelemetry --custom-compile-command 'make lock' $(ARGS) pyproject.toml -o requirements.lock
 	@# The images' locks: the same versions, and only the packages that the images need.
 	@pin() { $(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --custom-compile-command 'make lock' --constraints requirements.lock "$$@"; }; \

@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
 from strandline.adapters.telemetry.metrics_server import PROCESS_METRICS
+from strandline.client.metrics import ClientMetric
 from strandline.config import (
     authorization,
     client,
@@ -36,6 +37,8 @@ from strandline.config import (
     streams,
 )
 from strandline.config import metrics as metrics_settings
+from strandline.consumer.measures import CONSUMER_METRICS
+from strandline.producer.measures import PRODUCER_METRICS
 from strandline.security import kafka_apis, rpcs
 from strandline.simulation.faults.fault import Fault
 from strandline.simulation.plan import Plan
@@ -232,6 +235,19 @@ def metrics(of: str) -> str:
     return "\n".join(rows) + "\n"
 
 
+CLIENT_METRICS: dict[str, tuple[ClientMetric, ...]] = {
+    "producer": PRODUCER_METRICS,
+    "consumer": CONSUMER_METRICS,
+}
+
+
+def client_metrics(of: str) -> str:
+    """The table of the metrics of a `producer` or a `consumer`."""
+    rows = ["| name | unit | meaning |", "| --- | --- | --- |"]
+    rows += [f"| `{each.name}` | {each.unit.strip('{}')} | {each.meaning} |" for each in CLIENT_METRICS[of]]
+    return "\n".join(rows).replace("}/s", "/s") + "\n"
+
+
 ALARMS = Path("deploy/prometheus/alerts.yml")
 
 
@@ -265,6 +281,7 @@ TABLES: dict[str, Callable[[Any], str]] = {
     "errors": error_codes,
     "commands": commands,
     "metrics": metrics,
+    "client_metrics": client_metrics,
     "alarms": alarms,
     "rights": rights,
 }

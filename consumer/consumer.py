@@ -8,12 +8,13 @@ import re
 import sys
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from strandline.adapters.system_host import client_host
 from strandline.client import arguments as client_arguments
 from strandline.client.client import Client
 from strandline.client.coordinator import Coordinator
+from strandline.client.metrics import ClientMetric
 from strandline.config.consumer import ConsumerSettings
 from strandline.config.load import load
 from strandline.consumer import arguments
@@ -25,6 +26,7 @@ from strandline.consumer.group.commits import OffsetLike
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.group.group import Group, GroupMetadata
 from strandline.consumer.group.listener import RebalanceListener
+from strandline.consumer.measures import CONSUMER_METRICS
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp
 from strandline.consumer.wakeups import Wakeups
@@ -52,6 +54,9 @@ class Consumer(Client[ConsumerSettings]):
     without a position begins at the group's committed offset, or, if there is no valid one, where
     `offset_reset` says. The records of a get call count as processed at the next get call, or at a commit.
     """
+
+    METRICS: ClassVar[tuple[ClientMetric, ...]] = CONSUMER_METRICS
+    """The metrics of `metrics()`."""
 
     def __init__(
         self,
@@ -378,6 +383,10 @@ class Consumer(Client[ConsumerSettings]):
     def error(self) -> Exception | None:
         """The error that every get call raises since this consumer has failed; None if it has not."""
         return self._scope.error() or self._wakeups.fatal
+
+    def metrics(self) -> dict[str, float]:
+        """What this consumer measures, by Kafka's names: those of `METRICS`. From any thread."""
+        return self._reader.measures.read(tuple(self._positions), self._delivery.unpolled_s())
 
     def __aiter__(self) -> Self:
         return self

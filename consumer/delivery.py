@@ -69,6 +69,9 @@ class RecordDelivery:
         """True if a get call was made since the last `take_polled`."""
         self.asking = 0
         """Get calls in progress: the application waits for them, so it is not overdue."""
+        self._called_at = clock.monotonic()
+        self._left_then = 0
+        """The records that `_reading` had left when `unpolled_s` was last asked for."""
 
     def take_polled(self) -> bool:
         """True if a get call was made since the last time, or is in progress. From any thread."""
@@ -76,6 +79,15 @@ class RecordDelivery:
             return False
         self._polled = False  # only after it was seen: a call in between counts the next time
         return True
+
+    def unpolled_s(self) -> float:
+        """Seconds since the last get call, 0 while one is in progress. From any thread. Calls that only took
+        the next record of a batch count as made when this is asked for."""
+        reading = self._reading
+        left = 0 if reading is None else reading.left
+        if self.asking or left != self._left_then:
+            self._left_then, self._called_at = left, self._clock.monotonic()
+        return self._clock.monotonic() - self._called_at
 
     # --- the get calls -----------------------------------------------------------------------
 
@@ -169,6 +181,7 @@ class RecordDelivery:
     def _called(self) -> None:
         """A get call begins: the application has processed what it was given."""
         self._loop = asyncio.get_running_loop()
+        self._called_at = self._clock.monotonic()
         self._reading = None
         self._interrupted = False
         self._scope.check()
@@ -189,6 +202,7 @@ class RecordDelivery:
         finally:
             self.asking -= 1
             self._polled = True
+            self._called_at = self._clock.monotonic()
 
     @property
     def _pace_s(self) -> float:
@@ -248,6 +262,7 @@ class RecordDelivery:
 
     def _take(self, state: Position[FetchedBatch]) -> FetchedBatch:
         batch = self._positions.take(state, state.buffered[0].size)
+        self._reader.measures.taken.add(batch.record_count)
         self._reader.wake(state.broker)
         return batch
 

@@ -13,6 +13,7 @@ from strandline.client.broker_stream import BrokerStream
 from strandline.client.cluster import Cluster
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.positions import Effect, Positions
+from strandline.consumer.measures import ConsumerMeasures
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Stream
@@ -32,6 +33,7 @@ class Fetcher(BrokerStream[FetchRequest, FetchAnswer]):
         cluster: Cluster,
         positions: Positions[Any],
         carry_out: Callable[[list[Effect]], None],
+        measures: ConsumerMeasures,
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:
@@ -45,6 +47,7 @@ class Fetcher(BrokerStream[FetchRequest, FetchAnswer]):
         )
         self._positions = positions
         self._carry_out = carry_out
+        self._measures = measures
         self._settings = settings
         self._unanswered: dict[int, float] = {}
         """When each fetch in flight was written (monotonic seconds), the oldest first."""
@@ -87,6 +90,8 @@ class Fetcher(BrokerStream[FetchRequest, FetchAnswer]):
     async def _read(self, stream: Stream[FetchRequest, FetchAnswer]) -> None:
         while True:
             answer = await stream.read()
-            del self._unanswered[answer.correlation_id]
+            took_s = self._clock.monotonic() - self._unanswered.pop(answer.correlation_id)
+            self._measures.fetched_ms.add(took_s * 1000)
+            self._measures.fetched_bytes.add(sum(len(each.records) for each in answer.partitions))
             self._carry_out(self._positions.answered(answer.correlation_id, answer.partitions))
             self._wanted.set()

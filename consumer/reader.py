@@ -28,6 +28,7 @@ from strandline.consumer.core.positions import (
 )
 from strandline.consumer.fetched_batches import batches_of
 from strandline.consumer.fetcher import Fetcher
+from strandline.consumer.measures import ConsumerMeasures
 from strandline.consumer.position_finder import CommittedLookup, PositionFinder
 from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import Wakeups
@@ -59,6 +60,8 @@ class Reader:
         self._wakeups = wakeups
         self._settings = settings
         self._clock = clock
+        self.measures = ConsumerMeasures(clock)
+        """What this consumer measures; its other parts add to it."""
         self.positions: Positions[FetchedBatch] = Positions(
             partition_bytes=settings.partition_fetch_bytes, buffer_bytes=settings.buffer_bytes
         )
@@ -204,6 +207,7 @@ class Reader:
                 cluster=self._cluster,
                 positions=self.positions,
                 carry_out=self.carry_out,
+                measures=self.measures,
                 settings=self._settings,
                 clock=self._clock,
             )

@@ -7,12 +7,13 @@ import itertools
 import logging
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from strandline.adapters.codecs.log import INIT_PRODUCER_ID
 from strandline.adapters.system_host import client_host
 from strandline.client import arguments
 from strandline.client.client import Client
+from strandline.client.metrics import ClientMetric
 from strandline.client.retry import retry
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.config.load import load
@@ -38,6 +39,7 @@ from strandline.producer.core.batch import (
     PartitionQueue,
     unseal,
 )
+from strandline.producer.measures import PRODUCER_METRICS, ProducerMeasures
 from strandline.producer.record_future import RecordFuture
 from strandline.producer.routes import Route
 from strandline.producer.sender import Sender
@@ -70,6 +72,9 @@ class Producer(Client[ProducerSettings]):
     *retriable* and *fatal* mean that they were not, *unknown* that they may have been.
     """
 
+    METRICS: ClassVar[tuple[ClientMetric, ...]] = PRODUCER_METRICS
+    """The metrics of `metrics()`."""
+
     def __init__(
         self,
         bootstrap: str | Sequence[str],
@@ -89,6 +94,7 @@ class Producer(Client[ProducerSettings]):
         self._room = asyncio.Event()
         self._flushes: list[tuple[set[Batch[Ticket]], asyncio.Event]] = []
         self._buffer_bytes = self._settings.buffer_bytes
+        self._measures = ProducerMeasures(self._clock, self._buffer_bytes)
         self._linger_s = self._settings.linger_ms / 1000
 
     # --- life --------------------------------------------------------------------------------
@@ -301,6 +307,11 @@ class Producer(Client[ProducerSettings]):
         """Why a gapless producer no longer sends to some partition; None while it sends to all."""
         return next((queue.gap.error for queue in self._accumulator if queue.gap is not None), None)
 
+    def metrics(self) -> dict[str, float]:
+        """What this producer measures, by Kafka's names: those of `METRICS`. From any thread."""
+        in_flight = sum([sender.in_flight for sender in tuple(self._senders.values())])
+        return self._measures.read(self._buffered, in_flight)
+
     # --- routes and batches ------------------------------------------------------------------
 
     async def _route(self, topic: str) -> Route[Ticket]:
@@ -378,6 +389,7 @@ class Producer(Client[ProducerSettings]):
                 accumulator=self._accumulator,
                 carry_out=self._carry_out,
                 connections=self._connections,
+                measures=self._measures,
                 settings=self._settings,
                 clock=self._clock,
             )
@@ -396,9 +408,11 @@ class Producer(Client[ProducerSettings]):
         for effect in effects:
             match effect:
                 case Acknowledged(batch, base_offset):
+                    self._measures.sent.add(batch.record_count)
                     batch.ticket.acknowledge(batch.queue.name, base_offset, batch.record_count)
                     self._settled(batch)
                 case Failed(batch, error):
+                    self._measures.failed.add(batch.record_count)
                     self._log_failure(batch, error)
                     batch.ticket.fail(error)
                     self._settled(batch)

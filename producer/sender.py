@@ -21,6 +21,7 @@ from strandline.ids import TopicPartition
 from strandline.ports import Clock, Stream
 from strandline.producer.core.accumulator import Accumulator, Effect
 from strandline.producer.core.batch import Batch
+from strandline.producer.measures import ProducerMeasures
 from strandline.vocabulary.log import ProduceEntry, ProduceResult
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
         accumulator: Accumulator[Any],
         carry_out: Callable[[list[Effect[Any]]], None],
         connections: Iterator[int],
+        measures: ProducerMeasures,
         settings: ProducerSettings,
         clock: Clock,
     ) -> None:
@@ -55,6 +57,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
             answer_s=answer_limit_s(settings),
         )
         self._accumulator = accumulator
+        self._measures = measures
         self._carry_out = carry_out
         self._connections = connections
         self._settings = settings
@@ -71,6 +74,11 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
         """Return once the broker has handled everything written: with acks=0 it answers nothing."""
         if self._stream is not None:
             await self._stream.finish()
+
+    @property
+    def in_flight(self) -> int:
+        """Batches that are written and not answered."""
+        return len(self._unanswered)
 
     def _has_work(self) -> bool:
         return self._accumulator.wants(self._broker)
@@ -105,6 +113,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
                     self._correlation_id += 1
                     if acks != 0:
                         unanswered[self._correlation_id] = (batch, now)
+                    self._measures.written_bytes.add(batch.size)
                     entries.append(
                         ProduceEntry(
                             batch.queue.name,
@@ -151,6 +160,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
 
     def _hold(self, throttle_ms: int) -> None:
         """What is sent before the broker reads again would only lie on its way, and seem unanswered."""
+        self._measures.throttled_ms.add(throttle_ms)
         self._held_until = max(self._held_until, self._clock.monotonic() + throttle_ms / 1000)
 
     def _answered(self, correlation_id: int) -> Batch[Any]:
@@ -159,7 +169,9 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
             raise OutcomeUnknown(
                 f"broker {self._broker} answered a batch that was not sent: {correlation_id}"
             )
-        return self._unanswered.pop(correlation_id)[0]
+        batch, written_at = self._unanswered.pop(correlation_id)
+        self._measures.answered_ms.add((self._clock.monotonic() - written_at) * 1000)
+        return batch
 
     def _refused_unasked(self, error: StrandlineError | None) -> None:
         """With acks=0 a broker reports only refusals. The batch has ended by then: request the leaders."""

@@ -7,14 +7,17 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from strandline.adapters.system_host import client_host
+from strandline.client.metrics import ClientMetric
 from strandline.client.scope import Scope, Startable
 from strandline.config.load import load
 from strandline.config.streams import StreamsSettings
+from strandline.consumer.consumer import Consumer
 from strandline.errors import InvalidRequest
 from strandline.host import Host
+from strandline.producer.producer import Producer
 from strandline.streams.core.assignor import LearnerAssignor
 from strandline.streams.core.member import Received, StreamMember
 from strandline.streams.core.task import TaskId
@@ -60,6 +63,17 @@ class Streams(Startable):
     `bootstrap` as for a producer; `settings` are those of `StreamsSettings`. `open_stores` is for a host that
     keeps state elsewhere than on disk. Raises SettingsError and TopologyError at once for invalid arguments.
     """
+
+    METRICS: ClassVar[tuple[ClientMetric, ...]] = tuple(
+        metric._replace(of="streams", name=f"{client}.{metric.name}")
+        for client, metrics in (
+            ("consumer", Consumer.METRICS),
+            ("outputs", Producer.METRICS),
+            ("changelogs", Producer.METRICS),
+        )
+        for metric in metrics
+    )
+    """The metrics of `metrics()`."""
 
     def __init__(
         self,
@@ -246,6 +260,14 @@ class Streams(Startable):
     def tasks(self) -> list[TaskStatus]:
         """The tasks on this member, ordered by name."""
         return [_status(local) for local in sorted(self._tasks, key=lambda local: local.task)]
+
+    def metrics(self) -> dict[str, float]:
+        """What its consumer and its two producers measure: `consumer.records-lag-max`. From any thread."""
+        return {
+            f"{name}.{metric}": value
+            for name, client in self._clients.measured.items()
+            for metric, value in client.metrics().items()
+        }
 
     def store(self, name: str) -> StoreQuery[Any, Any]:
         """A query for a store of the tasks that run here. Raises LookupError for an unknown store."""

@@ -290,7 +290,9 @@ class Commits:
             {state.name: entry for state, entry in left.items()},
             None if identity.member == NO_MEMBER else self._settings.group_instance_id,
         )
+        began = self._clock.monotonic()
         results = await self._coordinator.call(OFFSET_COMMIT, request)
+        self._reader.measures.committed_ms.add((self._clock.monotonic() - began) * 1000)
         errors: list[StrandlineError] = []
         for state, entry in list(left.items()):
             missing = CoordinatorNotAvailable(f"the coordinator said nothing about {state.name}")

@@ -112,6 +112,7 @@ class Group:
             handover=self._handover,
             heartbeats=self._heartbeats,
             topics=self._topics,
+            rebalances=reader.measures.rebalances,
             scope=scope,
             settings=settings,
             clock=clock,

@@ -45,6 +45,7 @@ from strandline.consumer.group.handover import Handover
 from strandline.consumer.group.heartbeats import Heartbeats
 from strandline.consumer.group.reports import Reports
 from strandline.consumer.group.topics import Topics
+from strandline.consumer.measures import Rebalances
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinatorLoading,
@@ -86,6 +87,7 @@ class Member:
         handover: Handover,
         heartbeats: Heartbeats,
         topics: Topics,
+        rebalances: Rebalances,
         scope: Scope,
         settings: ConsumerSettings,
         clock: Clock,
@@ -98,6 +100,7 @@ class Member:
         self._handover = handover
         self._heartbeats = heartbeats
         self._topics = topics
+        self._rebalances = rebalances
         self._scope = scope
         self._settings = settings
         self._clock = clock
@@ -132,11 +135,13 @@ class Member:
             if isinstance(effect, Assign | Revoke | Lose):
                 self._handover.prepare(effect)
             self._queue.append(effect)
-        self._set_priority()
+        self._note_state()
         self._queued.set()
 
-    def _set_priority(self) -> None:
-        """In a rebalance the loop comes first: the application lets it run after each record."""
+    def _note_state(self) -> None:
+        """Time rebalances; and during one the loop comes first: the application lets it run after each
+        record."""
+        self._rebalances.became(self.core.state)
         busy = bool(self._queue) or self.core.state is not State.STABLE
         self._delivery.yields_often = busy and self.core.state in IN_GROUP
 
@@ -198,7 +203,7 @@ class Member:
                     await self._carry_out(self._queue[0])
                     self._queue.popleft()
                 self._settled.set()
-                self._set_priority()
+                self._note_state()
                 self._queued.clear()
                 self._on_settled()
                 await self._queued.wait()

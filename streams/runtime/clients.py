@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from strandline.client.admin.admin import Admin
+from strandline.client.metrics import Measured
 from strandline.client.scope import Startable
 from strandline.config.client import ClientSettings
 from strandline.config.login import LoginSettings
@@ -50,6 +51,11 @@ class Clients(Startable):
             enable_auto_commit=False,
             **settings.model_dump(include=set(_CONSUMER)),
         )
+
+    @property
+    def measured(self) -> dict[str, Measured]:
+        """Those of the clients whose metrics are an application's."""
+        return {"consumer": self.consumer, "outputs": self.outputs, "changelogs": self.changelogs}
 
     async def start(self) -> None:
         """Raises BrokerNotAvailable."""

@@ -16,6 +16,7 @@ from strandline.consumer.group.heartbeat_task import HeartbeatTask
 from strandline.consumer.group.listener import Listening
 from strandline.consumer.group.member import LAST_REPORTS_S_MAX, Member
 from strandline.consumer.group.topics import Topics
+from strandline.consumer.measures import Rebalances
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
     LeaveGroup,
@@ -75,6 +76,7 @@ class Driven(Parts):
             handover=self.handover,
             heartbeats=self.heartbeats,
             topics=Topics(self.cluster, self.clock),
+            rebalances=Rebalances(self.clock),
             scope=self.scope,
             settings=self.settings,
             clock=self.clock,

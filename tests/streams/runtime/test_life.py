@@ -90,6 +90,19 @@ async def test_a_state_folder_that_cannot_be_is_refused(application: Application
             await application.start(state_dir=tmp_path / "file")
 
 
+async def test_an_application_measures_its_consumer_and_its_producers(application: Application) -> None:
+    """docs/use/clients.md, "Metrics": each client's numbers under its name."""
+    await application.create()
+    member = await application.start()
+    await application.write(words(5))
+    await application.counted(member)
+    values = member.metrics()
+    assert values.keys() == {metric.name for metric in Streams.METRICS}
+    assert values["consumer.records-consumed-total"] == 5
+    assert values["consumer.assigned-partitions"] >= 1
+    assert values["changelogs.record-send-total"] > 0
+
+
 async def test_unreachable_brokers_are_named(application: Application) -> None:
     (port,) = free_ports(1)
     member = Streams(

@@ -1,0 +1,119 @@
+"""What a consumer measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from strandline.client.metrics import ClientMetric, Window, counter, gauge
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.positions import Position
+from strandline.consumer.records import FetchedBatch
+from strandline.ports import Clock
+
+_gauge, _counter = partial(gauge, "consumer"), partial(counter, "consumer")
+
+CONSUMER_METRICS: Final[tuple[ClientMetric, ...]] = (
+    _counter("records-consumed-total", "{record}", "Records of batches that get calls have taken."),
+    _gauge("records-consumed-rate", "{record}/s", "The same, a second."),
+    _counter("bytes-consumed-total", "By", "Bytes of answers to fetches."),
+    _gauge("bytes-consumed-rate", "By/s", "The same, a second."),
+    _counter("fetch-total", "{request}", "Fetches that were answered."),
+    _gauge("fetch-latency-avg", "ms", "The average time of a fetch, waiting for records included."),
+    _gauge("fetch-latency-max", "ms", "The longest one."),
+    _gauge("records-lag-max", "{record}", "The largest lag of an assigned partition."),
+    _gauge("assigned-partitions", "{partition}", "Assigned partitions."),
+    _gauge(
+        "last-poll-seconds-ago", "s",
+        "Time since the last get call, 0 while one waits; at `max_poll_interval_ms` a member has to leave.",
+    ),
+    _counter("commit-total", "{request}", "Commits that a coordinator answered."),
+    _gauge("commit-latency-avg", "ms", "The average time of a commit."),
+    _gauge("commit-latency-max", "ms", "The longest one."),
+    _counter("rebalance-total", "{rebalance}", "Rebalances that ended with an assignment."),
+    _counter("failed-rebalance-total", "{rebalance}", "Rebalances that ended without one for this member."),
+    _counter("rebalance-latency-total", "ms", "The time of all rebalances that ended with an assignment."),
+    _gauge("rebalance-latency-avg", "ms", "The average time from the request to join to the assignment."),
+    _gauge("rebalance-latency-max", "ms", "The longest one."),
+    _gauge("last-rebalance-seconds-ago", "s", "Time since the last rebalance ended; -1 before the first."),
+)  # fmt: skip
+
+_REBALANCING: Final = frozenset({State.JOINING, State.ASSIGNING, State.SYNCING})
+
+
+class Rebalances:
+    """Times the rebalances of a member by the states that it goes through."""
+
+    __slots__ = ("_began", "_clock", "ended_at", "failed", "took_ms")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began: float | None = None
+        self.took_ms = Window(clock)
+        self.failed = 0
+        self.ended_at: float | None = None
+
+    def became(self, state: State) -> None:
+        """The member is in this state; called at least once for each change."""
+        if state in _REBALANCING:
+            if self._began is None:
+                self._began = self._clock.monotonic()
+        elif self._began is not None:
+            if state is State.STABLE:
+                self.ended_at = self._clock.monotonic()
+                self.took_ms.add((self.ended_at - self._began) * 1000)
+            else:
+                self.failed += 1
+            self._began = None
+
+
+class ConsumerMeasures:
+    """The numbers of one consumer."""
+
+    __slots__ = ("_clock", "committed_ms", "fetched_bytes", "fetched_ms", "rebalances", "taken")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.taken = Window(clock)
+        """Records of each batch that a get call took."""
+        self.fetched_bytes = Window(clock)
+        """Bytes of each answer to a fetch."""
+        self.fetched_ms = Window(clock)
+        """Times of fetches."""
+        self.committed_ms = Window(clock)
+        """Times of commits."""
+        self.rebalances = Rebalances(clock)
+
+    def read(self, assigned: Iterable[Position[FetchedBatch]], unpolled_s: float) -> dict[str, float]:
+        """`unpolled_s`: the time since the last get call."""
+        taken, fetched = self.taken.recent(), self.fetched_bytes.recent()
+        fetches, commits = self.fetched_ms.recent(), self.committed_ms.recent()
+        rebalances, ended_at = self.rebalances.took_ms.recent(), self.rebalances.ended_at
+        lags = [
+            0
+            if state.high_watermark is None or state.position is None
+            else state.high_watermark - state.position
+            for state in assigned
+        ]
+        return {
+            "records-consumed-total": self.taken.total,
+            "records-consumed-rate": taken.rate,
+            "bytes-consumed-total": self.fetched_bytes.total,
+            "bytes-consumed-rate": fetched.rate,
+            "fetch-total": self.fetched_ms.count,
+            "fetch-latency-avg": fetches.average,
+            "fetch-latency-max": fetches.maximum,
+            "records-lag-max": max(0, *lags) if lags else 0,
+            "assigned-partitions": len(lags),
+            "last-poll-seconds-ago": unpolled_s,
+            "commit-total": self.committed_ms.count,
+            "commit-latency-avg": commits.average,
+            "commit-latency-max": commits.maximum,
+            "rebalance-total": self.rebalances.took_ms.count,
+            "failed-rebalance-total": self.rebalances.failed,
+            "rebalance-latency-total": self.rebalances.took_ms.total,
+            "rebalance-latency-avg": rebalances.average,
+            "rebalance-latency-max": rebalances.maximum,
+            "last-rebalance-seconds-ago": -1.0 if ended_at is None else self._clock.monotonic() - ended_at,
+        }
