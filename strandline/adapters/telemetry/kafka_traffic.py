@@ -24,7 +24,9 @@ LOGGED_EVERY_S: Final = 60.0
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 OTHER: Final = ("other", "")
 
-CONNECTIONS: Final = gauge("strandline_kafka_connections", "Open connections of Kafka clients.")
+CONNECTIONS: Final = gauge(
+    "kafka_server_socketservermetrics_connection_count", "Open connections of Kafka clients."
+)
 BYTES_IN: Final = counter("strandline_kafka_received_bytes_total", "Bytes that Kafka clients sent.")
 BYTES_OUT: Final = counter("strandline_kafka_sent_bytes_total", "Bytes of answers to Kafka clients.")
 REQUESTS: Final = counter(
