@@ -1,4 +1,4 @@
-"""Brokers that get an empty disk refill, also under all other faults; nothing that was acknowledged is lost."""
+"""Brokers that get an empty disk refill, also under all other faults, and no acknowledged record is lost."""
 
 from __future__ import annotations
 
