@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import grpc
 import pytest
 
 from strandline import Admin, Consumer, OauthToken, Producer
+from strandline.adapters.codecs.log import METADATA
+from strandline.adapters.rpc.logins.bearer import bearer_metadata
+from strandline.adapters.rpc.logins.of_client import ClientLogin
+from strandline.adapters.rpc.logins.of_transport import TransportLogins
+from strandline.adapters.rpc.logins.refusals import Refusals
+from strandline.adapters.rpc.transport import CHANNEL_OPTIONS
+from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.tls.channels import Link
+from strandline.adapters.tls.grpc_credentials import open_channel
+from strandline.adapters.tls.pem import read_pem
+from strandline.config.client import ClientSettings
 from strandline.errors import AuthenticationFailed, IllegalSaslState, StrandlineError
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import LOOPBACK, free_ports
@@ -18,6 +32,7 @@ from strandline.security.acls import PatternType
 from strandline.security.login.mechanisms import OAUTHBEARER, PLAIN
 from strandline.security.principal import Principal
 from strandline.security.rights import CREATE_TOPIC, READ_GROUP, READ_TOPIC, WRITE_TOPIC
+from strandline.vocabulary.log import MetadataQuery
 from tests.conftest import ClusterFactory
 from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, client, with_users
 from tests.integration.security.support.bindings import binding
@@ -151,6 +166,70 @@ async def test_a_client_with_another_protocol_hears_what_is_wrong(stage: Stage) 
         assert isinstance(error, AuthenticationFailed) and "SSL or SASL_SSL" in error.message
     error = await refused(address, stage.shown.settings)
     assert isinstance(error, IllegalSaslState) and "log in first" in error.message
+
+
+async def test_a_server_of_an_unknown_authority_gets_no_password(stage: Stage, tmp_path: Path) -> None:
+    """X12: a client that logs in refuses it first, for good."""
+    theirs = await asyncio.to_thread(TestAuthority, tmp_path / "theirs")
+    settings = stage.client() | {"ssl_cafile": str(theirs.cafile)}
+    error = await refused(stage.cluster.bootstrap, settings)
+    assert isinstance(error, AuthenticationFailed) and "unable to get local issuer" in error.message
+
+
+async def test_a_session_counts_on_its_own_connection_alone(stage: Stage) -> None:
+    """A11: a session of another connection is none, and neither is one that never was."""
+    address, settings = stage.cluster.address(1), ClientSettings(**stage.client())
+    login = ClientLogin.of(settings, lambda: "nonce", SystemClock())
+    assert login is not None
+    first, second = (open_channel(address, read_pem(settings), CHANNEL_OPTIONS) for _ in range(2))
+    logins = TransportLogins(login, SystemClock(), Refusals(0))
+    session = (await logins.session(address, Link(first, None))).token
+
+    async def refusal(channel: grpc.aio.Channel, token: str) -> StrandlineError | None:
+        multi: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METADATA.path)
+        try:
+            await multi(METADATA.encode(MetadataQuery(None)), metadata=bearer_metadata(token))
+        except grpc.aio.AioRpcError as error:
+            return error_of_call(error)
+        return None
+
+    assert await refusal(first, session) is None
+    assert isinstance(await refusal(second, session), IllegalSaslState)
+    assert isinstance(await refusal(first, "guess"), IllegalSaslState)
+    for channel in (first, second):
+        await channel.close()
+
+
+def wrong_tokens(issuer: Issuer) -> dict[str, str]:
+    """Tokens of root, if they counted."""
+    now = SystemClock().wall_ms() / 1000
+    of_root = partial(issuer.token, now + 600, sub="root")
+    named = {"kid": issuer.kid("RS256")}
+    public = json.loads(issuer.jwks)["keys"][0]["n"]
+    return {
+        "expired": issuer.token(now - 600, sub="root"),
+        "for another audience": of_root(aud="waves"),
+        "of another issuer": of_root(iss="https://stranger.example"),
+        "signed by another": Issuer().token(now + 600, sub="root"),
+        "signed by nobody": of_root(algorithm="none", key="", headers=named),
+        "signed with the public key": of_root(algorithm="HS256", key=public, headers=named),
+        "of an unknown key": of_root(headers={"kid": "another"}),
+    }
+
+
+async def test_a_token_that_does_not_count_is_refused(stage: Stage) -> None:
+    """A16: for good, and with the same words for each fault."""
+    said: dict[str, str] = {}
+    for wrong, token in wrong_tokens(stage.issuer).items():
+        file = stage.folder / "wrong-token"
+        file.unlink(missing_ok=True)
+        file.touch(mode=0o600)
+        file.write_text(token)
+        shown = {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_file": str(file)}
+        error = await refused(stage.cluster.address(1), shown | stage.encrypted)
+        assert isinstance(error, AuthenticationFailed), wrong
+        said[wrong] = error.message
+    assert len(set(said.values())) == 1, said
 
 
 async def test_the_command_line_logs_in(stage: Stage) -> None:

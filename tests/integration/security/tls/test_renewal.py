@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.helpers import create_ssl_context
 from cryptography import x509
 
 from strandline import Admin, Producer
-from strandline.adapters.tls.authority import Authority
+from strandline.adapters.tls.authority import Authority, certificate_path, key_path
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS
@@ -21,6 +25,7 @@ from tests.scraping import Prometheus, scraped
 from tests.waiting import eventually
 
 RELOAD_MS = 50
+SETTLE_S = 30.0
 ACKNOWLEDGED = 200
 
 
@@ -36,41 +41,131 @@ async def serial_of(cluster: LocalCluster) -> int:
     return x509.load_der_x509_certificate(shown).serial_number
 
 
+async def renewing(make_cluster: ClusterFactory) -> tuple[LocalCluster, dict[str, Any]]:
+    """A cluster that looks at its files often, and the settings of clients that do."""
+    often = {"ssl_reload_ms": RELOAD_MS}
+    cluster = await make_cluster(
+        brokers=3, secure=True, broker_settings={**FAULT_SETTINGS, **often}, controller_settings=often
+    )
+    return cluster, {**cluster.client_settings, **often}
+
+
+class Load:
+    """A producer whose every record is acknowledged, until the block ends."""
+
+    def __init__(self) -> None:
+        self.acknowledged = 0
+
+    async def progress(self) -> None:
+        before = self.acknowledged
+        await eventually(lambda: self.acknowledged > before + ACKNOWLEDGED, deadline_s=SETTLE_S)
+
+    async def run(self, producer: Producer) -> None:
+        for number in itertools.count():
+            await (await producer.send("tides", b"%d" % number, partition=number % 3))
+            self.acknowledged += 1
+
+
+@asynccontextmanager
+async def loaded(cluster: LocalCluster, settings: dict[str, Any]) -> AsyncIterator[Load]:
+    async with Admin(cluster.bootstrap, **settings) as admin:
+        await admin.create_topic("tides", partitions=3, replication_factor=3)
+    load = Load()
+    async with Producer(cluster.bootstrap, **settings) as producer, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(load.run(producer))
+        await load.progress()
+        yield load
+        running.cancel()
+
+
+def issue_all(cluster: LocalCluster, authority: Authority) -> None:
+    """New certificates for all members and the admin."""
+    for name in ("broker-1", "broker-2", "broker-3", "controller-1", "admin"):
+        hosts = () if name == "admin" else ("127.0.0.1", "localhost")
+        authority.issue(name, datetime.now(UTC), days=1, hosts=hosts)
+        for path in (key_path(authority.folder, name), certificate_path(authority.folder, name)):
+            put_in_place(cluster, path.name, path.read_bytes())
+
+
+def put_in_place(cluster: LocalCluster, name: str, content: bytes) -> None:
+    draft = cluster.directory / "tls" / "draft"
+    draft.touch(mode=0o600)
+    draft.write_bytes(content)
+    draft.rename(cluster.directory / "tls" / name)
+
+
 async def test_certificates_of_brokers_and_clients_are_renewed_under_load(
     make_cluster: ClusterFactory,
 ) -> None:
     """CORRECTNESS X11: no record fails, and new connections see the new certificate."""
-    cluster = await make_cluster(
-        brokers=3, secure=True, broker_settings={**FAULT_SETTINGS, "ssl_reload_ms": RELOAD_MS}
+    cluster, settings = await renewing(make_cluster)
+    async with loaded(cluster, settings) as load:
+        first = await serial_of(cluster)
+        issue_all(cluster, Authority.load(cluster.directory / "tls"))
+
+        async def renewed() -> bool:
+            return await serial_of(cluster) != first
+
+        await eventually(renewed, deadline_s=SETTLE_S)
+        await cluster.kill_broker(1)  # its clients connect elsewhere, with the new certificates
+        await load.progress()
+
+
+async def lets_in(address: str, cafile: Path, shown: Path) -> bool:
+    """Whether a member takes this certificate, whose key is beside it, and shows one of this authority."""
+    context = create_ssl_context(
+        cafile=str(cafile), certfile=str(shown), keyfile=str(shown.with_suffix(".key"))
     )
-    settings = {**cluster.client_settings, "ssl_reload_ms": RELOAD_MS}
-    async with Admin(cluster.bootstrap, **settings) as admin:
-        await admin.create_topic("tides", partitions=3, replication_factor=3)
-    acknowledged, first = 0, await serial_of(cluster)
-    async with Producer(cluster.bootstrap, **settings) as producer:
+    context.set_alpn_protocols(["h2"])
+    host, port = address.split(":")
+    try:
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+    except OSError:  # an SSLError is one
+        return False
+    try:
+        return bool(await reader.read(1))  # a server of gRPC speaks first
+    except OSError:
+        return False
+    finally:
+        writer.transport.abort()
 
-        async def load() -> None:
-            nonlocal acknowledged
-            for number in itertools.count():
-                await (await producer.send("tides", b"%d" % number, partition=number % 3))
-                acknowledged += 1
 
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(load())
-            await eventually(lambda: acknowledged > ACKNOWLEDGED, deadline_s=30)
-            authority = Authority.load(cluster.directory / "tls")
-            for name in ("broker-1", "broker-2", "broker-3", "controller-1", "admin"):
-                hosts = () if name == "admin" else ("127.0.0.1", "localhost")
-                authority.issue(name, datetime.now(UTC), days=1, hosts=hosts)
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+async def test_an_authority_replaces_another_in_two_steps_under_load(
+    make_cluster: ClusterFactory, tmp_path: Path
+) -> None:
+    """CORRECTNESS X11: everyone trusts both, and shows certificates of the new one; then that one alone is
+    trusted. No record fails."""
+    cluster, settings = await renewing(make_cluster)
+    addresses = [*cluster.bootstrap.split(","), cluster.controller_address(1)]
+    for name in ("ca.pem", "admin.pem", "admin.key"):
+        shutil.copy(cluster.directory / "tls" / name, tmp_path / name)
+    old_ca, old_shown = tmp_path / "ca.pem", tmp_path / "admin.pem"
+    new = Authority.create(tmp_path / "new", datetime.now(UTC), name="the new authority")
+    new.issue("stranger", datetime.now(UTC), days=1)
+    new_ca, new_shown = new.folder / "ca.pem", new.folder / "stranger.pem"
 
-            async def renewed() -> bool:
-                return await serial_of(cluster) != first
+    async def all_let_in(cafile: Path, shown: Path) -> bool:
+        return all([await lets_in(address, cafile, shown) for address in addresses])
 
-            await eventually(renewed, deadline_s=30)
-            before = acknowledged
-            await cluster.kill_broker(1)  # its clients connect elsewhere, with the new certificates
-            await eventually(lambda: acknowledged > before + ACKNOWLEDGED, deadline_s=30)
-            running.cancel()
+    async def none_lets_in(cafile: Path, shown: Path) -> bool:
+        return not any([await lets_in(address, cafile, shown) for address in addresses])
+
+    async with loaded(cluster, settings) as load:
+        assert await all_let_in(old_ca, old_shown) and await none_lets_in(old_ca, new_shown)
+        put_in_place(cluster, "ca.pem", old_ca.read_bytes() + new_ca.read_bytes())
+        await eventually(lambda: all_let_in(old_ca, new_shown), deadline_s=SETTLE_S)
+        issue_all(cluster, new)
+        await eventually(lambda: all_let_in(new_ca, new_shown), deadline_s=SETTLE_S)
+        await load.progress()
+        put_in_place(cluster, "ca.pem", new_ca.read_bytes())
+        await eventually(lambda: none_lets_in(new_ca, old_shown), deadline_s=SETTLE_S)
+        assert await all_let_in(new_ca, new_shown)
+        await cluster.kill_broker(1)
+        await load.progress()
+        await cluster.start_broker(1)
+        await load.progress()
 
 
 async def test_files_that_cannot_be_used_leave_a_broker_serving(make_cluster: ClusterFactory) -> None:
