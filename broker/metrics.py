@@ -71,7 +71,8 @@ UNCLEAN_ELECTIONS: Final = counter(
 )
 REASSIGNMENT_HOLDS: Final = counter(
     "strandline_reassignment_holds_total",
-    "How often a replica that a reassignment adds had to wait for its bound of bytes per second.",
+    "How often a replica that a reassignment adds had to wait for a bound of bytes per second: its own, this "
+    "broker's, or that of the broker that takes it.",
 )
 THROTTLED_S: Final = counter(
     "strandline_throttled_seconds_total",

@@ -29,6 +29,7 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.replication.follower_end import LeaderStream, ReplicaStream
+from strandline.broker.replication.incoming import IncomingCopies
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.reconciler import Reconciler
@@ -79,6 +80,7 @@ class BrokerSession:
         self._clock = manager.clock
         self._open_stream = open_stream
         self._key = key
+        self._copies = IncomingCopies(self._settings.reassignment_incoming_bytes_per_s, self._clock)
         self._streams: dict[BrokerId, LeaderStream] = {}
         self._following: dict[PartitionKey, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -208,6 +210,7 @@ class BrokerSession:
             on_lost=self.probe,
             on_answered=self._answered,
             on_refused=self._refused,
+            copies=self._copies,
             settings=self._settings,
             host=self._manager.host,
             recorder=self.recorder,

@@ -17,6 +17,7 @@ import structlog
 from strandline.broker.core.record_steps import Step
 from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replication.incoming import IncomingCopies
 from strandline.broker.replication.truncation import Divergence, Truncator
 from strandline.config.services import BrokerSettings
 from strandline.errors import (
@@ -51,6 +52,7 @@ class ReplicaStream(Protocol):
         progress: Sequence[tuple[int, int]],
         unsubscribe: Sequence[int],
         acknowledged: int,
+        hold_copies_ms: int,
     ) -> None: ...
 
     async def receive(self) -> LeaderMessage:
@@ -82,11 +84,13 @@ class LeaderStream:
         on_lost: Callable[[BrokerId], None],
         on_answered: Callable[[BrokerId], None],
         on_refused: Callable[[Replica, StrandlineError], None],
+        copies: IncomingCopies,
         settings: BrokerSettings,
         host: Host,
         recorder: EventRecorder,
     ) -> None:
         self.leader = leader
+        self._copies = copies
         self._truncator = Truncator(hello.broker_id, recorder, host.clock)
         self._hello = hello
         self._open_stream = open_stream
@@ -238,6 +242,7 @@ class LeaderStream:
             progress=tuple(progress.items()),
             unsubscribe=unsubscribe,
             acknowledged=self._acknowledged_sent,
+            hold_copies_ms=self._copies.hold_ms,
         )
 
     async def _receive_all(self, stream: ReplicaStream) -> None:
@@ -294,6 +299,8 @@ class LeaderStream:
             if replica.trace is not None:
                 replica.trace.passed(Step.STORED, end, log.log_end_offset)
             replica.counts.replication_bytes_in += len(push.records)
+            if push.copy:
+                self._copies.received(len(push.records))
             if log.needs_flush(self._clock.monotonic()):
                 unsynced.append(following)
             else:

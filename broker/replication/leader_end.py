@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from sys import maxsize
+from typing import Final
 
 import structlog
 
@@ -36,6 +37,8 @@ from strandline.vocabulary.replication import Hello, LeaderMessage, Push, Subscr
 
 logger = structlog.get_logger(__name__)
 
+NEVER_HELD: Final = float("-inf")
+
 
 class _Subscription:
     """The flow of one partition in one epoch to one follower. Fulfils `confirmation.FollowerFlow`."""
@@ -44,6 +47,7 @@ class _Subscription:
         "_opened_at",
         "_stream",
         "asked",
+        "copying",
         "grant",
         "held",
         "id",
@@ -67,6 +71,8 @@ class _Subscription:
         self.sent_watermark = -1
         self.queued = False
         self.stale = False
+        self.copying = False
+        """Whether its next records are a copy: a reassignment adds the follower, and the end is far."""
         self.grant: Grant | None = None
         """The allowance for the next records, if they are throttled."""
         self.held: asyncio.TimerHandle | None = None
@@ -145,6 +151,8 @@ class FollowerStream:
         """(sequence, send time) of unacknowledged messages: at most as many as the window has."""
         self.acknowledged_at = float("-inf")
         """When the last acknowledged message was sent."""
+        self._copies_from = NEVER_HELD
+        """When copies may be sent again, as the follower says."""
         self._wake = asyncio.Event()
 
     # --- messages from the follower ----------------------------------------------------------
@@ -162,6 +170,15 @@ class FollowerStream:
         while self._unanswered and self._unanswered[0].sequence <= sequence:
             question = self._unanswered.popleft()
             question.answer.set_result(question.subscription.id in self._subscriptions)
+
+    def hold_copies(self, for_ms: int) -> None:
+        """The follower takes no copies for this time: those of all its leaders are more than its bound."""
+        if for_ms:
+            self._copies_from = self._clock.monotonic() + for_ms / 1000
+        elif self._copies_from != NEVER_HELD:
+            self._copies_from = NEVER_HELD
+            for subscription in self.held:
+                self._release(subscription)
 
     def subscribe(self, request: Subscribe) -> None:
         """Starts a flow, or answers with an error. Raises InvalidRequest above the limit of replicas per
@@ -349,40 +366,56 @@ class FollowerStream:
 
     def has_to_wait(self, subscription: _Subscription) -> bool:
         """False once this flow needs no throttling: it is in sync, or its bound has changed."""
-        grant = subscription.grant
-        return (
-            self.throttle.concerns(subscription.leadership, self.hello.broker_id)
-            and (grant is None or self._stands(grant, subscription))
-            and not subscription.over
-        )
+        grant, leadership = subscription.grant, subscription.leadership
+        if subscription.over:
+            return False
+        if grant is None and subscription.held is not None:  # for the follower's own bound
+            return self.throttle.adds(leadership, self.hello.broker_id)
+        stands = grant is None or self._stands(grant, subscription)
+        return stands and self.throttle.concerns(leadership, self.hello.broker_id)
 
     def _room(self, subscription: _Subscription, budget: int) -> int:
         """The bytes of its records that may be sent now. If 0, a timer queues the flow again."""
         follower = self.hello.broker_id
         if subscription.grant is not None and not self._stands(subscription.grant, subscription):
             self._let_go(subscription)  # the next records use the new bound
-        if not self.has_to_wait(subscription) or not self.throttle.is_bounded(
-            subscription.replica, follower, subscription.sent_offset
+        replica, now = subscription.replica, self._clock.monotonic()
+        subscription.copying = self.throttle.adds(subscription.leadership, follower)
+        bounded = self.throttle.is_bounded(replica, follower)
+        if not (
+            (subscription.copying or bounded)
+            and self.has_to_wait(subscription)
+            and self.throttle.is_far(replica, subscription.sent_offset)
         ):
+            subscription.copying = False
+            self._let_go(subscription)
+            return budget
+        if subscription.copying and now < self._copies_from:
+            self.throttle.holds += subscription.held is None
+            return self._hold(subscription, self._copies_from - now)
+        if not bounded:
             self._let_go(subscription)
             return budget
         if subscription.grant is None:
-            subscription.grant = self.throttle.grant(
-                subscription.replica, follower, self._settings.push_bytes_max
-            )
-        wait_s = subscription.grant.due - self._clock.monotonic()
-        if wait_s <= 0:
-            return min(budget, subscription.grant.size)
+            subscription.grant = self.throttle.grant(replica, follower, self._settings.push_bytes_max)
+        if now < subscription.grant.due:
+            return self._hold(subscription, subscription.grant.due - now)
+        return min(budget, subscription.grant.size)
+
+    def _hold(self, subscription: _Subscription, wait_s: float) -> int:
         if subscription.held is None:
             loop = asyncio.get_running_loop()
-            subscription.held = loop.call_later(wait_s, self._held_long_enough, subscription)
+            subscription.held = loop.call_later(wait_s, self._release, subscription)
         return 0
 
     def _stands(self, grant: Grant, subscription: _Subscription) -> bool:
         return self.throttle.stands(grant, subscription.replica, self.hello.broker_id)
 
-    def _held_long_enough(self, subscription: _Subscription) -> None:
-        subscription.held = None
+    def _release(self, subscription: _Subscription) -> None:
+        """The wait is over: what it waited for is looked at again."""
+        if subscription.held is not None:
+            subscription.held.cancel()
+            subscription.held = None
         self.queue(subscription)
 
     @staticmethod
@@ -439,4 +472,5 @@ class FollowerStream:
             high_watermark=replica.high_watermark if known else -1,
             log_start_offset=log.log_start_offset,
             records=records,
+            copy=subscription.copying and bool(records),
         )

@@ -71,6 +71,7 @@ class ReplicationService:
                 stream.subscribe(subscribe)
         if message.progress:
             stream.progress(message.progress)
+        stream.hold_copies(message.hold_copies_ms)
         stream.acknowledge(message.acknowledged)
 
     @staticmethod

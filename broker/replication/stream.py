@@ -31,8 +31,9 @@ class TransportReplicaStream:
         progress: Sequence[tuple[int, int]],
         unsubscribe: Sequence[int],
         acknowledged: int,
+        hold_copies_ms: int,
     ) -> None:
-        message = FollowerMessage(hello, subscribe, progress, unsubscribe, acknowledged)
+        message = FollowerMessage(hello, subscribe, progress, unsubscribe, acknowledged, hold_copies_ms)
         try:
             await self._stream.write(message)
         except StrandlineError as error:

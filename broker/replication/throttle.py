@@ -65,11 +65,13 @@ class CopyThrottle:
         """True if this follower is not in sync."""
         return follower not in leadership.core.isr.maximal()
 
-    def is_bounded(self, replica: Replica, follower: BrokerId, offset: int) -> bool:
-        """True if records after this offset need a grant: there is a bound, and the end of the log is far."""
+    def is_bounded(self, replica: Replica, follower: BrokerId) -> bool:
+        """True if records need a grant: there is a bound for this follower's copy."""
         asked = _asked_bytes_per_s(replica, follower)
-        if (self._refill is None) if asked is None else (self._all is None and not asked):
-            return False
+        return self._refill is not None if asked is None else (self._all is not None or asked > 0)
+
+    def is_far(self, replica: Replica, offset: int) -> bool:
+        """True if this offset is far from the end of the log: nearer ones are never held back."""
         try:
             return replica.log.bytes_from(offset) > self._near_bytes
         except (StorageFailed, StorageBusy):

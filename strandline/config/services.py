@@ -270,6 +270,9 @@ class BrokerSettings(ListenerSettings):
     """The rate at which a leader sends to replicas that a reassignment adds, over all partitions;
     0: no limit.
     Members of the ISR, and replicas that are nearly caught up, are never slowed down."""
+    reassignment_incoming_bytes_per_s: int = Field(default=0, ge=0)
+    """The rate at which this broker takes records of replicas that reassignments add to it, from all
+    leaders together; 0: no limit. It holds as `reassignment_bytes_per_s` does, and on top of it."""
     reassignment_close_ms: int = Field(default=30_000, ge=1)
     """How long a replica that a reassignment removes may continue to fetch after it was asked to
     close. Then the leader completes the reassignment without it, and reports this."""

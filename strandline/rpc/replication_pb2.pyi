@@ -30,8 +30,13 @@ class ReplicaFetchRequest(_message.Message):
     PROGRESS_FIELD_NUMBER: _builtins.int
     UNSUBSCRIBE_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
+    HOLD_COPIES_MS_FIELD_NUMBER: _builtins.int
     acknowledged: _builtins.int
     """the highest `sequence` received; opens the window"""
+    hold_copies_ms: _builtins.int
+    """The follower takes too many bytes of replicas that reassignments add: send none of their records for this
+    time. It replaces what an earlier message said.
+    """
     @_builtins.property
     def hello(self) -> Global___FollowerHello:
         """only in the first message of a stream"""
@@ -52,10 +57,11 @@ class ReplicaFetchRequest(_message.Message):
         progress: _abc.Iterable[Global___Progress] | None = ...,
         unsubscribe: _abc.Iterable[_builtins.int] | None = ...,
         acknowledged: _builtins.int = ...,
+        hold_copies_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "hello", b"hello", "progress", b"progress", "subscribe", b"subscribe", "unsubscribe", b"unsubscribe"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "hello", b"hello", "hold_copies_ms", b"hold_copies_ms", "progress", b"progress", "subscribe", b"subscribe", "unsubscribe", b"unsubscribe"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -194,12 +200,15 @@ class PartitionPush(_message.Message):
     HIGH_WATERMARK_FIELD_NUMBER: _builtins.int
     LOG_START_OFFSET_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
+    COPY_FIELD_NUMBER: _builtins.int
     subscription_id: _builtins.int
     high_watermark: _builtins.int
     """-1 while the leader does not know it yet"""
     log_start_offset: _builtins.int
     records: _builtins.bytes
     """whole batches, the first one at the follower's LEO"""
+    copy: _builtins.bool
+    """the records are for a replica that a reassignment adds, far from the end"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
@@ -213,10 +222,11 @@ class PartitionPush(_message.Message):
         high_watermark: _builtins.int = ...,
         log_start_offset: _builtins.int = ...,
         records: _builtins.bytes = ...,
+        copy: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["diverging", b"diverging", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["diverging", b"diverging", "error", b"error", "high_watermark", b"high_watermark", "log_start_offset", b"log_start_offset", "records", b"records", "subscription_id", b"subscription_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copy", b"copy", "diverging", b"diverging", "error", b"error", "high_watermark", b"high_watermark", "log_start_offset", b"log_start_offset", "records", b"records", "subscription_id", b"subscription_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -41,6 +41,8 @@ class FollowerMessage(NamedTuple):
     """Subscription ids, with the ends of the follower's logs."""
     unsubscribe: Sequence[int]
     acknowledged: int
+    hold_copies_ms: int = 0
+    """For how long the leader shall send no copies."""
 
 
 class Push(NamedTuple):
@@ -53,6 +55,8 @@ class Push(NamedTuple):
     error: StrandlineError | None = None
     diverging: tuple[int, int] | None = None
     """(epoch, end offset)"""
+    copy: bool = False
+    """Whether the records are a copy: for a replica that a reassignment adds, and far from the log's end."""
 
 
 LeaderMessage = tuple[int, list[Push]]

@@ -32,6 +32,7 @@ def _decode_message(data: bytes) -> FollowerMessage:
         [(each.subscription_id, each.log_end_offset) for each in request.progress],
         request.unsubscribe,
         request.acknowledged,
+        request.hold_copies_ms,
     )
 
 
@@ -76,6 +77,7 @@ def _encode_message(message: FollowerMessage) -> bytes:
         ],
         unsubscribe=message.unsubscribe,
         acknowledged=message.acknowledged,
+        hold_copies_ms=message.hold_copies_ms,
     )
     return request.SerializeToString()
 
@@ -95,6 +97,7 @@ def _encode_pushes(message: LeaderMessage, to: Listener) -> bytes:
             subscription_id=push.subscription_id,
             high_watermark=push.high_watermark,
             log_start_offset=push.log_start_offset,
+            copy=push.copy,
         )
         if push.error is not None:
             head.error.CopyFrom(error_to_wire(push.error, to))
@@ -114,6 +117,7 @@ def _decode_pushes(data: bytes) -> LeaderMessage:
             p.records,
             error_from_wire(p.error) if p.HasField("error") else None,
             (p.diverging.epoch, p.diverging.end_offset) if p.HasField("diverging") else None,
+            p.copy,
         )
         for p in response.pushes
     ]

@@ -21,7 +21,7 @@ from strandline.vocabulary.replication import FollowerMessage, Hello, Push
 from tests.broker.support.replicas import HOST
 
 HELLO = Hello(BrokerId(2), BrokerEpoch(20), BrokerId(1), "cluster")
-PUSHES = [Push(7, 10, 2, b"records"), Push(8, diverging=(3, 4))]
+PUSHES = [Push(7, 10, 2, b"records", copy=True), Push(8, diverging=(3, 4))]
 
 
 async def _lead(
@@ -29,7 +29,7 @@ async def _lead(
 ) -> None:
     """Answers the first message, and refuses the second."""
     first = await anext(requests)
-    assert first == FollowerMessage(HELLO, [], [(7, 10)], [6], 3)
+    assert first == FollowerMessage(HELLO, [], [(7, 10)], [6], 3, 9)
     await reply((4, PUSHES))
     await anext(requests)
     raise NotLeaderOrFollower("it leads no more")
@@ -51,7 +51,9 @@ async def leading() -> AsyncIterator[TransportReplicaStream]:
 
 
 async def _send(stream: TransportReplicaStream) -> None:
-    await stream.send(hello=HELLO, subscribe=[], progress=[(7, 10)], unsubscribe=[6], acknowledged=3)
+    await stream.send(
+        hello=HELLO, subscribe=[], progress=[(7, 10)], unsubscribe=[6], acknowledged=3, hold_copies_ms=9
+    )
 
 
 async def test_messages_go_both_ways_until_the_leader_refuses_one() -> None:

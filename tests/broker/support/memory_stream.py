@@ -21,6 +21,7 @@ class Said:
     progress: tuple[tuple[int, int], ...]
     unsubscribe: tuple[int, ...]
     acknowledged: int
+    hold_copies_ms: int = 0
 
 
 class MemoryStream:
@@ -42,11 +43,14 @@ class MemoryStream:
         progress: Sequence[tuple[int, int]],
         unsubscribe: Sequence[int],
         acknowledged: int,
+        hold_copies_ms: int,
     ) -> None:
         await asyncio.sleep(0)
         if self.closed.is_set():
             raise StreamBroken("closed")
-        said = Said(hello, tuple(subscribe), tuple(progress), tuple(unsubscribe), acknowledged)
+        said = Said(
+            hello, tuple(subscribe), tuple(progress), tuple(unsubscribe), acknowledged, hold_copies_ms
+        )
         self._up.put_nowait(said)
 
     async def receive(self) -> tuple[int, list[Push]]:
@@ -102,4 +106,5 @@ def take(link: FollowerStream, said: Said) -> None:
         link.subscribe(subscribe)
     if said.progress:
         link.progress(said.progress)
+    link.hold_copies(said.hold_copies_ms)
     link.acknowledge(said.acknowledged)

@@ -19,6 +19,7 @@ from strandline.broker.events.replica_events import OnRecorded
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.follower_end import LeaderStream
+from strandline.broker.replication.incoming import IncomingCopies
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.broker.replication.throttle import CopyThrottle
 from strandline.broker.storage.log import PartitionLog
@@ -241,7 +242,13 @@ class Followed:
 
 @asynccontextmanager
 async def following(
-    replica: Replica, epoch: int, *, leader: Led | None = None, broker: int = 2, **given: Any
+    replica: Replica,
+    epoch: int,
+    *,
+    leader: Led | None = None,
+    broker: int = 2,
+    copies: IncomingCopies | None = None,
+    **given: Any,
 ) -> AsyncIterator[Followed]:
     """Broker 2 follows 1 in this epoch: over streams that `leader` serves, or that the test plays."""
     streams: list[MemoryStream] = []
@@ -266,6 +273,7 @@ async def following(
             on_lost=lost.append,
             on_answered=answered.append,
             on_refused=lambda _, error: refused.append(error),
+            copies=copies or IncomingCopies(0, CLOCK),
             settings=settings(**given),
             host=HOST,
             recorder=recorded,

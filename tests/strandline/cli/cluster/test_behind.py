@@ -21,6 +21,30 @@ async def cluster(make_cluster: ClusterFactory) -> LocalCluster:
     return await make_cluster(brokers=3)
 
 
+@pytest.mark.timeout(180)
+async def test_a_broker_takes_copies_no_faster_than_its_bound(make_cluster: ClusterFactory) -> None:
+    """CORRECTNESS I10: the bound is the receiving broker's; the rest of the stream goes on meanwhile."""
+    slow = {"reassignment_incoming_bytes_per_s": 1, "reassignment_near_bytes": 0}
+    shell = Shell(await make_cluster(brokers=2, broker_settings=slow))
+    moving, whole = await shell.topic("moving", replication_factor=1), "whole"
+    await shell.topic(whole, replication_factor=2)
+    await shell.objects("produce", moving, stdin=b"\n".join([b"x" * 10_000] * 500))
+    (described,) = await shell.objects("topic", "describe", moving)
+    there = 3 - described["partitions"][0]["leader"]
+    await shell.objects("topic", "reassign", moving, "--partition", "0", "--replicas", str(there))
+
+    async def held() -> bool:
+        (move,) = await shell.objects("topic", "reassignments")
+        return move["bytes_done"] is not None and move["bytes_done"] > 0
+
+    await eventually(held, deadline_s=60, what="the first records are copied")
+    for _ in range(3):
+        (done,) = await shell.objects("produce", whole, stdin=b"\n".join([b"y"] * 100))
+        assert done["acked"] == 100
+    (move,) = await shell.objects("topic", "reassignments")
+    assert move["bytes_left"] > move["bytes_done"] > 0
+
+
 async def selected(shell: Shell, *options: str) -> dict[str, list[int]]:
     """The partitions of the test's topics that these options select."""
     return {
