@@ -25,6 +25,7 @@ from strandline.broker.replicas.counts import Counts
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.throttle import CopyThrottle
 from strandline.broker.series.disk import DISK_METRICS, DiskSpace
+from strandline.broker.series.followers import FOLLOWER_METRICS, FollowerLags
 from strandline.broker.series.groups import GROUP_METRICS, GroupSeries
 from strandline.broker.series.partitions import PARTITION_METRICS, Coverage, PartitionSeries, coverage
 from strandline.client.events.metrics import EVENT_METRICS, read_writer
@@ -170,6 +171,7 @@ GROUPS_IN: Final = {
 METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
+    *FOLLOWER_METRICS,
     *BY_TOPIC, *PARTITION_METRICS, *DISK_METRICS, REASSIGNMENT_HOLDS, THROTTLED_S,
     *REQUEST_METRICS, MALFORMED, TOO_MANY, *KAFKA_METRICS,
     *SESSION_METRICS, LEASE_S, *TLS_METRICS, *AUDIT_METRICS,
@@ -259,6 +261,7 @@ class BrokerMetrics:
     def _read_replicas(self) -> Iterator[Sample]:
         sums = _Replicas()
         topics = set[str]()
+        lags = FollowerLags(self._manager.clock.monotonic())
         for replica in self._manager:
             topics.add(replica.name.topic)
             sums.replicas += 1
@@ -268,6 +271,9 @@ class BrokerMetrics:
                 sums.add_led(led)
                 sums.reassigning += replica.reassignment is not None
                 sums.waiting += len(replica.leadership.core.queue)
+                lags.add_led(replica, replica.leadership)
+            elif replica.leader >= 0:
+                lags.add_followed(replica)
         self._manager.counts.keep(topics)
         yield PARTITIONS.is_now(sums.replicas)
         yield LEADERS.is_now(sums.led)
@@ -278,6 +284,7 @@ class BrokerMetrics:
         yield REASSIGNING.is_now(sums.reassigning)
         yield COMMIT_QUEUE.is_now(sums.waiting)
         yield WITHOUT_LEADER.is_now(sums.without_leader)
+        yield from lags.samples()
 
     def _read_groups(self) -> Iterator[Sample]:
         found = self._groups.count()

@@ -73,6 +73,8 @@ class Replica:
         """Never above the LEO; decreases only in an unclean truncation."""
         self.watermark_known: Offset = high_watermark
         """The highest HW ever known here. It is above the LEO if a power loss took committed records."""
+        self.leader_watermark = Offset(-1)
+        """The HW that the leader told last; this log may end below it. -1: none did."""
         self.on_lowered: Callable[[], None] = lambda: None
         """Called when the HW may have decreased, before anything is appended (CORRECTNESS H7)."""
         self.lossy_epoch: LeaderEpoch = NO_EPOCH
@@ -113,6 +115,13 @@ class Replica:
     def whole(self) -> bool:
         """True if this log may lead: neither corrupt nor failed (CORRECTNESS E14, E15)."""
         return self.log.corrupt is None and self.log.failed is None
+
+    @property
+    def committed_lag(self) -> int:
+        """How many committed offsets this log lacks, as far as known: it is being copied, or lost them."""
+        told = Offset(-1) if self.leadership is not None else self.leader_watermark
+        known = max(self.watermark_known, told)
+        return max(0, known - self.log.log_end_offset)
 
     # --- listeners -------------------------------------------------------------------------
 

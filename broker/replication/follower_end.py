@@ -306,7 +306,8 @@ class LeaderStream:
             else:
                 self._progress[following.id] = log.log_end_offset
         if push.high_watermark >= 0:
-            replica.raise_watermark(Offset(push.high_watermark))
+            replica.leader_watermark = Offset(push.high_watermark)
+            replica.raise_watermark(replica.leader_watermark)
         if push.log_start_offset > log.log_start_offset:
             log.advance_log_start(min(push.log_start_offset, log.log_end_offset))
             replica.raise_watermark(Offset(log.log_start_offset))  # only what is committed is deleted (H9)

@@ -137,6 +137,13 @@ class LeaderPartition(Generic[Ticket]):
         """What is known of a follower, to be read only; None if it does not count here."""
         return self._followers.get(broker)
 
+    def any_behind(self, log_end: int) -> bool:
+        """True if a follower lacks something below this offset, or does not fetch."""
+        return any(
+            progress.behind_since is not None or progress.log_end_offset < log_end
+            for progress in self._followers.values()
+        )
+
     def next_wakeup(self) -> float | None:
         """When `step` has to be called even if no event arrives."""
         moments = [

@@ -112,6 +112,5 @@ class ReplicasApi:
 
 
 def _size(replica: Replica) -> PartitionSize:
-    """The log may end below the high watermark: while a broker that lost records copies them again."""
-    lag = max(0, replica.watermark_known - replica.log.log_end_offset)
-    return PartitionSize(replica.name.partition, replica.log.size_bytes, lag)
+    """The lag is up to the high watermark, which the leader of a replica that is being copied has told."""
+    return PartitionSize(replica.name.partition, replica.log.size_bytes, replica.committed_lag)

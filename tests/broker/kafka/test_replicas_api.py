@@ -93,6 +93,15 @@ async def test_a_log_that_lost_its_end_lags_behind_the_high_watermark(here: Here
     assert 0 < found.free_bytes <= found.total_bytes
 
 
+async def test_a_replica_that_is_being_copied_lags_behind_what_its_leader_has_committed(here: Here) -> None:
+    """The leader tells its high watermark with the first records, long before the last ones arrive."""
+    here.seat.replica.leader_watermark = Offset(1_000)
+    (found,) = (await here.api.log_dirs(DescribeLogDirsRequest(None), CALL)).directories
+    (topic,) = found.topics
+    (size,) = topic.partitions
+    assert size.lag == 1_000 - here.seat.replica.log.log_end_offset
+
+
 async def test_a_disk_that_does_not_answer_hides_no_sizes(here: Here) -> None:
     here.seat.manager.folder.path = Path("/nowhere")
     (found,) = (await here.api.log_dirs(DescribeLogDirsRequest(None), CALL)).directories
