@@ -44,7 +44,7 @@ def test_without_an_offset_it_is_the_last_record() -> None:
     assert seen.step == last
 
 
-@pytest.mark.parametrize("before", ["", "broker-1-1  | ", "2026-01-01 "])
+@pytest.mark.parametrize("before", ["", "broker-1-1  | ", "[pod/broker-1/broker] "])
 def test_a_name_before_the_line_is_passed_over(before: str) -> None:
     assert way([before + line(FIRST) + "\n"], "tides", 0) == [(BEGAN_US, FIRST)]
 
