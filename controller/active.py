@@ -39,6 +39,9 @@ from strandline.security.quotas.model import EntityQuotas, QuotaAlteration, Quot
 from strandline.vocabulary.admin import (
     AclResult,
     AlterTopic,
+    BalanceAction,
+    BalanceDescription,
+    BalancePlan,
     BrokerCheck,
     ClusterDescription,
     DeletedAcls,
@@ -50,6 +53,7 @@ from strandline.vocabulary.admin import (
     PartitionReassignment,
     PartitionResult,
     QuotaResult,
+    StartBalance,
     TopicResult,
     UncleanElection,
     UserDescription,
@@ -240,6 +244,15 @@ class ActiveController:
 
     async def forget_broker(self, broker: BrokerId) -> ForgottenBroker:
         return await self._carry_out(forget_broker(self._term, broker))
+
+    async def balance(self, asked: StartBalance) -> BalancePlan:
+        return await self._carry_out(self._upkeep.balance(asked))
+
+    async def describe_balance(self) -> BalanceDescription:
+        return await self._carry_out(self._upkeep.describe_balance())
+
+    async def alter_balance(self, action: BalanceAction) -> BalanceDescription:
+        return await self._carry_out(self._upkeep.alter_balance(action))
 
     async def create_acls(self, bindings: Sequence[AclBinding]) -> list[AclResult]:
         return await self._carry_out(self._acls.create(bindings))

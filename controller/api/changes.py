@@ -26,6 +26,8 @@ from strandline.vocabulary.admin import (
     AclResult,
     AlterClientQuotas,
     AlterTopic,
+    BalanceAction,
+    BalancePlan,
     BrokerCheck,
     CheckBroker,
     CreateTopics,
@@ -38,6 +40,7 @@ from strandline.vocabulary.admin import (
     PartitionResult,
     QuotaResult,
     Reassign,
+    StartBalance,
     TopicResult,
     UncleanElection,
     UserResult,
@@ -120,6 +123,21 @@ def _checked(asked: CheckBroker, found: BrokerCheck) -> Iterator[Change]:
         yield _of_cluster(drain=asked.broker, undo=True)
 
 
+def _balanced(asked: StartBalance, plan: BalancePlan) -> Iterator[Change]:
+    if plan.moves:
+        yield _of_cluster(
+            balance="start",
+            brokers=list(asked.brokers) or None,  # none: all that may get replicas
+            topics=list(asked.topics) or None,
+            moves=len(plan.moves),
+            throttle_bytes_per_s=asked.throttle_bytes_per_s,
+        )
+
+
+def _balance_altered(action: BalanceAction, _: object) -> Iterator[Change]:
+    yield _of_cluster(balance=action.name.lower())
+
+
 def _acls_created(asked: Sequence[AclBinding], results: Sequence[AclResult]) -> Iterator[Change]:
     for result in results:
         yield _of_cluster(result.error, create_acl=str(result.binding))
@@ -159,6 +177,8 @@ CHANGES: Final[Mapping[str, Callable[[Any, Any], Iterable[Change]]]] = {
     _ADMIN + "ElectUnclean": _elected_uncleanly,
     _ADMIN + "DrainBroker": _drained,
     _ADMIN + "ForgetBroker": _forgotten,
+    _ADMIN + "Balance": _balanced,
+    _ADMIN + "AlterBalance": _balance_altered,
     _ADMIN + "CheckBroker": _checked,
     _ADMIN + "CreateAcls": _acls_created,
     _ADMIN + "DeleteAcls": _acls_deleted,

@@ -76,7 +76,7 @@ def admin_calls(
                 until_restart=r.until_restart,
             ),
         ),
-        ServedCall(rpcs.FORGET_BROKER.served, lambda r, _: service.forget_broker(r.broker)),
+        *_broker_calls(service),
         ServedCall(rpcs.CHECK_BROKER.served, topics.check_broker),
         ServedCall(rpcs.DESCRIBE_CLUSTER.served, lambda _, caller: service.describe_cluster()),
         ServedCall(acl_rpcs.CREATE_ACLS.served, lambda bindings, _: service.create_acls(bindings)),
@@ -95,3 +95,12 @@ def admin_calls(
     ]
     written = carried_out(changes_written(calls, key, audit), changes, CHANGES.__contains__)
     return guarded(done_for_askers(written, key, quotas), access)
+
+
+def _broker_calls(service: AdminService) -> list[Served]:
+    return [
+        ServedCall(rpcs.FORGET_BROKER.served, lambda r, _: service.forget_broker(r.broker)),
+        ServedCall(rpcs.BALANCE.served, lambda asked, _: service.balance(asked)),
+        ServedCall(rpcs.DESCRIBE_BALANCE.served, lambda _, caller: service.describe_balance()),
+        ServedCall(rpcs.ALTER_BALANCE.served, lambda action, _: service.alter_balance(action)),
+    ]

@@ -18,6 +18,9 @@ from strandline.vocabulary.admin import (
     NO_DEADLINE,
     AclResult,
     AlterTopic,
+    BalanceAction,
+    BalanceDescription,
+    BalancePlan,
     BrokerCheck,
     ClusterDescription,
     DeletedAcls,
@@ -28,6 +31,7 @@ from strandline.vocabulary.admin import (
     PartitionReassignment,
     PartitionResult,
     QuotaResult,
+    StartBalance,
     TopicResult,
     UncleanElection,
     UserDescription,
@@ -162,6 +166,23 @@ class AdminService:
         """Forgets a broker that will not return. Raises InvalidRequest if it is alive or has replicas,
         NotController, OutcomeUnknown."""
         return await self._active().forget_broker(BrokerId(broker))
+
+    async def balance(self, asked: StartBalance) -> BalancePlan:
+        """Returns the moves of the balance, which begin in the background unless it only validates.
+
+        Raises InvalidRequest, UnknownTopicOrPartition, NotController, OutcomeUnknown.
+        """
+        if asked.throttle_bytes_per_s < 0:
+            raise InvalidRequest(f"throttle_bytes_per_s {asked.throttle_bytes_per_s} is negative")
+        return await self._active().balance(asked)
+
+    async def describe_balance(self) -> BalanceDescription:
+        """The balance under way, or the last one. Raises NotController, OutcomeUnknown."""
+        return await self._active().describe_balance()
+
+    async def alter_balance(self, action: BalanceAction) -> BalanceDescription:
+        """Raises InvalidRequest if no balance is under way, NotController, OutcomeUnknown."""
+        return await self._active().alter_balance(action)
 
     async def check_broker(self, broker: int, *, end_drain: bool = False) -> BrokerCheck:
         """Returns if the broker is caught up and may be stopped. With `end_drain`, a ready broker that

@@ -68,6 +68,16 @@ class Asked:
     deadline: Deadline | None = None
     renews: bool = False
     """Whether it also holds for a reassignment to the same replicas that is under way."""
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveFrom(PartitionReassignment):
+    """A move that was decided for this topic and AR: it is refused if the partition is not like that, or
+    moves."""
+
+    topic_id: TopicId
+    before: ReplicaAssignment
 
 
 def plan_move(
@@ -87,6 +97,10 @@ def plan_move(
                 f"{move.name}: no reassignment is under way, so none is taken back"
             )
         return None if standing.reverting else replace(standing, reverting=True, deadline=None)
+    if isinstance(move, MoveFrom) and (
+        standing is not None or now.assigned != move.before or context.topic_id != move.topic_id
+    ):
+        raise InvalidReplicaAssignment(f"{move.name} is not as it was when this move was planned")
     replicas = _check(move, now, context)
     if standing is None:
         if replicas == now.assigned:
@@ -100,6 +114,7 @@ def plan_move(
             at_ms=asked.at_ms,
             by=asked.by,
             deadline=asked.deadline,
+            cause=asked.cause,
         )
     wanted = replace(standing, throttle_bytes_per_s=asked.throttle_bytes_per_s)
     if replicas == standing.target:
@@ -115,6 +130,7 @@ def plan_move(
         at_ms=asked.at_ms,
         by=asked.by,
         deadline=asked.deadline,
+        cause=asked.cause,
         replaced=(*standing.replaced, before)[-REPLACED_MAX:],
     )
 

@@ -185,7 +185,9 @@ class Drains:
         begun = 0
         for (throttle_bytes_per_s, by), wanted in asked.items():
             with doing_for(by):
-                outcomes = await self._reassignments.ask(wanted, throttle_bytes_per_s=throttle_bytes_per_s)
+                outcomes = await self._reassignments.ask(
+                    wanted, throttle_bytes_per_s=throttle_bytes_per_s, cause=REASON
+                )
             for outcome in outcomes:
                 if outcome.error is None:
                     begun += 1

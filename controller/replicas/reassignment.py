@@ -77,9 +77,11 @@ class Reassignments:
         validate_only: bool = False,
         timeout_ms: int = 0,
         cancel_at_deadline: bool = False,
+        cause: str = "",
     ) -> list[PartitionResult]:
         """Returns one outcome a partition, in order. Without an error, the reassignment has begun or is
-        unnecessary. `timeout_ms`: see `Reassign`."""
+        unnecessary. `timeout_ms`: see `Reassign`;
+        `cause`: what the moves are part of."""
         outcomes: dict[TopicPartition, PartitionResult] = {}
         for name in repeated:
             twice = InvalidRequest(f"partition {name} stands more than once in the request")
@@ -95,6 +97,7 @@ class Reassignments:
             stamp.by,
             deadline_of(timeout_ms, default_ms, stamp.at_ms, cancels=cancel_at_deadline),
             renews=timeout_ms != 0 or cancel_at_deadline,
+            cause=cause,
         )
         for _ in range(ATTEMPTS_MAX):
             planned, settled = await self._plan(left, brokers, asked, stamp)

@@ -1,4 +1,5 @@
-"""Runs the active controller's background work in rounds: drains, repairs, deadlines, queues of dead brokers.
+"""Runs the active controller's background work in rounds: drains, balances, repairs, deadlines, and queues of
+dead brokers.
 
 A round reads the whole cluster, and the rest after it is a multiple of its duration. So upkeep takes only a
 small part of the controller's time, however many partitions there are.
@@ -13,6 +14,7 @@ from typing import Final
 import structlog
 
 from strandline.controller.core.survey import Survey
+from strandline.controller.replicas.balance import Balances
 from strandline.controller.replicas.deadlines import Deadlines
 from strandline.controller.replicas.drains import Drains
 from strandline.controller.replicas.readiness import read_readiness
@@ -26,7 +28,15 @@ from strandline.controller.upkeep.repairs import Repairs
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId
 from strandline.ports import SessionEnded
-from strandline.vocabulary.admin import BrokerCheck, DrainBroker, DrainProgress
+from strandline.vocabulary.admin import (
+    BalanceAction,
+    BalanceDescription,
+    BalancePlan,
+    BrokerCheck,
+    DrainBroker,
+    DrainProgress,
+    StartBalance,
+)
 
 logger = structlog.get_logger(__name__)
 
@@ -38,7 +48,7 @@ REST_S_MAX: Final = 30.0
 
 BUSY_REST_FACTOR: Final = 2
 BUSY_REST_S: Final = 0.5
-"""The longest rest while a drain has moves under way."""
+"""The longest rest while a drain or a balance has moves under way."""
 
 
 class Upkeep:
@@ -49,10 +59,11 @@ class Upkeep:
         self._term = term
         self._drains = Drains(term, reassignments)
         self._deadlines = Deadlines(term, reassignments)
+        self._balances = Balances(term, reassignments)
         self._repairs = Repairs(term)
         self._queues = DeadQueues(term)
         self._asked = asyncio.Event()
-        """Set when a drain was requested: the rest ends."""
+        """Set when a drain or a balance was requested: the rest ends."""
 
     async def run(self) -> None:
         """Runs until cancelled. Raises Deposed, SessionEnded."""
@@ -91,13 +102,16 @@ class Upkeep:
         return survey
 
     async def _move(self, survey: Survey) -> bool:
-        """Takes the next step of each drain. Returns True if a drain continues."""
+        """Takes the next step of each drain and of the balance, which begins nothing while drains have moves.
+        Returns True if one of them continues."""
         try:
-            return await self._drains.step(survey)
+            draining = await self._drains.step(survey)
+            balancing = await self._balances.step(survey, begin=not draining)
+            return draining or balancing
         except (Deposed, SessionEnded):
             raise
         except StrandlineError as error:
-            logger.warning("a step of a drain was cut short", reason=str(error))
+            logger.warning("a step of a drain or a balance was cut short", reason=str(error))
             return False
 
     async def survey(self) -> Survey:
@@ -125,3 +139,21 @@ class Upkeep:
         """Undoes a drain. Returns what the broker then has."""
         await self._drains.undo(broker)
         return self._drains.progress(await self.survey(), broker)
+
+    async def balance(self, asked: StartBalance) -> BalancePlan:
+        """Plans a balance and, unless it only validates, starts it. Raises InvalidRequest,
+        UnknownTopicOrPartition, OutcomeUnknown."""
+        plan = await self._balances.plan(asked, await self.survey())
+        if not asked.validate_only:
+            await self._balances.begin(plan, asked.throttle_bytes_per_s)
+            self._asked.set()
+        return plan
+
+    async def describe_balance(self) -> BalanceDescription:
+        return await self._balances.describe(await self.survey())
+
+    async def alter_balance(self, action: BalanceAction) -> BalanceDescription:
+        """Pauses, resumes or cancels the balance. Raises InvalidRequest, OutcomeUnknown."""
+        described = await self._balances.alter(action, await self.survey())
+        self._asked.set()
+        return described

@@ -9,6 +9,7 @@ import click
 
 from strandline.cli.acl.command import acl
 from strandline.cli.chaos import chaos
+from strandline.cli.cluster.balance import cluster
 from strandline.cli.cluster.broker import broker
 from strandline.cli.cluster.log import log
 from strandline.cli.cluster.state_changes import state_changes
@@ -41,8 +42,8 @@ def cli() -> None:
 
 
 for _command in (
-    up, down, status, state_changes, broker, topic, group, acl, produce, consume, verify, log, perf, pipeline,
-    demo, chaos, simulate, security, user, quota,
+    up, down, status, state_changes, cluster, broker, topic, group, acl, produce, consume, verify, log, perf,
+    pipeline, demo, chaos, simulate, security, user, quota,
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -447,7 +447,7 @@ class ControllerSettings(ListenerSettings):
     standby_poll_ms: int = Field(default=250, ge=10)
     """How often a standby controller checks whether there is an active one."""
     reassignments_in_flight_max: int = Field(default=20, ge=1)
-    """Partitions that a drain moves at the same time."""
+    """Partitions that drains and a balance move at the same time."""
     reassignment_timeout_ms: int = Field(default=3_600_000, ge=0)
     """A reassignment that is not complete after this time is overdue, unless its request gives another time.
     0: none is."""

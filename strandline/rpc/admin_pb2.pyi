@@ -1536,3 +1536,236 @@ class UserDescription(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UserDescription: _TypeAlias = UserDescription  # noqa: Y015
+
+@_typing.final
+class BalanceRequest(_message.Message):
+    """Spreads replicas and preferred leaders evenly over brokers, in the background."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKERS_FIELD_NUMBER: _builtins.int
+    TOPICS_FIELD_NUMBER: _builtins.int
+    THROTTLE_BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    throttle_bytes_per_s: _builtins.int
+    """for each partition's new replicas; 0: only the brokers' own bound"""
+    validate_only: _builtins.bool
+    """only plan it"""
+    @_builtins.property
+    def brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """empty: all that may get replicas"""
+
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """empty: all"""
+
+    def __init__(
+        self,
+        *,
+        brokers: _abc.Iterable[_builtins.int] | None = ...,
+        topics: _abc.Iterable[_builtins.str] | None = ...,
+        throttle_bytes_per_s: _builtins.int = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "throttle_bytes_per_s", b"throttle_bytes_per_s", "topics", b"topics", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BalanceRequest: _TypeAlias = BalanceRequest  # noqa: Y015
+
+@_typing.final
+class BalanceResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
+    LOADS_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    left_out: _builtins.int
+    """further moves, for another balance after this one"""
+    @_builtins.property
+    def error(self) -> _common_pb2.Error: ...
+    @_builtins.property
+    def moves(self) -> _containers.RepeatedCompositeFieldContainer[Global___BalanceMove]: ...
+    @_builtins.property
+    def loads(self) -> _containers.RepeatedCompositeFieldContainer[Global___BrokerLoad]: ...
+    def __init__(
+        self,
+        *,
+        error: _common_pb2.Error | None = ...,
+        moves: _abc.Iterable[Global___BalanceMove] | None = ...,
+        loads: _abc.Iterable[Global___BrokerLoad] | None = ...,
+        left_out: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "left_out", b"left_out", "loads", b"loads", "moves", b"moves"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BalanceResponse: _TypeAlias = BalanceResponse  # noqa: Y015
+
+@_typing.final
+class BalanceMove(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    partition: _builtins.int
+    topic_id: _builtins.str
+    bytes: _builtins.int
+    """of one replica; 0: not known"""
+    @_builtins.property
+    def before(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """replicas, the preferred leader first"""
+
+    @_builtins.property
+    def after(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        partition: _builtins.int = ...,
+        topic_id: _builtins.str = ...,
+        before: _abc.Iterable[_builtins.int] | None = ...,
+        after: _abc.Iterable[_builtins.int] | None = ...,
+        bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "bytes", b"bytes", "partition", b"partition", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BalanceMove: _TypeAlias = BalanceMove  # noqa: Y015
+
+@_typing.final
+class BrokerLoad(_message.Message):
+    """What a broker has of the balanced partitions, before and after."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    REPLICAS_BEFORE_FIELD_NUMBER: _builtins.int
+    LEADS_BEFORE_FIELD_NUMBER: _builtins.int
+    BYTES_BEFORE_FIELD_NUMBER: _builtins.int
+    REPLICAS_AFTER_FIELD_NUMBER: _builtins.int
+    LEADS_AFTER_FIELD_NUMBER: _builtins.int
+    BYTES_AFTER_FIELD_NUMBER: _builtins.int
+    broker: _builtins.int
+    replicas_before: _builtins.int
+    leads_before: _builtins.int
+    """preferred leaderships"""
+    bytes_before: _builtins.int
+    replicas_after: _builtins.int
+    leads_after: _builtins.int
+    bytes_after: _builtins.int
+    def __init__(
+        self,
+        *,
+        broker: _builtins.int = ...,
+        replicas_before: _builtins.int = ...,
+        leads_before: _builtins.int = ...,
+        bytes_before: _builtins.int = ...,
+        replicas_after: _builtins.int = ...,
+        leads_after: _builtins.int = ...,
+        bytes_after: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "bytes_after", b"bytes_after", "bytes_before", b"bytes_before", "leads_after", b"leads_after", "leads_before", b"leads_before", "replicas_after", b"replicas_after", "replicas_before", b"replicas_before"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BrokerLoad: _TypeAlias = BrokerLoad  # noqa: Y015
+
+@_typing.final
+class DescribeBalanceRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribeBalanceRequest: _TypeAlias = DescribeBalanceRequest  # noqa: Y015
+
+@_typing.final
+class AlterBalanceRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTION_FIELD_NUMBER: _builtins.int
+    action: _builtins.int
+    """1: pause, 2: resume, 3: cancel, 4: cancel, and take back moves under way"""
+    def __init__(
+        self,
+        *,
+        action: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlterBalanceRequest: _TypeAlias = AlterBalanceRequest  # noqa: Y015
+
+@_typing.final
+class BalanceDescription(_message.Message):
+    """The balance under way, or the last one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    THROTTLE_BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    MOVING_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    state: _builtins.str
+    """"none", "running", "paused", "cancelled", "completed" """
+    at_ms: _builtins.int
+    throttle_bytes_per_s: _builtins.int
+    moves: _builtins.int
+    done: _builtins.int
+    moving: _builtins.int
+    skipped: _builtins.int
+    """partitions that were deleted, or that others have moved since"""
+    @_builtins.property
+    def error(self) -> _common_pb2.Error: ...
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        error: _common_pb2.Error | None = ...,
+        state: _builtins.str = ...,
+        at_ms: _builtins.int = ...,
+        throttle_bytes_per_s: _builtins.int = ...,
+        moves: _builtins.int = ...,
+        done: _builtins.int = ...,
+        moving: _builtins.int = ...,
+        skipped: _builtins.int = ...,
+        problems: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "done", b"done", "error", b"error", "moves", b"moves", "moving", b"moving", "problems", b"problems", "skipped", b"skipped", "state", b"state", "throttle_bytes_per_s", b"throttle_bytes_per_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BalanceDescription: _TypeAlias = BalanceDescription  # noqa: Y015

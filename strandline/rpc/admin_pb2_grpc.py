@@ -120,6 +120,21 @@ class AdminStub:
                 request_serializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasResponse.FromString,
                 _registered_method=True)
+        self.Balance = channel.unary_unary(
+                '/strandline.v1.Admin/Balance',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.BalanceRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.BalanceResponse.FromString,
+                _registered_method=True)
+        self.DescribeBalance = channel.unary_unary(
+                '/strandline.v1.Admin/DescribeBalance',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeBalanceRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.BalanceDescription.FromString,
+                _registered_method=True)
+        self.AlterBalance = channel.unary_unary(
+                '/strandline.v1.Admin/AlterBalance',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.AlterBalanceRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.BalanceDescription.FromString,
+                _registered_method=True)
         self.StateChanges = channel.unary_stream(
                 '/strandline.v1.Admin/StateChanges',
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.StateChangesRequest.SerializeToString,
@@ -237,6 +252,24 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Balance(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeBalance(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterBalance(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StateChanges(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -336,6 +369,21 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.DescribeClientQuotas,
                     request_deserializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasResponse.SerializeToString,
+            ),
+            'Balance': grpc.unary_unary_rpc_method_handler(
+                    servicer.Balance,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.BalanceRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.BalanceResponse.SerializeToString,
+            ),
+            'DescribeBalance': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeBalance,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeBalanceRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.BalanceDescription.SerializeToString,
+            ),
+            'AlterBalance': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterBalance,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.AlterBalanceRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.BalanceDescription.SerializeToString,
             ),
             'StateChanges': grpc.unary_stream_rpc_method_handler(
                     servicer.StateChanges,
@@ -807,6 +855,87 @@ class Admin:
             '/strandline.v1.Admin/DescribeClientQuotas',
             strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasRequest.SerializeToString,
             strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Balance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/Balance',
+            strandline_dot_rpc_dot_admin__pb2.BalanceRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.BalanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeBalance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/DescribeBalance',
+            strandline_dot_rpc_dot_admin__pb2.DescribeBalanceRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.BalanceDescription.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterBalance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/AlterBalance',
+            strandline_dot_rpc_dot_admin__pb2.AlterBalanceRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.BalanceDescription.FromString,
             options,
             channel_credentials,
             insecure,

@@ -49,6 +49,9 @@ class AdminStub:
     DescribeUserScramCredentials: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeUserScramCredentialsRequest, _admin_pb2.DescribeUserScramCredentialsResponse]
     AlterClientQuotas: _grpc.UnaryUnaryMultiCallable[_quota_pb2.AlterClientQuotasRequest, _quota_pb2.AlterClientQuotasResponse]
     DescribeClientQuotas: _grpc.UnaryUnaryMultiCallable[_quota_pb2.DescribeClientQuotasRequest, _quota_pb2.DescribeClientQuotasResponse]
+    Balance: _grpc.UnaryUnaryMultiCallable[_admin_pb2.BalanceRequest, _admin_pb2.BalanceResponse]
+    DescribeBalance: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeBalanceRequest, _admin_pb2.BalanceDescription]
+    AlterBalance: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AlterBalanceRequest, _admin_pb2.BalanceDescription]
     StateChanges: _grpc.UnaryStreamMultiCallable[_admin_pb2.StateChangesRequest, _admin_pb2.StateChangesResponse]
     ForgetBroker: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ForgetBrokerRequest, _admin_pb2.ForgetBrokerResponse]
 
@@ -72,6 +75,9 @@ class AdminAsyncStub(AdminStub):
     DescribeUserScramCredentials: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeUserScramCredentialsRequest, _admin_pb2.DescribeUserScramCredentialsResponse]  # type: ignore[assignment]
     AlterClientQuotas: _aio.UnaryUnaryMultiCallable[_quota_pb2.AlterClientQuotasRequest, _quota_pb2.AlterClientQuotasResponse]  # type: ignore[assignment]
     DescribeClientQuotas: _aio.UnaryUnaryMultiCallable[_quota_pb2.DescribeClientQuotasRequest, _quota_pb2.DescribeClientQuotasResponse]  # type: ignore[assignment]
+    Balance: _aio.UnaryUnaryMultiCallable[_admin_pb2.BalanceRequest, _admin_pb2.BalanceResponse]  # type: ignore[assignment]
+    DescribeBalance: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeBalanceRequest, _admin_pb2.BalanceDescription]  # type: ignore[assignment]
+    AlterBalance: _aio.UnaryUnaryMultiCallable[_admin_pb2.AlterBalanceRequest, _admin_pb2.BalanceDescription]  # type: ignore[assignment]
     StateChanges: _aio.UnaryStreamMultiCallable[_admin_pb2.StateChangesRequest, _admin_pb2.StateChangesResponse]  # type: ignore[assignment]
     ForgetBroker: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForgetBrokerRequest, _admin_pb2.ForgetBrokerResponse]  # type: ignore[assignment]
 
@@ -194,6 +200,27 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _quota_pb2.DescribeClientQuotasRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_quota_pb2.DescribeClientQuotasResponse, _abc.Awaitable[_quota_pb2.DescribeClientQuotasResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def Balance(
+        self,
+        request: _admin_pb2.BalanceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.BalanceResponse, _abc.Awaitable[_admin_pb2.BalanceResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DescribeBalance(
+        self,
+        request: _admin_pb2.DescribeBalanceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.BalanceDescription, _abc.Awaitable[_admin_pb2.BalanceDescription]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterBalance(
+        self,
+        request: _admin_pb2.AlterBalanceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.BalanceDescription, _abc.Awaitable[_admin_pb2.BalanceDescription]]: ...
 
     @_abc_1.abstractmethod
     def StateChanges(

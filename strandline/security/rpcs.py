@@ -132,6 +132,9 @@ RPCS: Final[Mapping[str, Row]] = {
     _ADMIN + "ElectUnclean": before(ALTER_CLUSTER),
     _ADMIN + "DrainBroker": before(ALTER_CLUSTER),
     _ADMIN + "ForgetBroker": before(ALTER_CLUSTER),
+    _ADMIN + "Balance": before(ALTER_CLUSTER),
+    _ADMIN + "DescribeBalance": before(DESCRIBE_CLUSTER),
+    _ADMIN + "AlterBalance": before(ALTER_CLUSTER),
     _ADMIN + "CheckBroker": by_handler(
         DESCRIBE_CLUSTER,
         ALTER_CLUSTER,

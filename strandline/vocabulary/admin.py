@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Final
 
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.security.acls import AclBinding
 from strandline.security.quotas.model import QuotaAlteration, QuotaEntity
-from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.metadata import BalanceMove, BalanceState, Endpoint
 
 # --- topics -------------------------------------------------------------------------------------
 
@@ -243,6 +244,88 @@ class ClusterDescription:
     cluster_id: str
     controller: Endpoint
     brokers: tuple[BrokerDescription, ...]
+
+
+# --- balances -----------------------------------------------------------------------------------
+
+
+class BalanceAction(IntEnum):
+    """What to do with the balance under way."""
+
+    PAUSE = 1
+    """Begin no more moves. Those that have begun continue."""
+    RESUME = 2
+    CANCEL = 3
+    """End it. Moves that have begun continue."""
+    REVERT = 4
+    """End it, and take back the moves that have begun and are not complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartBalance:
+    """A balance over `brokers`, none: all that may get replicas; of `topics`, none: all.
+
+    `validate_only`: only plan it."""
+
+    brokers: tuple[int, ...] = ()
+    topics: tuple[str, ...] = ()
+    throttle_bytes_per_s: int = 0
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """What a broker has of the balanced partitions, before and after: replicas, preferred leaderships, and
+    the bytes of these replicas as far as they are known."""
+
+    broker: int
+    replicas_before: int
+    leads_before: int
+    bytes_before: int
+    replicas_after: int
+    leads_after: int
+    bytes_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class BalancePlan:
+    """The moves of a balance, and what they make of each broker."""
+
+    moves: tuple[BalanceMove, ...]
+    loads: tuple[BrokerLoad, ...]
+    left_out: int = 0
+    """Further moves, which another balance after this one does."""
+
+    @property
+    def copies(self) -> int:
+        """Replicas that are copied to another broker."""
+        return sum(len(move.added) for move in self.moves)
+
+    @property
+    def copied_bytes(self) -> int:
+        return sum(len(move.added) * move.bytes for move in self.moves)
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceDescription:
+    """The balance under way, or the last one: how many partitions it changes, and how far it is."""
+
+    state: BalanceState
+    at_ms: int = 0
+    """When it was asked for."""
+    throttle_bytes_per_s: int = 0
+    moves: int = 0
+    done: int = 0
+    moving: int = 0
+    skipped: int = 0
+    """Partitions that were deleted, or that others have moved since."""
+    problems: tuple[str, ...] = ()
+    """Why some moves were skipped, or cannot begin now."""
+
+    @property
+    def left(self) -> int:
+        """Moves that have not begun."""
+        return self.moves - self.done - self.moving - self.skipped
 
 
 # --- state changes ------------------------------------------------------------------------------

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Final
 
-from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from strandline.vocabulary.state_changes import AskedBy, StateChangeEvent
 
 
@@ -168,6 +168,8 @@ class Reassignment:
     """The caller that asked for these replicas; None: no caller did."""
     deadline: Deadline | None = None
     """None: it may take as long as it takes. A reassignment that is taken back has none."""
+    cause: str = ""
+    """What they are part of: "balance", "drain"; empty if the caller named them."""
 
     @property
     def is_overdue(self) -> bool:
@@ -209,6 +211,68 @@ class Drain:
     by: AskedBy | None = field(default=None, compare=False)
     """The caller that asked for it; None: no caller did."""
     until_restart: bool = False
+
+
+class BalanceState(StrEnum):
+    """From RUNNING to PAUSED and back; from both to CANCELLED, and from RUNNING to COMPLETED."""
+
+    NONE = "none"
+    """There was no balance."""
+    RUNNING = "running"
+    PAUSED = "paused"
+    """No move begins. Those that had begun continue."""
+    CANCELLED = "cancelled"
+    COMPLETED = "completed"
+
+    @property
+    def is_under_way(self) -> bool:
+        return self in (BalanceState.RUNNING, BalanceState.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceMove:
+    """A partition that a balance gives other replicas, or the same ones in another order."""
+
+    name: TopicPartition
+    topic_id: TopicId
+    before: tuple[BrokerId, ...]
+    after: tuple[BrokerId, ...]
+    bytes: int = 0
+    """Of one replica when the balance was planned; 0 if they were not known."""
+
+    @property
+    def added(self) -> tuple[BrokerId, ...]:
+        """The brokers that copy the partition. None: only the order of its replicas changes."""
+        return tuple(broker for broker in self.after if broker not in self.before)
+
+    @property
+    def removed(self) -> tuple[BrokerId, ...]:
+        """The brokers that give it up."""
+        return tuple(broker for broker in self.before if broker not in self.after)
+
+    @property
+    def turn(self) -> tuple[bool, TopicPartition]:
+        """Moves begin in this order: first those that copy."""
+        return not self.added, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """`/admin/balance`: the balance under way, or the last one.
+
+    The controller begins its moves, a few at a time. `moves` is empty after a balance that is complete.
+    `count`: all moves; `done` and `skipped`: those at its end.
+    """
+
+    state: BalanceState
+    moves: tuple[BalanceMove, ...]
+    count: int
+    throttle_bytes_per_s: int = 0
+    at_ms: int = 0
+    done: int = 0
+    skipped: int = 0
+    by: AskedBy | None = None
+    """The caller that asked for it; None: no caller did."""
 
 
 @dataclass(frozen=True, slots=True)

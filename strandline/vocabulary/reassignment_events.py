@@ -13,7 +13,7 @@ from strandline.vocabulary.state_changes import AskedBy, ChangeKind, RequestStat
 def reassignment_asked(
     topic: str, key: PartitionKey, wanted: Reassignment, leader: BrokerId, epoch: LeaderEpoch
 ) -> list[StateChangeEvent]:
-    """The events of the replaced targets from begin to end, and the request of this one."""
+    """The events of the replaced targets from begin to end, and the request of this one with its cause."""
 
     def asked(
         request_id: str, replicas: tuple[BrokerId, ...], at_ms: int, by: AskedBy | None
@@ -41,7 +41,8 @@ def reassignment_asked(
             event,
             replace(event, state=RequestState.SUPERSEDED, at_ms=earlier.until_ms, reason=reason),
         ]
-    return [*events, asked(wanted.request_id, wanted.replicas, wanted.at_ms, wanted.by)]
+    last = asked(wanted.request_id, wanted.replicas, wanted.at_ms, wanted.by)
+    return [*events, replace(last, reason=wanted.cause)]
 
 
 def reassignment_forgotten(

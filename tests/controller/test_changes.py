@@ -10,7 +10,7 @@ import pytest
 
 from strandline.controller.api.changes import CHANGES, changes
 from strandline.errors import OutcomeUnknown, TopicAlreadyExists
-from strandline.ids import TopicPartition
+from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.security.acls import (
     CLUSTER_NAME,
     AclBinding,
@@ -29,6 +29,9 @@ from strandline.vocabulary.admin import (
     AclResult,
     AlterClientQuotas,
     AlterTopic,
+    BalanceAction,
+    BalanceDescription,
+    BalancePlan,
     BrokerCheck,
     CheckBroker,
     CreateTopics,
@@ -44,10 +47,12 @@ from strandline.vocabulary.admin import (
     PartitionResult,
     QuotaResult,
     Reassign,
+    StartBalance,
     TopicResult,
     UncleanElection,
     UserResult,
 )
+from strandline.vocabulary.metadata import BalanceMove, BalanceState
 
 ADMIN = "/strandline.v1.Admin/"
 FIRST = TopicPartition("tides", 0)
@@ -134,6 +139,28 @@ CASES: dict[str, tuple[Any, Any, list[tuple[str, str, dict[str, Any]]]]] = {
         ForgetBroker(2),
         ForgottenBroker(True, 3),
         [("ALTER CLUSTER", CLUSTER_NAME, {"forget": 2, "requests": 3})],
+    ),
+    "Balance": (
+        StartBalance((1, 4), ("tides",), 7),
+        BalancePlan((BalanceMove(FIRST, TopicId("i"), (BrokerId(1),), (BrokerId(4),)),), ()),
+        [
+            (
+                "ALTER CLUSTER",
+                CLUSTER_NAME,
+                {
+                    "balance": "start",
+                    "brokers": [1, 4],
+                    "topics": ["tides"],
+                    "moves": 1,
+                    "throttle_bytes_per_s": 7,
+                },
+            )
+        ],
+    ),
+    "AlterBalance": (
+        BalanceAction.REVERT,
+        BalanceDescription(BalanceState.CANCELLED),
+        [("ALTER CLUSTER", CLUSTER_NAME, {"balance": "revert"})],
     ),
     "CheckBroker": (
         CheckBroker(2, end_drain=True),

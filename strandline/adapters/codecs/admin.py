@@ -27,14 +27,19 @@ from strandline.adapters.codecs.messages import (
 )
 from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.adapters.rpc.wire_errors import error_to_wire
+from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.ports import Listener, Request, Response
 from strandline.rpc import admin_pb2
 from strandline.vocabulary.admin import (
     AlterTopic,
+    BalanceAction,
+    BalanceDescription,
+    BalancePlan,
     BrokerCheck,
     BrokerDescription,
+    BrokerLoad,
     CheckBroker,
     ClusterDescription,
     CreateTopics,
@@ -49,11 +54,13 @@ from strandline.vocabulary.admin import (
     PartitionReassignment,
     PartitionResult,
     Reassign,
+    StartBalance,
     StateChangesAnswer,
     StateChangesQuery,
     TopicResult,
     UncleanElection,
 )
+from strandline.vocabulary.metadata import BalanceMove, BalanceState
 
 REPLICAS_PER_PARTITION_MAX: Final = 100
 """The replicas that a request may name for one partition."""
@@ -181,6 +188,21 @@ ELECT_UNCLEAN: Final[Call[ElectUnclean, Sequence[UncleanElection]]] = _rpc(
 
 # --- brokers ------------------------------------------------------------------------------------
 
+
+def _action(number: int) -> BalanceAction:
+    try:
+        return BalanceAction(number)
+    except ValueError:
+        raise InvalidRequest(f"action {number} of a balance is not one of {list(BalanceAction)}") from None
+
+
+_BALANCE_DESCRIPTION: Final = shape(
+    admin_pb2.BalanceDescription,
+    BalanceDescription,
+    state=plain(lambda state: state.value, BalanceState),
+    problems=_PROBLEMS,
+)
+
 DRAIN_BROKER: Final = _rpc(
     "DrainBroker",
     shape(admin_pb2.DrainBrokerRequest, DrainBroker),
@@ -190,6 +212,29 @@ FORGET_BROKER: Final = _rpc(
     "ForgetBroker",
     shape(admin_pb2.ForgetBrokerRequest, ForgetBroker),
     shape(admin_pb2.ForgetBrokerResponse, ForgottenBroker),
+)
+BALANCE: Final = _rpc(
+    "Balance",
+    shape(
+        admin_pb2.BalanceRequest,
+        StartBalance,
+        brokers=scalars(at_most(REQUEST_ELEMENTS_MAX, "brokers")),
+        topics=scalars(at_most(TOPICS_PER_REQUEST_MAX, "topics")),
+    ),
+    shape(
+        admin_pb2.BalanceResponse,
+        BalancePlan,
+        moves=many(shape(admin_pb2.BalanceMove, BalanceMove, name=PARTITION)),
+        loads=many(shape(admin_pb2.BrokerLoad, BrokerLoad)),
+    ),
+)
+DESCRIBE_BALANCE: Final = _rpc(
+    "DescribeBalance", nothing(admin_pb2.DescribeBalanceRequest), _BALANCE_DESCRIPTION
+)
+ALTER_BALANCE: Final = _rpc(
+    "AlterBalance",
+    only(admin_pb2.AlterBalanceRequest, "action", plain(int, _action)),
+    _BALANCE_DESCRIPTION,
 )
 CHECK_BROKER: Final = _rpc(
     "CheckBroker",

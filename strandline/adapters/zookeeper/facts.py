@@ -12,12 +12,12 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
 
-from strandline.adapters.zookeeper import drain_znodes, znodes
+from strandline.adapters.zookeeper import balance_znodes, drain_znodes, znodes
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
 from strandline.ports import NoNode, Znode
 from strandline.tasks import pipelined
-from strandline.vocabulary.metadata import Drain, PartitionState, Reassignment, Registration
+from strandline.vocabulary.metadata import Balance, Drain, PartitionState, Reassignment, Registration
 
 logger = structlog.get_logger(__name__)
 
@@ -91,6 +91,11 @@ async def read_drains(session: Reader) -> dict[BrokerId, Drain]:
         return {}
     drains = await _pipelined(partial(read_drain, session), brokers)
     return {broker: drain for broker, drain in zip(brokers, drains, strict=True) if drain is not None}
+
+
+async def read_balance(session: Reader) -> Fact[Balance] | None:
+    """The balance under way, or the last one."""
+    return await _fact(session, znodes.BALANCE, lambda node: balance_znodes.load_balance(node.data))
 
 
 async def read_topic(session: Reader, name: str) -> Fact[znodes.TopicNode] | None:

@@ -60,6 +60,7 @@ DELETE_TOPICS: Final = "/admin/delete_topics"
 TOPIC_IDS: Final = "/brokers/topic_ids"
 REASSIGNED: Final = "/brokers/partitions_reassigned"
 DRAINS: Final = "/admin/drains"
+BALANCE: Final = "/admin/balance"
 UNRECORDED: Final = "/admin/unrecorded_events"
 
 SKELETON: Final = (
@@ -461,6 +462,8 @@ def dump_reassignment(wanted: Reassignment) -> bytes:
         fields["by"] = dump_asked_by(wanted.by)
     if (deadline := wanted.deadline) is not None:
         fields["deadline"] = [deadline.at_ms, deadline.cancels, deadline.passed]
+    if wanted.cause:
+        fields["cause"] = wanted.cause
     if any(each.by is not None for each in wanted.replaced):
         fields["replaced_by"] = [each.by and dump_asked_by(each.by) for each in wanted.replaced]
     return dump(fields)
@@ -485,6 +488,7 @@ def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
             ),
             load_asked_by(raw.get("by")),
             _deadline(raw.get("deadline")),
+            text(raw.get("cause", "")),
         )
 
 

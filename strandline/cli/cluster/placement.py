@@ -25,7 +25,7 @@ SETTLE_S_MAX: Final = 5.0
 """Time after a reassignment until the broker that is asked knows its result."""
 
 
-def _replicas(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
+def replicas_of(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
     """Reads `1,2,3` as broker ids."""
     try:
         return () if value is None else tuple(int(each) for each in value.split(","))
@@ -37,7 +37,7 @@ def _replicas(_context: click.Context, _parameter: click.Parameter, value: str |
 @click.argument("name")
 @click.option("--partition", type=click.IntRange(min=0), required=True)
 @click.option(
-    "--replicas", metavar="ID,…", callback=_replicas,
+    "--replicas", metavar="ID,…", callback=replicas_of,
     help="Brokers that should have the partition; the first is the preferred leader.",
 )  # fmt: skip
 @click.option(

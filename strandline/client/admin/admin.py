@@ -11,6 +11,7 @@ from strandline.adapters.codecs.log import DESCRIBE_REPLICAS
 from strandline.adapters.system_host import client_host
 from strandline.client import arguments
 from strandline.client.admin.acls import AclAdmin
+from strandline.client.admin.balance import BalanceAdmin
 from strandline.client.admin.brokers import BrokerAdmin
 from strandline.client.admin.groups import GroupAdmin, GroupDescription
 from strandline.client.admin.placement import PlacementAdmin
@@ -58,7 +59,9 @@ OFFSETS_WAIT_S = 0.5
 """How long a description waits for the leaders' offsets."""
 
 
-class Admin(AclAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client[ClientSettings]):
+class Admin(
+    AclAdmin, BalanceAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client[ClientSettings]
+):
     """Manages topics, groups, brokers, replicas, ACLs and users (DESIGN §11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. It finds the active controller, also after

@@ -31,6 +31,7 @@ from strandline.security.rights import (
 from strandline.vocabulary.admin import (
     AlterClientQuotas,
     AlterTopic,
+    BalanceAction,
     CheckBroker,
     CreateTopics,
     DeleteTopics,
@@ -39,6 +40,7 @@ from strandline.vocabulary.admin import (
     ForgetBroker,
     NewTopic,
     Reassign,
+    StartBalance,
     StateChangesQuery,
 )
 from strandline.vocabulary.groups import (
@@ -136,6 +138,9 @@ CALLS: Final = (
     Case(admin.ELECT_UNCLEAN, ElectUnclean([NAME], validate_only=True), (ALTER_CLUSTER,)),
     Case(admin.DRAIN_BROKER, DrainBroker(BrokerId(99)), (ALTER_CLUSTER,)),
     Case(admin.FORGET_BROKER, ForgetBroker(BrokerId(99)), (ALTER_CLUSTER,)),
+    Case(admin.BALANCE, StartBalance(validate_only=True), (ALTER_CLUSTER,)),
+    Case(admin.DESCRIBE_BALANCE, None, (DESCRIBE_CLUSTER,)),
+    Case(admin.ALTER_BALANCE, BalanceAction.PAUSE, (ALTER_CLUSTER,)),
     Case(admin.CHECK_BROKER, CheckBroker(1), (DESCRIBE_CLUSTER,)),
     Case(admin.CHECK_BROKER, CheckBroker(1, end_drain=True), (ALTER_CLUSTER,), label="that ends a drain"),
     Case(admin.DESCRIBE_CLUSTER, None, (DESCRIBE_CLUSTER,)),

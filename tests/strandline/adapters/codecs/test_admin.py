@@ -10,13 +10,17 @@ from strandline.adapters.codecs import admin as rpcs
 from strandline.adapters.codecs.messages import Call
 from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest, LeaderHint, NotController
-from strandline.ids import TopicPartition
+from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.ports import Listener
 from strandline.rpc import admin_pb2
 from strandline.vocabulary.admin import (
     AlterTopic,
+    BalanceAction,
+    BalanceDescription,
+    BalancePlan,
     BrokerCheck,
     BrokerDescription,
+    BrokerLoad,
     CheckBroker,
     ClusterDescription,
     CreateTopics,
@@ -31,14 +35,16 @@ from strandline.vocabulary.admin import (
     PartitionReassignment,
     PartitionResult,
     Reassign,
+    StartBalance,
     StateChangesAnswer,
     StateChangesQuery,
     TopicResult,
     UncleanElection,
 )
-from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.metadata import BalanceMove, BalanceState, Endpoint
 
 NAME = TopicPartition("orders", 7)
+BEFORE, AFTER = (BrokerId(1), BrokerId(2)), (BrokerId(3), BrokerId(2))
 
 REQUESTS: list[tuple[Call[Any, Any], Any]] = [
     (
@@ -61,6 +67,9 @@ REQUESTS: list[tuple[Call[Any, Any], Any]] = [
     (rpcs.DRAIN_BROKER, DrainBroker(3, True, True, 9, True)),
     (rpcs.FORGET_BROKER, ForgetBroker(3)),
     (rpcs.CHECK_BROKER, CheckBroker(3, True)),
+    (rpcs.BALANCE, StartBalance((1, 2), ("t",), 9, True)),
+    (rpcs.DESCRIBE_BALANCE, None),
+    (rpcs.ALTER_BALANCE, BalanceAction.REVERT),
     (rpcs.DESCRIBE_CLUSTER, None),
     (rpcs.STATE_CHANGES, StateChangesQuery((1, 2), "t", 3, True, (5, 6), 7)),
 ]
@@ -76,6 +85,14 @@ ANSWERS: list[tuple[Call[Any, Any], Any]] = [
     (rpcs.DRAIN_BROKER, DrainProgress(1, 2, ("a", "b"), 1)),
     (rpcs.FORGET_BROKER, ForgottenBroker(True, 3)),
     (rpcs.CHECK_BROKER, BrokerCheck(False, ("a", "b"), 1, 2, ("b",), True)),
+    (
+        rpcs.BALANCE,
+        BalancePlan(
+            (BalanceMove(NAME, TopicId("i"), BEFORE, AFTER, 5),), (BrokerLoad(1, 2, 3, 4, 5, 6, 7),), 8
+        ),
+    ),
+    (rpcs.DESCRIBE_BALANCE, BalanceDescription(BalanceState.PAUSED, 1, 2, 9, 4, 3, 1, ("a",))),
+    (rpcs.ALTER_BALANCE, BalanceDescription(BalanceState.NONE)),
     (
         rpcs.DESCRIBE_CLUSTER,
         ClusterDescription(
@@ -146,3 +163,10 @@ def test_an_answer_lists_the_first_problems_and_counts_the_others() -> None:
         rpcs.CHECK_BROKER.served.encode(BrokerCheck(False, problems, 0, 0), Listener.INTERNAL)
     )
     assert list(found.problems) == [*problems[: rpcs.PROBLEMS_MAX], "and 5 more"]
+
+
+@pytest.mark.parametrize("action", [-1, 0, 5, 2**31 - 1])
+def test_an_action_that_no_balance_knows_is_refused_with_its_value(action: int) -> None:
+    data = admin_pb2.AlterBalanceRequest(action=action).SerializeToString()
+    with pytest.raises(InvalidRequest, match=f"action {action} of a balance"):
+        rpcs.ALTER_BALANCE.served.decode(data)

@@ -6,10 +6,28 @@ import json
 
 import pytest
 
+from strandline.adapters.zookeeper.balance_znodes import dump_balance, fitting, load_balance
 from strandline.adapters.zookeeper.znodes import dump_isr, dump_registration, load_isr, load_registration
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Registration
-from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
+from strandline.config.limits import TOPIC_NAME_LENGTH_MAX, ZNODE_BYTES_MAX
+from strandline.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+)
+from strandline.vocabulary.metadata import (
+    Balance,
+    BalanceMove,
+    BalanceState,
+    Endpoint,
+    IsrMember,
+    PartitionState,
+    Registration,
+)
+from strandline.vocabulary.state_changes import AskedBy, ChangeKind, RequestState, StateChangeEvent
 
 EVENT = StateChangeEvent(
     id="isr-1",
@@ -68,3 +86,28 @@ def test_a_trail_that_is_none_is_passed_over(trail: object) -> None:
 def test_a_state_that_is_none_is_not_guessed_at() -> None:
     with pytest.raises(ValueError, match="lacks 'leader'"):
         load_isr("orders", 3, b'{"epoch":1,"isr":[]}')
+
+
+# --- balances -----------------------------------------------------------------------------------
+
+
+def move(topic: str, number: int, before: tuple[int, ...], after: tuple[int, ...]) -> BalanceMove:
+    name = TopicPartition(topic, number)
+    return BalanceMove(name, TopicId("a" * 32), tuple(map(BrokerId, before)), tuple(map(BrokerId, after)), 7)
+
+
+def test_a_balance_is_read_as_it_was_written_with_its_moves_in_their_turn() -> None:
+    moves = (move("b", 0, (1, 2), (3, 2)), move("b", 1, (2, 1), (3, 1)), move("a", 0, (1, 2), (2, 1)))
+    balance = Balance(BalanceState.PAUSED, moves, 3, 1_000, 5, 1, 1, AskedBy("User:alice", "192.0.2.1"))
+    assert load_balance(dump_balance(balance)) == balance
+
+
+def test_a_plan_is_cut_to_the_size_of_a_znode() -> None:
+    names = [f"{number}".rjust(TOPIC_NAME_LENGTH_MAX, "t") for number in range(3_000)]
+    moves = [move(name, 0, (1, 2, 3), (4, 2, 3)) for name in names]
+    kept = fitting(moves)
+    assert 0 < len(kept) < len(moves)
+    asker = AskedBy("User:alice", "192.0.2.1")
+    size = len(dump_balance(Balance(BalanceState.RUNNING, tuple(kept), len(kept), 2**62, 2**62, by=asker)))
+    assert ZNODE_BYTES_MAX * 0.9 < size <= ZNODE_BYTES_MAX
+    assert fitting(moves[:100]) == moves[:100]

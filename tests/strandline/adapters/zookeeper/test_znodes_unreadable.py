@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.adapters.zookeeper import drain_znodes, queue_znodes, znodes
+from strandline.adapters.zookeeper import balance_znodes, drain_znodes, queue_znodes, znodes
 from strandline.vocabulary.state_changes import StateChangeEvent, load_event, parse_event
 
 LOADERS: dict[str, Callable[[bytes], object]] = {
@@ -21,6 +21,7 @@ LOADERS: dict[str, Callable[[bytes], object]] = {
     "deletion": lambda data: znodes.load_deletion("t", data),
     "controller": znodes.load_controller,
     "reassignment": lambda data: znodes.load_reassignment("t", 0, data),
+    "balance": balance_znodes.load_balance,
     "drain": lambda data: drain_znodes.load_drain(1, data),
     "cluster id": znodes.load_cluster_id,
     "state changes": queue_znodes.load_state_changes,
@@ -32,7 +33,8 @@ SOUND: dict[str, Any] = {
     "id": "i", "partitions": 1, "config": {"a": "b"}, "growing": 0,
     "leader": 1, "epoch": 2, "isr": [[1, 5]], "trail": [],
     "replicas": [1], "original": [1], "throttle": 0, "reverting": False, "request": "r", "at": 1,
-    "replaced": [], "broker_epoch": 3,
+    "replaced": [], "broker_epoch": 3, "state": "running", "count": 1, "done": 0, "skipped": 0,
+    "topics": {"t": {"id": "i", "moves": [[0, [1], [2], 5]]}},
 }  # fmt: skip
 """Fields enough for any of the objects."""
 

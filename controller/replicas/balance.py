@@ -1,0 +1,208 @@
+"""Balances the brokers: keeps a plan in a znode, and begins its moves, a bounded number at a time.
+
+The znode has everything that a later controller needs to continue: the moves from which replicas to which,
+the throttle, and the state. How far it is follows from the partitions themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import balance_znodes, znodes
+from strandline.adapters.zookeeper.facts import Fact, read_balance
+from strandline.controller.core.balance.planning import plan_balance
+from strandline.controller.core.balance.progress import BalanceStep, next_step
+from strandline.controller.core.reassignment import MoveFrom
+from strandline.controller.core.survey import Survey
+from strandline.controller.replicas.reassignment import Reassignments
+from strandline.controller.term.asked import asked_by, doing_for
+from strandline.controller.term.term import Term
+from strandline.errors import InvalidRequest, OutcomeUnknown
+from strandline.ids import BrokerId
+from strandline.ports import BadVersion, Create, MultiFailed, NodeExists, NoNode, SetData
+from strandline.vocabulary.admin import (
+    BalanceAction,
+    BalanceDescription,
+    BalancePlan,
+    PartitionReassignment,
+    StartBalance,
+)
+from strandline.vocabulary.metadata import Balance, BalanceMove, BalanceState
+
+logger = structlog.get_logger(__name__)
+
+CAUSE: Final = "balance"
+
+
+class Balances:
+    """The balances of one controller epoch. One is under way at a time."""
+
+    def __init__(self, term: Term, reassignments: Reassignments) -> None:
+        self._term = term
+        self._reassignments = reassignments
+        self._changes = asyncio.Lock()
+        """Held from the read of the znode to what follows from it: after a pause no move begins."""
+
+    # --- requests ------------------------------------------------------------------------------
+
+    async def plan(self, asked: StartBalance, survey: Survey) -> BalancePlan:
+        """What a balance would do now. Raises InvalidRequest, UnknownTopicOrPartition."""
+        deleted = await self._term.session.children(znodes.DELETE_TOPICS)
+        brokers = [BrokerId(each) for each in asked.brokers]
+        plan = plan_balance(survey, brokers=brokers, topics=asked.topics, deleted=deleted)
+        moves = tuple(balance_znodes.fitting(plan.moves))
+        return replace(plan, moves=moves, left_out=plan.left_out + len(plan.moves) - len(moves))
+
+    async def begin(self, plan: BalancePlan, throttle_bytes_per_s: int) -> None:
+        """Starts this balance, unless it has no moves. Raises InvalidRequest if another is under way,
+        OutcomeUnknown."""
+        if not plan.moves:
+            return
+        async with self._changes:
+            standing = await read_balance(self._term.session)
+            if standing is not None and standing.value.state.is_under_way:
+                raise InvalidRequest(
+                    f"a balance of {standing.value.count} moves is {standing.value.state}: wait for its end, "
+                    "or cancel it (`strandline cluster balance --cancel`)"
+                )
+            wanted = Balance(
+                BalanceState.RUNNING,
+                plan.moves,
+                len(plan.moves),
+                throttle_bytes_per_s,
+                self._term.clock.wall_ms(),
+                by=asked_by(),
+            )
+            await self._write(wanted, standing)
+            crash_point("controller.balance.written")
+        logger.info("balance begins", moves=len(plan.moves), copies=plan.copies)
+
+    async def describe(self, survey: Survey) -> BalanceDescription:
+        """How far the balance is."""
+        found = await read_balance(self._term.session)
+        return (
+            BalanceDescription(BalanceState.NONE) if found is None else self._described(found.value, survey)
+        )
+
+    async def alter(self, action: BalanceAction, survey: Survey) -> BalanceDescription:
+        """Pauses, resumes or cancels the balance. The same request again changes nothing. Raises
+        InvalidRequest if no balance is under way, OutcomeUnknown."""
+        async with self._changes:
+            standing = await read_balance(self._term.session)
+            balance = Balance(BalanceState.NONE, (), 0) if standing is None else standing.value
+            wanted = self._altered(balance, action, survey)
+            if wanted != balance:
+                await self._write(wanted, standing)
+                logger.info("balance changed", state=wanted.state.value)
+            if action is BalanceAction.REVERT:
+                await self._take_back(wanted.moves)
+        return self._described(wanted, survey)
+
+    def _altered(self, balance: Balance, action: BalanceAction, survey: Survey) -> Balance:
+        ends = action in (BalanceAction.CANCEL, BalanceAction.REVERT)
+        if ends and balance.state is BalanceState.CANCELLED:
+            return balance
+        if not balance.state.is_under_way:
+            raise InvalidRequest("no balance is under way")
+        if ends:
+            step = self._step(balance, survey)
+            return replace(balance, state=BalanceState.CANCELLED, done=step.done, skipped=step.skipped)
+        paused = action is BalanceAction.PAUSE
+        return replace(balance, state=BalanceState.PAUSED if paused else BalanceState.RUNNING)
+
+    async def _take_back(self, moves: Sequence[BalanceMove]) -> None:
+        """Cancels those of these moves that are under way."""
+        targets = {move.name: move.after for move in moves}
+        moving = [
+            PartitionReassignment(each.name, ())
+            for each in await self._reassignments.ongoing()
+            if targets.get(each.name) == each.replicas and not each.reverting
+        ]
+        for outcome in await self._reassignments.ask(moving):
+            if outcome.error is not None:
+                logger.warning("not taken back", partition=str(outcome.name), reason=outcome.error.message)
+
+    # --- carrying it out -----------------------------------------------------------------------
+
+    async def step(self, survey: Survey, *, begin: bool) -> bool:
+        """Begins what can move now, if `begin`. Returns True if more can move soon. Raises Deposed."""
+        async with self._changes:
+            standing = await read_balance(self._term.session)
+            if standing is None or standing.value.state is not BalanceState.RUNNING:
+                return False
+            balance = standing.value
+            step = self._step(balance, survey)
+            if step.is_over:
+                ended = replace(
+                    balance, state=BalanceState.COMPLETED, moves=(), done=step.done, skipped=step.skipped
+                )
+                await self._write(ended, standing)
+                logger.info("balance is complete", done=step.done, skipped=step.skipped)
+                return False
+            if not begin:
+                return step.moving > 0
+            return await self._move(balance, step.begin) or step.moving > 0
+
+    async def _move(self, balance: Balance, moves: Sequence[BalanceMove]) -> bool:
+        if not moves:
+            return False
+        asked = [
+            MoveFrom(move.name, move.after, topic_id=move.topic_id, before=move.before) for move in moves
+        ]
+        with doing_for(balance.by):
+            outcomes = await self._reassignments.ask(
+                asked, throttle_bytes_per_s=balance.throttle_bytes_per_s, cause=CAUSE
+            )
+        crash_point("controller.balance.moved")
+        refused = {outcome.name: outcome.error for outcome in outcomes if outcome.error is not None}
+        for name, error in refused.items():
+            logger.warning("balance cannot move", partition=str(name), reason=error.message)
+        logger.info("balance moves replicas", begun=len(moves) - len(refused), wanted=len(moves))
+        return len(refused) < len(moves)
+
+    def _step(self, balance: Balance, survey: Survey) -> BalanceStep:
+        moving_max = self._term.settings.reassignments_in_flight_max
+        return next_step(balance.moves, survey, moving_max=moving_max)
+
+    def _described(self, balance: Balance, survey: Survey) -> BalanceDescription:
+        described = BalanceDescription(
+            balance.state, balance.at_ms, balance.throttle_bytes_per_s, balance.count, balance.done, 0,
+            balance.skipped,
+        )  # fmt: skip
+        if not balance.moves:
+            return described
+        step = self._step(balance, survey)
+        return replace(
+            described,
+            done=step.done,
+            moving=step.moving,
+            skipped=step.skipped,
+            problems=tuple(step.problems) if balance.state.is_under_way else (),
+        )
+
+    async def _write(self, wanted: Balance, standing: Fact[Balance] | None) -> None:
+        """Raises OutcomeUnknown if another writer was faster."""
+        data = balance_znodes.dump_balance(wanted)
+        found = await self._term.session.exists(znodes.BALANCE) if standing is None else standing
+        write = (
+            Create(znodes.BALANCE, data) if found is None else SetData(znodes.BALANCE, data, found.version)
+        )
+
+        async def stands() -> bool:
+            found = await read_balance(self._term.session)
+            return found is not None and found.value == wanted
+
+        try:
+            await self._term.session.write([write], stands)
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, BadVersion | NodeExists | NoNode):
+                raise
+            raise OutcomeUnknown(
+                "the balance was changed by others at the same time: look what it is"
+            ) from None

@@ -1,0 +1,223 @@
+"""A balance on a real ZooKeeper, with brokers that the test registers: moves, end, and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+
+from strandline.adapters.zookeeper import balance_znodes, znodes
+from strandline.errors import InvalidRequest, UnknownTopicOrPartition
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from strandline.ports import Coordination, NoNode
+from strandline.vocabulary.admin import (
+    BalanceAction,
+    BalanceDescription,
+    NewTopic,
+    PartitionReassignment,
+    StartBalance,
+)
+from strandline.vocabulary.metadata import (
+    Balance,
+    BalanceState,
+    IsrMember,
+    PartitionState,
+    Reassignment,
+)
+from tests.conftest import SessionFactory
+from tests.controller.support.running import Activate, Running, running
+from tests.controller.support.znodes_seen import assignments, register
+from tests.waiting import eventually
+
+ROUND_S_MAX = 40.0
+"""A round of upkeep, and the rest before it, which is long on a machine that is slow just now."""
+
+SETTINGS = {"reconcile_ms": 50, "mend_after_ms": 60_000, "reassignments_in_flight_max": 2}
+BEFORE = ((1, 2), (2, 1), (1, 2), (2, 1), (1, 2), (2, 1))
+"""Two brokers have six replicas each, so a third one gets four."""
+
+
+async def laid_out(
+    session: Coordination, controller: Running, epochs: dict[int, int], replicas: Sequence[tuple[int, ...]]
+) -> None:
+    """Topic "t", whose partitions are led by their first replicas."""
+    (outcome,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=replicas)])
+    assert outcome.error is None
+    for number, brokers in enumerate(replicas):
+        isr = tuple(IsrMember(BrokerId(b), BrokerEpoch(epochs[b])) for b in brokers)
+        state = PartitionState(isr[0].broker, LeaderEpoch(5), isr)
+        await session.set(znodes.isr("t", number), znodes.dump_isr(state))
+
+
+async def stored(session: Coordination) -> Balance:
+    return balance_znodes.load_balance((await session.get(znodes.BALANCE)).data)
+
+
+async def moving(session: Coordination) -> dict[int, Reassignment]:
+    """The reassignments of topic "t"."""
+    found = {}
+    with suppress(NoNode):
+        for child in await session.children(znodes.reassigned_topic("t")):
+            data = (await session.get(znodes.reassigned("t", int(child)))).data
+            found[int(child)] = znodes.load_reassignment("t", int(child), data)
+    return found
+
+
+async def complete(session: Coordination) -> int:
+    """End the reassignments as their leaders would. Returns how many there were."""
+    under_way = await moving(session)
+    for number, wanted in under_way.items():
+        await session.set(znodes.replicas("t", number), znodes.dump_replicas(wanted.target))
+        await session.delete(znodes.reassigned("t", number))
+    return len(under_way)
+
+
+async def begun(session: Coordination, count: int = 2) -> dict[int, Reassignment]:
+    async def enough() -> bool:
+        return len(await moving(session)) == count
+
+    await eventually(enough, deadline_s=ROUND_S_MAX, what=f"{count} partitions move")
+    return await moving(session)
+
+
+async def finish(session: Coordination, controller: Running) -> BalanceDescription:
+    """Complete what moves until the balance has ended."""
+
+    async def over() -> bool:
+        assert await complete(session) <= SETTINGS["reassignments_in_flight_max"]
+        return not (await stored(session)).state.is_under_way
+
+    await eventually(over, deadline_s=2 * ROUND_S_MAX, what="the balance has ended")
+    return await controller.admin.describe_balance()
+
+
+async def test_a_balance_moves_what_it_planned_a_few_partitions_at_a_time(active: Activate) -> None:
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
+        await laid_out(session, controller, epochs, BEFORE)
+        assert (await controller.admin.describe_balance()).state is BalanceState.NONE
+        planned = await controller.admin.balance(StartBalance(validate_only=True))
+        assert await session.exists(znodes.BALANCE) is None
+        plan = await controller.admin.balance(StartBalance(throttle_bytes_per_s=1_000))
+        assert plan == planned
+        assert plan.copies == len(plan.moves) == 4
+        targets = {move.name.partition: move.after for move in plan.moves}
+        for number, wanted in (await begun(session)).items():
+            assert wanted.replicas == targets[number]
+            assert (wanted.throttle_bytes_per_s, wanted.cause) == (1_000, "balance")
+        described = await controller.admin.describe_balance()
+        counts = (described.moves, described.done, described.moving, described.left)
+        assert (described.state, *counts) == (BalanceState.RUNNING, 4, 0, 2, 2)
+        with pytest.raises(InvalidRequest, match="a balance of 4 moves is running"):
+            await controller.admin.balance(StartBalance())
+        ended = await finish(session, controller)
+        assert (ended.state, ended.done, ended.skipped) == (BalanceState.COMPLETED, 4, 0)
+        after = dict(enumerate(await assignments(session, "t")))
+        assert {number: after[number] for number in targets} == targets
+        assert (await stored(session)).moves == ()
+        assert (await controller.admin.balance(StartBalance())).moves == ()
+
+
+async def test_the_next_controller_continues(zookeeper: str, open_session: SessionFactory) -> None:
+    session = await open_session()
+    epochs = await register(session, [1, 2, 3])
+    async with running(zookeeper, **SETTINGS) as controller:
+        await controller.wait_active()
+        await laid_out(session, controller, epochs, BEFORE)
+        plan = await controller.admin.balance(StartBalance())
+        first = await begun(session)
+    async with running(zookeeper, 2, **SETTINGS) as successor:
+        await successor.wait_active()
+        assert (await successor.admin.describe_balance()).moving == len(first)
+        ended = await finish(session, successor)
+        assert (ended.state, ended.done) == (BalanceState.COMPLETED, len(plan.moves))
+
+
+async def test_a_paused_balance_begins_nothing_until_it_is_resumed(active: Activate) -> None:
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
+        await laid_out(session, controller, epochs, BEFORE)
+        await controller.admin.balance(StartBalance())
+        paused = await controller.admin.alter_balance(BalanceAction.PAUSE)
+        assert paused.state is BalanceState.PAUSED
+        had_begun = len(await moving(session))
+        assert await controller.admin.alter_balance(BalanceAction.PAUSE) == paused
+        await complete(session)
+        await controller.admin.create_topics([NewTopic("u", 1, 1)])  # something to see rounds of upkeep by
+        for _ in range(3):
+            await controller.admin.drain_broker(1)
+            await controller.admin.drain_broker(1, undo=True)
+        assert await moving(session) == {}
+        described = await controller.admin.describe_balance()
+        assert (described.done, described.left) == (had_begun, 4 - had_begun)
+        assert (await controller.admin.alter_balance(BalanceAction.RESUME)).state is BalanceState.RUNNING
+        await begun(session)
+
+
+@pytest.mark.parametrize("action", [BalanceAction.CANCEL, BalanceAction.REVERT])
+async def test_a_cancelled_balance_begins_nothing_and_reverts_only_if_asked(
+    active: Activate, action: BalanceAction
+) -> None:
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
+        await laid_out(session, controller, epochs, BEFORE)
+        await controller.admin.balance(StartBalance())
+        await begun(session)
+        by_hand = PartitionReassignment(TopicPartition("t", 0), (BrokerId(3),))
+        assert [result.error for result in await controller.admin.reassign([by_hand])] == [None]
+        for _ in range(2):
+            cancelled = await controller.admin.alter_balance(action)
+            assert cancelled.state is BalanceState.CANCELLED
+        reverting = {number: wanted.reverting for number, wanted in (await moving(session)).items()}
+        expected = action is BalanceAction.REVERT
+        assert reverting == {number: expected and number != 0 for number in reverting}
+        assert any(number != 0 for number in reverting)
+        with pytest.raises(InvalidRequest, match="no balance is under way"):
+            await controller.admin.alter_balance(BalanceAction.RESUME)
+        await complete(session)
+        assert (await controller.admin.balance(StartBalance())).moves, "another one may begin"
+
+
+async def test_what_others_moved_or_deleted_is_skipped_and_said(active: Activate) -> None:
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
+        await laid_out(session, controller, epochs, BEFORE)
+        await controller.admin.balance(StartBalance())
+        await controller.admin.alter_balance(BalanceAction.PAUSE)
+        await complete(session)
+        left = [
+            move for move in (await stored(session)).moves if move.before in await assignments(session, "t")
+        ]
+        taken = left[-1].name.partition
+        await session.set(znodes.replicas("t", taken), znodes.dump_replicas([3]))
+        described = await controller.admin.alter_balance(BalanceAction.RESUME)
+        assert described.skipped == 1
+        assert described.problems == (f"t-{taken} was moved to 3 by others",)
+        ended = await finish(session, controller)
+        assert (ended.state, ended.done, ended.skipped) == (BalanceState.COMPLETED, 3, 1)
+        assert (await assignments(session, "t"))[taken] == (3,)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        (StartBalance(brokers=(1, 9)), InvalidRequest, "broker 9 can get no replicas: only 1, 2 are alive"),
+        (StartBalance(topics=("u",)), UnknownTopicOrPartition, "topic 'u' does not exist"),
+        (StartBalance(throttle_bytes_per_s=-1), InvalidRequest, "throttle_bytes_per_s -1 is negative"),
+    ],
+)
+async def test_an_invalid_balance_is_refused_with_its_value(
+    active: Activate, asked: StartBalance, error: type[Exception], said: str
+) -> None:
+    async with active([1, 2], **SETTINGS) as (session, controller, _):
+        with pytest.raises(error, match=said):
+            await controller.admin.balance(asked)
+        with pytest.raises(InvalidRequest, match="no balance is under way"):
+            await controller.admin.alter_balance(BalanceAction.CANCEL)
+        assert await session.exists(znodes.BALANCE) is None
+
+
+async def test_a_znode_that_is_no_balance_is_replaced_by_the_next_one(active: Activate) -> None:
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
+        await laid_out(session, controller, epochs, BEFORE)
+        await session.create(znodes.BALANCE, b"{}")
+        assert (await controller.admin.describe_balance()).state is BalanceState.NONE
+        assert (await controller.admin.balance(StartBalance())).moves
+        await begun(session)
