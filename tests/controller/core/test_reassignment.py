@@ -179,7 +179,7 @@ def test_a_throttle_is_changed_alone_whatever_the_target_has_become() -> None:
         assert throttled(moving, 0) is None, "it had none before"
     with pytest.raises(NoReassignmentInProgress, match="t-3"):
         throttled(placed(1, 2), 9)
-    with pytest.raises(InvalidReplicaAssignment, match="only the throttle"):
+    with pytest.raises(InvalidReplicaAssignment, match="with only_throttle: give none"):
         throttled(now, 9, 4)
 
 

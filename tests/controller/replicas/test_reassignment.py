@@ -10,6 +10,7 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.config.limits import MULTI_BYTES_MAX, PARTITIONS_PER_REQUEST_MAX
+from strandline.config.services import ControllerSettings
 from strandline.errors import (
     InvalidConfig,
     InvalidReplicaAssignment,
@@ -102,7 +103,12 @@ async def test_ar_grows_and_every_replica_gets_a_request_in_one_write(active: Ac
             assert last.reason == "replicas reassigned"
         (found,) = await controller.admin.list_reassignments()
         name = TopicPartition("t", 1)
-        assert found == OngoingReassignment(name, (2, 1), (3, 2), (), 1_000, reverting=False)
+        assert wanted.deadline is not None
+        at_ms = wanted.deadline.at_ms
+        assert at_ms - wanted.at_ms == ControllerSettings().reassignment_timeout_ms
+        assert found == OngoingReassignment(
+            name, (2, 1), (3, 2), (), 1_000, reverting=False, deadline_at_ms=at_ms
+        )
 
 
 async def test_each_partition_has_an_outcome_of_its_own(active: Activate) -> None:
