@@ -31,7 +31,7 @@ from strandline.errors import (
 )
 from strandline.ids import ACKS_ALL, BrokerId, TopicPartition
 from strandline.records import encode_values
-from strandline.security.acls import AclBinding, Permission, ResourcePattern
+from strandline.security.acls import AclBinding, AclFilter, Permission, ResourcePattern
 from strandline.security.principal import ANONYMOUS, Principal
 from strandline.security.rights import (
     CLUSTER_ACTION,
@@ -195,6 +195,41 @@ def test_a_fetch_that_waits_is_refused_once_its_right_is_gone() -> None:
             assert written.error is None
             (fetched,) = (await stream.read()).partitions
             assert isinstance(fetched.error, TopicAuthorizationFailed) and not fetched.records
+            await transport.close()
+
+        cluster.run(play())
+
+
+def test_without_zookeeper_the_last_rights_stand_and_a_revocation_counts_after_it() -> None:
+    """A4: a broker that is cut off from ZooKeeper goes on with what it knew, for a short time at most."""
+    with secure_cluster() as cluster:
+
+        async def play() -> None:
+            stage = await staged(cluster, allow(ALICE, (READ_TOPIC, TOPIC)))
+            transport = cluster.host.transport(None)
+            with stage.calls_by(ALICE):
+                stream = await transport.open(cluster.bootstrap, FETCH, timeout_s=5)
+            found = []
+            for number, cut_off in enumerate((True, False)):
+                if cut_off:
+                    with stage.calls_by(ROOT):
+                        async with cluster.admin() as admin:
+                            await admin.describe_cluster()  # the broker could not name the controller later
+                            cluster.cut(1, "zookeeper")
+                            await admin.delete_acls([AclFilter()])
+                else:
+                    cluster.mend(1, "zookeeper")
+                    await cluster.run_until(
+                        lambda: not stage.broker.access.authorizer.acls, what="the broker knows of it"
+                    )
+                with stage.calls_by(ROOT):
+                    (written,) = await stage.call(PRODUCE, [ProduceEntry(NAME, batch(-1, -1, b"v"))])
+                assert written.error is None
+                partition = FetchPartition(NAME, number, -1, 1_000)
+                await stream.write(FetchRequest(number + 1, 20_000, 1, 1_000, [partition]))
+                (fetched,) = (await stream.read()).partitions
+                found.append((type(fetched.error), bool(fetched.records)))
+            assert found == [(type(None), True), (TopicAuthorizationFailed, False)]
             await transport.close()
 
         cluster.run(play())
