@@ -43,6 +43,8 @@ from tests.strandline.cli.support.cli_process import strandline
 from tests.tls_files import Files, TestAuthority
 
 SECONDS: Final = 20.0
+SAID_S_MAX: Final = 2.0
+"""How soon a client knows that it is refused."""
 COUNTER: Final = Principal("counter")
 """Its application's topics and group are all that it may use."""
 PROVIDED: Final = "provided tokens"
@@ -121,7 +123,7 @@ async def test_a_client_logs_in(stage: Stage, mechanism: str) -> None:
 async def test_a_refused_login_is_final(stage: Stage, mechanism: str, name: str, password: str) -> None:
     """A10"""
     settings = stage.client(name=name, mechanism=mechanism, password=password)
-    async with Admin(stage.cluster.bootstrap, **settings) as admin:
+    async with Admin(stage.cluster.bootstrap, **settings) as admin, asyncio.timeout(SAID_S_MAX):
         with pytest.raises(AuthenticationFailed, match="the name or the password is wrong"):
             await admin.list_topics()
 
@@ -152,7 +154,7 @@ async def test_a_stream_task_moves_with_its_state(stage: Stage, tmp_path: Path) 
 
 
 async def refused(address: str, settings: dict[str, Any]) -> StrandlineError:
-    async with Admin(address, **settings) as admin:
+    async with Admin(address, **settings) as admin, asyncio.timeout(SAID_S_MAX):
         with pytest.raises(StrandlineError) as failed:
             await admin.list_topics()
     return failed.value
