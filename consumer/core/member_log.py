@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from strandline.consumer.core.leader_plan import Consensus, PlanReport
+from strandline.consumer.core.member_effects import Level, LogLine
 from strandline.consumer.core.ownership import Received
 from strandline.vocabulary.groups import Joined
 
@@ -30,3 +32,10 @@ def change_of(received: Received) -> str:
     """Summary of what an assignment changes."""
     added, removed = len(received.added), len(received.removed)
     return f"{added} added, {removed} to be revoked, {received.kept} kept"
+
+
+def plan_lines(member: str, report: PlanReport) -> list[LogLine]:
+    """What a leader's plan does with partitions that have owners, if it is worth a line."""
+    if report.consensus is Consensus.MIXED:
+        return [LogLine(Level.WARNING, f"{member}: {report}")]
+    return [LogLine(Level.INFO, f"{member}: {report}")] if report.revoked else []

@@ -1,4 +1,4 @@
-"""The states of a group member, and every legal transition (KIP-429).
+"""The states of a group member, every legal transition (KIP-429), and what the member waits for in them.
 
     unjoined   nothing is subscribed yet
     releasing  the driver drains and commits partitions; then the member joins, stays or leaves
@@ -16,6 +16,7 @@ An illegal transition is a defect of the state machine and fails fast with the v
 from __future__ import annotations
 
 from enum import Enum
+from itertools import count
 from typing import Final
 
 from strandline.vocabulary import states
@@ -52,6 +53,55 @@ LEGAL: Final[dict[State, frozenset[State]]] = {
 
 IN_GROUP: Final = frozenset({_S.RELEASING, _S.JOINING, _S.ASSIGNING, _S.SYNCING, _S.STABLE})
 """The states in which the member takes part in the group, or is about to."""
+
+
+class Next(Enum):
+    """The step after a release."""
+
+    JOIN = "join"
+    SEND = "send the join that it preceded"
+    STAY = "stay"
+    LEAVE = "leave"
+
+
+class Awaited(Enum):
+    """What a member waits for. It is nothing while it joins and its coordinator is searched."""
+
+    NOTHING = "nothing"
+    RELEASE = "the end of a release"
+    PAUSE = "the end of a pause before a join"
+    JOIN = "the answer to a JoinGroup"
+    METADATA = "the partition counts of its topics"
+    SYNC = "the answer to a SyncGroup"
+
+
+class Pending:
+    """The only answer that counts. Others belong to what the member has left behind (CORRECTNESS G4)."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._number = 0
+        self.awaited = Awaited.NOTHING
+
+    def begin(self, awaited: Awaited) -> int:
+        """From now on the member waits for this. Returns the number of the answer."""
+        self.awaited, self._number = awaited, next(self._numbers)
+        return self._number
+
+    def counts(self, awaited: Awaited, number: int) -> bool:
+        """Whether this is the answer that the member waits for."""
+        return self.awaited is awaited and number == self._number
+
+    def take(self, awaited: Awaited, number: int) -> bool:
+        """Whether this answer counts; then the member waits for nothing."""
+        if not self.counts(awaited, number):
+            return False
+        self.drop()
+        return True
+
+    def drop(self) -> None:
+        """No answer counts any longer."""
+        self.awaited = Awaited.NOTHING
 
 
 def transition(subject: object, current: State, wanted: State) -> State:

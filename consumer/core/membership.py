@@ -20,11 +20,8 @@ first, and then the join is sent without asking the assignors again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
-from itertools import count
 
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, released_first
-from strandline.consumer.core.leader_plan import Consensus
 from strandline.consumer.core.leader_state import LeaderState
 from strandline.consumer.core.member_effects import (
     Assign,
@@ -44,9 +41,9 @@ from strandline.consumer.core.member_effects import (
     StartHeartbeat,
     StopHeartbeat,
 )
-from strandline.consumer.core.member_log import cause_of, change_of, few
+from strandline.consumer.core.member_log import cause_of, change_of, few, plan_lines
 from strandline.consumer.core.member_settings import MemberSettings
-from strandline.consumer.core.member_states import IN_GROUP, State, transition
+from strandline.consumer.core.member_states import IN_GROUP, Awaited, Next, Pending, State, transition
 from strandline.consumer.core.ownership import Ownership, Partitions
 from strandline.consumer.core.received_assignment import take
 from strandline.errors import (
@@ -63,15 +60,6 @@ from strandline.errors import (
 )
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import NO_GENERATION, NO_MEMBER, Joined, MemberIdGiven, OwnershipKind
-
-
-class _Next(Enum):
-    """The step after a release."""
-
-    JOIN = "join"
-    SEND = "send the join that it preceded"
-    STAY = "stay"
-    LEAVE = "leave"
 
 
 class Membership:
@@ -91,12 +79,7 @@ class Membership:
         """Not None while this member leads its generation."""
         self._joined_topics: tuple[str, ...] = ()
         """The topics of the last join."""
-        self._numbers = count(1)
-        self._number = 0
-        """Identifies the only pending answer."""
-        self._join_pending = False
-        """True while a JoinGroup is in progress; otherwise JOINING is a pause or a search."""
-        self._pausing = False
+        self._pending = Pending()
         self._attempts = 0
         """Failures since the last assignment."""
         self._heartbeating = False
@@ -106,7 +89,7 @@ class Membership:
         self._enforced: str | None = None
         """Why another rebalance was requested, to begin once this one has ended."""
         self._releasing: Partitions = ()
-        self._next = _Next.STAY
+        self._next = Next.STAY
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
@@ -158,7 +141,7 @@ class Membership:
         if self.state in (State.UNJOINED, State.OVERDUE):
             self._enter(State.LEFT)
         elif self.state is State.RELEASING:
-            self._next, self._reason = _Next.LEAVE, reason
+            self._next, self._reason = Next.LEAVE, reason
         elif self.state in IN_GROUP:
             return self._leave(reason)
         return []
@@ -167,7 +150,7 @@ class Membership:
 
     def coordinator_found(self, now_ms: int) -> list[Effect]:
         self._coordinator_known, self._coordinator_searched = True, False
-        if self.state is State.JOINING and not (self._join_pending or self._pausing):
+        if self.state is State.JOINING and self._pending.awaited is Awaited.NOTHING:
             return self._send_join(now_ms)
         return []
 
@@ -177,10 +160,7 @@ class Membership:
 
     def backed_off(self, number: int, now_ms: int) -> list[Effect]:
         """A pause has ended."""
-        if self.state is State.JOINING and self._pausing and number == self._number:
-            self._pausing = False
-            return self._send_join(now_ms)
-        return []
+        return self._send_join(now_ms) if self._pending.take(Awaited.PAUSE, number) else []
 
     def heartbeat_failed(
         self, member: str, generation: int, error: StrandlineError, now_ms: int
@@ -209,8 +189,8 @@ class Membership:
                 return self._fail(error, now_ms)
             case RebalanceInProgress() if self.state is State.STABLE:
                 return self._rejoin(error.message, now_ms)
-            case RebalanceInProgress() if self._next is _Next.STAY and self.state is State.RELEASING:
-                self._next, self._reason = _Next.JOIN, error.message
+            case RebalanceInProgress() if self._next is Next.STAY and self.state is State.RELEASING:
+                self._next, self._reason = Next.JOIN, error.message
             case NotCoordinator() | CoordinatorNotAvailable():
                 return self.coordinator_lost(now_ms)
         return []
@@ -218,9 +198,8 @@ class Membership:
     # --- joining -----------------------------------------------------------------------------
 
     def joined(self, number: int, answer: Joined | MemberIdGiven, now_ms: int) -> list[Effect]:
-        if self.state is not State.JOINING or not self._join_pending or number != self._number:
+        if not self._pending.take(Awaited.JOIN, number):
             return self._abandon(answer.member)
-        self._join_pending = False
         if isinstance(answer, MemberIdGiven):
             given_before, self.member = self.member != NO_MEMBER, answer.member
             return self._join_later() if given_before else self._send_join(now_ms)
@@ -239,18 +218,15 @@ class Membership:
         self._leader = LeaderState(answer.members, self._joined_topics, skip=answer.skip_assignment)
         effects += [LogLine(Level.WARNING, f"{self._name}: {text}") for text in self._leader.unreadable]
         self._enter(State.ASSIGNING)
-        self._number = next(self._numbers)
-        return [*effects, NeedMetadata(self._number, tuple(sorted(self._leader.topics)))]
+        number = self._pending.begin(Awaited.METADATA)
+        return [*effects, NeedMetadata(number, tuple(sorted(self._leader.topics)))]
 
     def join_failed(self, number: int, error: StrandlineError, now_ms: int) -> list[Effect]:
-        if self.state is not State.JOINING or not self._join_pending or number != self._number:
-            return []
-        self._join_pending = False
-        return self._failed(error, "join", now_ms)
+        return self._failed(error, "join", now_ms) if self._pending.take(Awaited.JOIN, number) else []
 
     def metadata(self, number: int, partitions: Mapping[str, int], now_ms: int) -> list[Effect]:
         """Partition counts for `NeedMetadata`; a topic that does not exist is absent or 0."""
-        if self.state is not State.ASSIGNING or number != self._number:
+        if not self._pending.take(Awaited.METADATA, number):
             return []
         assert self._leader is not None
         assignor = self._assignors.get(self.protocol)
@@ -264,11 +240,7 @@ class Membership:
             return self._fail(error, now_ms)
         if plan is None:
             return self._sync({})
-        effects: list[Effect] = []
-        if plan.report.consensus is Consensus.MIXED:
-            effects.append(LogLine(Level.WARNING, f"{self._name}: {plan.report}"))
-        elif plan.report.revoked:
-            effects.append(LogLine(Level.INFO, f"{self._name}: {plan.report}"))
+        effects: list[Effect] = [*plan_lines(self._name, plan.report)]
         return effects + self._sync({name: a.encode() for name, a in plan.assignments.items()})
 
     def metadata_changed(self, partitions: Mapping[str, int], now_ms: int) -> list[Effect]:
@@ -280,7 +252,7 @@ class Membership:
     # --- after the sync ----------------------------------------------------------------------
 
     def synced(self, number: int, data: bytes, now_ms: int) -> list[Effect]:
-        if self.state is not State.SYNCING or number != self._number:
+        if not self._pending.take(Awaited.SYNC, number):
             return []
         try:
             taken = take(
@@ -304,7 +276,7 @@ class Membership:
         if added or received.first or not self._settings.cooperative:
             effects.append(Assign(added, self._owned.all, self.generation))
         if removed:
-            then = _Next.JOIN if taken.rejoin else _Next.STAY
+            then = Next.JOIN if taken.rejoin else Next.STAY
             return effects + self._release(removed, "partitions move between members", then)
         if taken.rejoin:
             return effects + self._rejoin("partitions move between members", now_ms)
@@ -316,7 +288,7 @@ class Membership:
         return effects + self._settle(now_ms)
 
     def sync_failed(self, number: int, error: StrandlineError, now_ms: int) -> list[Effect]:
-        if self.state is not State.SYNCING or number != self._number:
+        if not self._pending.take(Awaited.SYNC, number):
             return []
         if isinstance(error, RebalanceInProgress):
             return self._rejoin(error.message, now_ms)
@@ -324,16 +296,16 @@ class Membership:
 
     def released(self, number: int, now_ms: int) -> list[Effect]:
         """The driver has drained, committed and called on_revoked."""
-        if self.state is not State.RELEASING or number != self._number:
+        if not self._pending.take(Awaited.RELEASE, number):
             return []
         effects: list[Effect] = [self._report(OwnershipKind.REVOKED, self._releasing, self._reason, now_ms)]
         self._owned.release(self._releasing)
         self._releasing = ()
-        if self._next is _Next.LEAVE:
+        if self._next is Next.LEAVE:
             return effects + self._leave(self._reason)
-        if self._next is _Next.JOIN:
+        if self._next is Next.JOIN:
             return effects + self._rejoin(self._reason, now_ms)
-        if self._next is _Next.SEND:
+        if self._next is Next.SEND:
             return effects + self._send_join(now_ms, released=True)
         self._enter(State.STABLE)
         return effects + self._settle(now_ms)
@@ -354,35 +326,30 @@ class Membership:
         """Prepare, then join: an eager member first releases everything, a cooperative one nothing."""
         self._reason = reason
         if self.owned and not self._settings.cooperative:
-            return self._release(self._owned.all, reason, _Next.JOIN)
+            return self._release(self._owned.all, reason, Next.JOIN)
         return self._send_join(now_ms)
 
     def _send_join(self, now_ms: int, *, released: bool = False) -> list[Effect]:
         """`released`: the partitions that the assignors named for this join are already released."""
         self._enter(State.JOINING)
-        self._pausing = False
         if not self._coordinator_known:
             return self._seek(self._reason)
         assignors = self._assignors.values()
         try:
             first = () if released else released_first(assignors, self.owned)
             if first:
-                return self._release(first, self._reason, _Next.SEND)
+                return self._release(first, self._reason, Next.SEND)
             request = self._settings.join(self.member, self.topics, self._owned, assignors, self._reason)
         except AssignorFailed as error:
             return self._fail(error, now_ms)
-        self._join_pending = True
-        self._number = next(self._numbers)
         self._joined_topics = self.topics
-        return [SendJoin(self._number, request)]
+        return [SendJoin(self._pending.begin(Awaited.JOIN), request)]
 
     def _join_later(self) -> list[Effect]:
         """Join after a pause."""
         self._enter(State.JOINING)
-        self._join_pending, self._pausing = False, True
         self._attempts += 1
-        self._number = next(self._numbers)
-        return [DelayJoin(self._number, self._attempts)]
+        return [DelayJoin(self._pending.begin(Awaited.PAUSE), self._attempts)]
 
     def _failed(self, error: StrandlineError, what: str, now_ms: int) -> list[Effect]:
         """A join or a sync was refused, or its answer was lost."""
@@ -400,19 +367,17 @@ class Membership:
 
     def _sync(self, assignments: Mapping[str, bytes]) -> list[Effect]:
         self._enter(State.SYNCING)
-        self._number = next(self._numbers)
         request = self._settings.sync(self.member, self.generation, self.protocol, assignments)
-        return [SendSync(self._number, request)]
+        return [SendSync(self._pending.begin(Awaited.SYNC), request)]
 
-    def _release(self, partitions: Partitions, reason: str, then: _Next) -> list[Effect]:
+    def _release(self, partitions: Partitions, reason: str, then: Next) -> list[Effect]:
         self._enter(State.RELEASING)
-        self._number = next(self._numbers)
         self._releasing, self._reason, self._next = partitions, reason, then
-        return [Revoke(self._number, partitions, reason)]
+        return [Revoke(self._pending.begin(Awaited.RELEASE), partitions, reason)]
 
     def _leave(self, reason: str) -> list[Effect]:
         if self.owned:
-            return self._release(self._owned.all, reason, _Next.LEAVE)
+            return self._release(self._owned.all, reason, Next.LEAVE)
         return self._depart(State.LEFT, reason)
 
     def _depart(self, state: State, reason: str) -> list[Effect]:
@@ -475,7 +440,7 @@ class Membership:
 
     def _stop_heartbeat(self) -> list[Effect]:
         """Also while a join is pending: its answer would start heartbeats that nothing stops."""
-        needed, self._heartbeating = self._heartbeating or self._join_pending, False
+        needed, self._heartbeating = self._heartbeating or self._pending.awaited is Awaited.JOIN, False
         return [StopHeartbeat()] if needed else []
 
     def _farewell(self, member: str, reason: str) -> SendLeave:
@@ -488,12 +453,12 @@ class Membership:
     def _enter(self, wanted: State) -> None:
         """Every transition. Pending answers of the previous state are ignored from here on."""
         self.state = transition(self._name, self.state, wanted)
-        self._join_pending = self._pausing = False
+        self._pending.drop()
 
     @property
     def _leaving(self) -> bool:
         """True while a release before leaving is in progress."""
-        return self.state is State.RELEASING and self._next is _Next.LEAVE
+        return self.state is State.RELEASING and self._next is Next.LEAVE
 
     @property
     def _name(self) -> str:

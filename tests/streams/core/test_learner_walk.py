@@ -19,7 +19,7 @@ import pytest
 from strandline.consumer.core.assignors.assignor import Assignor, MemberSubscription
 from strandline.consumer.core.member_effects import Effect, Lose
 from strandline.consumer.core.member_settings import MemberSettings
-from strandline.consumer.core.member_states import IN_GROUP, State
+from strandline.consumer.core.member_states import IN_GROUP, Awaited
 from strandline.consumer.core.membership import Membership
 from strandline.ids import TopicPartition
 from strandline.streams.core.assignor import LearnerAssignor
@@ -65,7 +65,7 @@ class StreamsMembership(Membership):
         return effects + (self.wanted(now_ms) if assignment is not None and assignment.asks else [])
 
     def released(self, number: int, now_ms: int) -> list[Effect]:
-        if self.state is State.RELEASING and number == self._number:
+        if self._pending.counts(Awaited.RELEASE, number):
             self.stream.taken(self.learner.tasks_of(self._releasing))
         return super().released(number, now_ms)
 
