@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BROKERS: Final = 3
 ADDED: Final = (
     "new topics get replicas there too; those that exist stay where they are until you move them, with "
-    "`strandline topic reassign`"
+    "`strandline cluster balance` or `strandline topic reassign`"
 )
 STATUS_TIMEOUT_MS: Final = 2_000
 """Short, because `status` is also for a cluster in trouble."""

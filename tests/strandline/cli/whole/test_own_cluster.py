@@ -66,7 +66,7 @@ async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> 
         grown = await strandline_python("up", "--brokers", "2", "--dir", directory)
         assert grown.status == 0, grown.err
         assert b"added broker 2 at 127.0.0.1:" in grown.out
-        assert b"topic reassign" in grown.out
+        assert b"`strandline cluster balance`" in grown.out
         (larger,) = (await strandline("status", "-o", "json", "--dir", directory)).objects
         first, second = larger["brokers"]
         assert first["pid"] == after["brokers"][0]["pid"]
