@@ -152,7 +152,8 @@ class _Group(Workload):
         plan, member = self._plan, self._plan.members[number]
         name = f"{plan.name} member {number}"
         process = self._stage.client(f"{name} life {life}")
-        begun = MemberLife(member, name, process, self._topic.recorder(process.name), self._stage)
+        recorder = self._topic.recorder(process.name)
+        begun = MemberLife(member, name, process, recorder, self._stage, self._wrong)
         protocol = member.protocol if life == 1 else member.becomes
         among = Membership(self._group, plan.name, plan.partitions, plan.assignor, self._stage, self._wrong)
         process.start(

@@ -15,7 +15,7 @@ from strandline.auditing.recording import Recorder
 from strandline.consumer.consumer import Consumer
 from strandline.consumer.group.listener import RebalanceListener
 from strandline.consumer.records import ConsumerRecord
-from strandline.errors import StrandlineError
+from strandline.errors import InconsistentGroupProtocol, StrandlineError
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.simulation.engine.hosts import SimulatedProcess
@@ -122,13 +122,21 @@ class MemberLife(RebalanceListener):
     """The life of a member as one process."""
 
     def __init__(
-        self, plan: MemberPlan, name: str, process: SimulatedProcess, recorder: Recorder, stage: Stage
+        self,
+        plan: MemberPlan,
+        name: str,
+        process: SimulatedProcess,
+        recorder: Recorder,
+        stage: Stage,
+        wrong: list[str],
     ) -> None:
+        """`wrong` gets a sentence for each record that its consumer should not have handed out."""
         self._plan = plan
         self.name = name
         """The client's: all of its lives have it."""
         self._stage = stage
         self._recorder = recorder
+        self._wrong = wrong
         self._random = stage.random(process.name)
         self.process = process
         self.leave = asyncio.Event()
@@ -142,16 +150,24 @@ class MemberLife(RebalanceListener):
     async def run(self, consumer: Consumer | KafkaConsumer, host: Host, topic: str) -> None:
         """Raises StrandlineError if it cannot go on."""
         self._consumer = consumer
-        async with consumer:
-            consumer.subscribe([topic], listener=self)
-            calls = 0
-            while not self.leave.is_set():
-                await self._work(host, await self._get())
-                calls += 1
-                if self._plan.by_hand and calls % COMMIT_EVERY == 0:
-                    await self._commit()
-            if self._plan.by_hand:
+        try:
+            async with consumer:
+                consumer.subscribe([topic], listener=self)
+                await self._work_on(host)
+        except InconsistentGroupProtocol as error:
+            # All members can read each other's protocols: what it owned was given to another one.
+            self._wrong.append(f"{self.process.name}: {error.message}")
+            raise
+
+    async def _work_on(self, host: Host) -> None:
+        calls = 0
+        while not self.leave.is_set():
+            await self._work(host, await self._get())
+            calls += 1
+            if self._plan.by_hand and calls % COMMIT_EVERY == 0:
                 await self._commit()
+        if self._plan.by_hand:
+            await self._commit()
 
     async def _get(self) -> list[ConsumerRecord]:
         """In one of the two ways in which applications read."""
@@ -173,6 +189,11 @@ class MemberLife(RebalanceListener):
         """All records of a get call count as handled together."""
         for record in records:
             self._recorder.received(record.partition, [record])
+            if TopicPartition(record.topic, record.partition) not in self._next:
+                self._wrong.append(
+                    f"{self.process.name} got record {record.offset} of {record.topic}-{record.partition}, "
+                    "which it does not own"
+                )
         for _ in records:
             slow = self._random.random() < SLOW_RATE
             await host.clock.sleep(

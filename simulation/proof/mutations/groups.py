@@ -27,6 +27,7 @@ GROUPS: Final = (
         member = group.current(request.member, request.instance, request.generation, self._turn.by)
 """,
         workloads=_GROUPS,
+        seed=3,
     ),
     Mutation(
         "a request of a process that another one replaced is not fenced",
@@ -35,6 +36,8 @@ GROUPS: Final = (
         "            if current != member:\n",
         "            if current not in self.members:\n",
         workloads=_GROUPS,
+        stalls=True,
+        seed=3,
     ),
     Mutation(
         "a coordinator that may have been replaced answers",
@@ -68,6 +71,7 @@ GROUPS: Final = (
         "        if self.owned and not self._settings.cooperative:\n",
         "        if self.owned and self._attempts:\n",
         workloads=_GROUPS,
+        seed=12,
     ),
     Mutation(
         "records of a partition are handed out while it is being revoked",
