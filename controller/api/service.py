@@ -174,6 +174,9 @@ class AdminService:
         """
         if asked.throttle_bytes_per_s < 0:
             raise InvalidRequest(f"throttle_bytes_per_s {asked.throttle_bytes_per_s} is negative")
+        for each in asked.sizes:
+            if each.bytes < 0:
+                raise InvalidRequest(f"the size of {each.name}, {each.bytes} bytes, is negative")
         return await self._active().balance(asked)
 
     async def describe_balance(self) -> BalanceDescription:

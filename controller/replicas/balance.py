@@ -55,7 +55,8 @@ class Balances:
         """What a balance would do now. Raises InvalidRequest, UnknownTopicOrPartition."""
         deleted = await self._term.session.children(znodes.DELETE_TOPICS)
         brokers = [BrokerId(each) for each in asked.brokers]
-        plan = plan_balance(survey, brokers=brokers, topics=asked.topics, deleted=deleted)
+        sizes = {each.name: each.bytes for each in asked.sizes}
+        plan = plan_balance(survey, brokers=brokers, topics=asked.topics, deleted=deleted, sizes=sizes)
         moves = tuple(balance_znodes.fitting(plan.moves))
         return replace(plan, moves=moves, left_out=plan.left_out + len(plan.moves) - len(moves))
 

@@ -1547,6 +1547,7 @@ class BalanceRequest(_message.Message):
     TOPICS_FIELD_NUMBER: _builtins.int
     THROTTLE_BYTES_PER_S_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    SIZES_FIELD_NUMBER: _builtins.int
     throttle_bytes_per_s: _builtins.int
     """for each partition's new replicas; 0: only the brokers' own bound"""
     validate_only: _builtins.bool
@@ -1559,6 +1560,10 @@ class BalanceRequest(_message.Message):
     def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """empty: all"""
 
+    @_builtins.property
+    def sizes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionBytes]:
+        """as leaders know them; they decide between plans that are even alike"""
+
     def __init__(
         self,
         *,
@@ -1566,14 +1571,41 @@ class BalanceRequest(_message.Message):
         topics: _abc.Iterable[_builtins.str] | None = ...,
         throttle_bytes_per_s: _builtins.int = ...,
         validate_only: _builtins.bool = ...,
+        sizes: _abc.Iterable[Global___PartitionBytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "throttle_bytes_per_s", b"throttle_bytes_per_s", "topics", b"topics", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "sizes", b"sizes", "throttle_bytes_per_s", b"throttle_bytes_per_s", "topics", b"topics", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BalanceRequest: _TypeAlias = BalanceRequest  # noqa: Y015
+
+@_typing.final
+class PartitionBytes(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    partition: _builtins.int
+    bytes: _builtins.int
+    """of one replica"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        partition: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "partition", b"partition", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PartitionBytes: _TypeAlias = PartitionBytes  # noqa: Y015
 
 @_typing.final
 class BalanceResponse(_message.Message):

@@ -262,15 +262,25 @@ class BalanceAction(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionBytes:
+    """The size of one replica of a partition."""
+
+    name: TopicPartition
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class StartBalance:
     """A balance over `brokers`, none: all that may get replicas; of `topics`, none: all.
 
-    `validate_only`: only plan it."""
+    `validate_only`: only plan it. `sizes`: as far as the caller knows them.
+    """
 
     brokers: tuple[int, ...] = ()
     topics: tuple[str, ...] = ()
     throttle_bytes_per_s: int = 0
     validate_only: bool = False
+    sizes: tuple[PartitionBytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ from strandline.vocabulary.admin import (
     ForgottenBroker,
     NewTopic,
     OngoingReassignment,
+    PartitionBytes,
     PartitionReassignment,
     PartitionResult,
     Reassign,
@@ -220,6 +221,10 @@ BALANCE: Final = _rpc(
         StartBalance,
         brokers=scalars(at_most(REQUEST_ELEMENTS_MAX, "brokers")),
         topics=scalars(at_most(TOPICS_PER_REQUEST_MAX, "topics")),
+        sizes=many(
+            shape(admin_pb2.PartitionBytes, PartitionBytes, name=PARTITION),
+            at_most(REQUEST_ELEMENTS_MAX, "sizes"),
+        ),
     ),
     shape(
         admin_pb2.BalanceResponse,

@@ -15,6 +15,7 @@ from strandline.vocabulary.admin import (
     BalanceAction,
     BalanceDescription,
     NewTopic,
+    PartitionBytes,
     PartitionReassignment,
     StartBalance,
 )
@@ -201,6 +202,11 @@ async def test_what_others_moved_or_deleted_is_skipped_and_said(active: Activate
         (StartBalance(brokers=(1, 9)), InvalidRequest, "broker 9 can get no replicas: only 1, 2 are alive"),
         (StartBalance(topics=("u",)), UnknownTopicOrPartition, "topic 'u' does not exist"),
         (StartBalance(throttle_bytes_per_s=-1), InvalidRequest, "throttle_bytes_per_s -1 is negative"),
+        (
+            StartBalance(sizes=(PartitionBytes(TopicPartition("t", 0), -5),)),
+            InvalidRequest,
+            "the size of t-0, -5 bytes, is negative",
+        ),
     ],
 )
 async def test_an_invalid_balance_is_refused_with_its_value(

@@ -36,13 +36,15 @@ async def test_a_topic_is_spread_over_a_new_broker_and_the_command_shows_it(shel
         move = ("--partition", f"{number}", "--replicas", "1,2,3", "--wait")
         await shell.objects("topic", "reassign", TOPIC, *move)
     before = await replicas(shell)
+    await shell.objects("produce", TOPIC, stdin=b"\n".join(b"%d" % number for number in range(1_000)))
     (plan,) = await shell.objects("cluster", "balance", "--dry-run", "--topic", TOPIC)
+    assert {row["before"]["bytes"] > 0 for row in plan["brokers"] if row["before"]["replicas"]} == {True}
     assert await replicas(shell) == before
     assert (plan["started"], plan["copies"]) == (False, 3)
     after = {row["broker"]: row["after"] for row in plan["brokers"]}
     assert {(load["replicas"], load["preferred"]) for load in after.values()} == {(3, 1)}
     shown = (await shell("cluster", "balance", "--dry-run", "--topic", TOPIC)).out.decode()
-    assert f"{TOPIC}-0" in shown and "3 replicas to copy" in shown
+    assert f"{TOPIC}-{plan['moves'][0]['partition']}" in shown and "3 replicas to copy" in shown
     (ended,) = await shell.objects("cluster", "balance", "--topic", TOPIC, "--wait")
     assert (ended["state"], ended["done"], ended["left"]) == ("completed", len(plan["moves"]), 0)
     wanted = {row["partition"]: row["after"] for row in plan["moves"]}
