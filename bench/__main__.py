@@ -18,6 +18,7 @@ MODULES = {
     "security": "security.encryption",
     "catch_up": "log.catch_up",
     "scale": "cluster.scale",
+    "balance": "cluster.balance",
     "state_changes": "cluster.state_changes",
     "leaders": "cluster.leaders",
     "storage": "log.storage",
