@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field, field_validator
 
 from strandline.config.limits import SIMULATION_SEED_MAX
-from strandline.simulation.faults.drawing import drawn_faults
+from strandline.simulation.faults.drawing import drawn_faults, drawn_isolations
 from strandline.simulation.faults.every import KINDS
 from strandline.simulation.faults.fault import Fault
 from strandline.simulation.workloads.every import AnyWorkload, drawn_workloads
@@ -62,4 +62,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         workloads = drawn_workloads(seed)
         power = all(workload.survives_power_loss for workload in workloads)
         faults = drawn_faults(Random(f"{seed} faults"), seconds, power=power)
-        return Plan(seed=seed, seconds=seconds, workloads=workloads, faults=faults)
+        if any(workload.has_group for workload in workloads):
+            faults += drawn_isolations(Random(f"{seed} coordinators"), seconds)
+        in_order = tuple(sorted(faults, key=lambda fault: fault.at_s))
+        return Plan(seed=seed, seconds=seconds, workloads=workloads, faults=in_order)

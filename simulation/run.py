@@ -142,6 +142,8 @@ class _Run:
         async with asyncio.TaskGroup() as running:
             for workload in self._workloads:
                 running.create_task(workload.run())
+            for workload in self._workloads:
+                await workload.begun()
             await self._nemesis.run(self._plan.seconds)
             self.stage.faults_ended.set()
             healing = asyncio.timeout(HEALED_S_MAX)

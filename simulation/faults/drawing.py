@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from strandline.simulation.faults.every import KINDS, POWER, UNDRAWN
+from strandline.simulation.faults.every import COORDINATOR, KINDS, POWER, UNDRAWN
 from strandline.simulation.faults.fault import Fault
 
 PAUSE_S: Final = (0.1, 3.0)
@@ -18,6 +18,9 @@ LASTS_S: Final = (0.05, 10.0)
 """How long a fault lasts: between least and most, mostly short."""
 USED_RATES: Final = (0.1, 0.2, 0.5)
 """The part of all kinds of faults that a seed uses: one of these."""
+COORDINATOR_RATE: Final = 1 / 4
+"""The part of all seeds with a group in which coordinators are isolated, once to COORDINATORS_MAX times."""
+COORDINATORS_MAX: Final = 3
 LOT_BITS: Final = 32
 
 
@@ -40,6 +43,22 @@ def drawn_faults(random: Random, seconds: float, *, power: bool) -> tuple[Fault,
         )
         at_s += random.expovariate(1 / pause_s)
     return tuple(faults)
+
+
+def drawn_isolations(random: Random, seconds: float) -> tuple[Fault, ...]:
+    """Faults of coordinators, in the order of their times."""
+    if random.random() >= COORDINATOR_RATE:
+        return ()
+    times = sorted(random.uniform(0, seconds) for _ in range(random.randint(1, COORDINATORS_MAX)))
+    return tuple(
+        Fault(
+            kind=COORDINATOR,
+            at_s=round(at_s, 3),
+            lasts_s=_lasts_s(random),
+            lot=random.getrandbits(LOT_BITS),
+        )
+        for at_s in times
+    )
 
 
 def _lasts_s(random: Random) -> float:

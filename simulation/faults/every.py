@@ -13,8 +13,10 @@ POWER: Final = frozenset(
 )
 """Kinds that take the power of machines."""
 
-UNDRAWN: Final = frozenset({"lose disk"})
-"""Kinds that no seed draws; a plan may have them."""
+COORDINATOR: Final = "isolate a coordinator"
+"""Only seeds with a group have it, with lots of their own."""
+UNDRAWN: Final = frozenset({"lose disk", COORDINATOR})
+"""Kinds that are not drawn with the others; a plan may have them."""
 
 KINDS: Final[Mapping[str, Kind]] = {
     "kill broker": processes.kill_broker,
@@ -30,6 +32,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "spoil disk": machines.spoil_disk,
     "jump of the date": machines.jump_date,
     "lose disk": machines.lose_disk,
+    COORDINATOR: sequences.isolate_coordinator,
     "lose power": machines.lose_power,
     "slow network": networks.slow,
     "kill the active controller": processes.kill_active_controller,

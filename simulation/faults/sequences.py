@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from strandline.simulation.faults.fault import Scene, last
-from strandline.simulation.faults.roles import a_led_partition
+from strandline.simulation.faults.roles import a_coordinator, a_led_partition
 
 SESSION_S: Final = 3.0
 """The session of a broker in ZooKeeper ends after this time without a heartbeat."""
@@ -63,6 +63,21 @@ async def lose_zookeeper(scene: Scene, random: Random, lasts_s: float) -> None:
         _cut(scene, led.leader, _zookeepers(scene))
         await last(lasts_s)
         _heal(scene, led.leader, _zookeepers(scene))
+
+
+async def isolate_coordinator(scene: Scene, random: Random, lasts_s: float) -> None:
+    """Cut a coordinator off the other brokers and ZooKeeper, so that another broker takes its place. Members
+    and others still reach it."""
+    number = a_coordinator(scene, random)
+    if number is None:
+        return
+    others = [each for each in range(len(scene.cluster.brokers)) if each != number]
+    hosts = [*_hosts(scene, others), *_zookeepers(scene)]
+    scene.note(f"cut broker {number}, a coordinator, off the other brokers and ZooKeeper")
+    _cut(scene, number, hosts)
+    await last(SESSION_S + lasts_s)
+    scene.note(f"heal broker {number}")
+    _heal(scene, number, hosts)
 
 
 async def shrink_unseen(scene: Scene, random: Random, lasts_s: float) -> None:

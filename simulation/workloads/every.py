@@ -36,6 +36,13 @@ SHARED_RATE: Final = 1 / 2
 """The part of all groups with such an assignor that Kafka clients are members of, too."""
 
 
+LEFT_MIXED_RATE: Final = 2 / 3
+"""The part of all groups under an upgrade that never end it: members may have had several lives before the
+group has its first generation."""
+FORMED_RATE: Final = 2 / 3
+"""The part of all groups that have their first generation before the faults begin."""
+
+
 def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
     """The workloads of a seed."""
     random = Random(f"{seed} workloads")
@@ -49,11 +56,16 @@ def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
 
 
 def _with_assignor(seed: int, workload: AnyWorkload) -> AnyWorkload:
-    """Lots of its own, too."""
+    """What came later has lots of its own, too."""
     if not isinstance(workload, Groups):
         return workload
     random = Random(f"{seed} assignor")
     if random.random() < RELEASED_RATE:
         workload = workload.model_copy(update={"assignor": RELEASED})
+    own = Random(f"{seed} group")
+    if own.random() < LEFT_MIXED_RATE:
+        workload = workload.left_mixed()
+    if own.random() < FORMED_RATE:
+        workload = workload.formed_first()
     shared = workload.assignor in SHARED and random.random() < SHARED_RATE
     return workload.with_kafka_clients(random) if shared else workload

@@ -39,6 +39,8 @@ Protocol = Literal["eager", "cooperative", "mixed"]
 LOOK_S: Final = 0.5
 """Between two looks at the committed offsets."""
 STABLE: Final = "Stable"
+FORMED_S_MAX: Final = 10.0
+"""How long faults wait for a first generation: members come and go already."""
 
 
 class Groups(WorkloadPlan, frozen=True):
@@ -59,6 +61,8 @@ class Groups(WorkloadPlan, frozen=True):
     """Each of them has many lives."""
     change_s: Pause
     """Between two changes of its members, on average."""
+    formed: bool = False
+    """Faults begin once members own all partitions. Otherwise they often keep the group from that."""
 
     @staticmethod
     def drawn(random: Random, name: str) -> Groups:
@@ -74,6 +78,10 @@ class Groups(WorkloadPlan, frozen=True):
             members=tuple(MemberPlan.drawn(random, protocol, static) for _ in range(random.randint(1, 4))),
             change_s=random.choice((0.5, 2.0, 8.0)),
         )
+
+    @property
+    def has_group(self) -> bool:
+        return True
 
     @property
     def survives_power_loss(self) -> bool:
@@ -94,6 +102,15 @@ class Groups(WorkloadPlan, frozen=True):
                 given |= {"kafka": True, "by_hand": True}
             members.append(each.model_copy(update=given))
         return self.model_copy(update={"members": tuple(members)})
+
+    def formed_first(self) -> Groups:
+        """The same with faults that wait for its first generation."""
+        return self.model_copy(update={"formed": True})
+
+    def left_mixed(self) -> Groups:
+        """The same without the end of an upgrade: each member keeps its first protocol."""
+        members = tuple(each.model_copy(update={"becomes": each.protocol}) for each in self.members)
+        return self.model_copy(update={"members": members})
 
     def workload(self, stage: Stage) -> Workload:
         return _Group(self, stage)
@@ -140,6 +157,14 @@ class _Group(Workload):
                     written = client.run(topic.write(client.name, client.host, plan.pause_s))
                     writing.create_task(joined(written))
             self._written.set()
+
+    async def begun(self) -> None:
+        if not self._plan.formed:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FORMED_S_MAX):
+                while not self._shared:
+                    await self._admin.host.clock.sleep(LOOK_S)
 
     async def finish(self) -> None:
         await self._written.wait()
@@ -198,6 +223,11 @@ class _Group(Workload):
             done[TopicPartition(*name)] < end for name, (_, end) in self._topic.spans.items()
         ):
             return False
+        return self._shared
+
+    @property
+    def _shared(self) -> bool:
+        """Each partition has one owner."""
         owned = [name for life in self._lives.running for name in life.owned]
         return sorted(owned) == self._topic.partitions
 

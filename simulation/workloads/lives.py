@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
+from random import Random
 from typing import Final, Generic, Protocol, TypeVar
 
 from strandline.errors import StrandlineError
@@ -38,6 +39,8 @@ class Lives(Generic[LifeT]):
     An error of strandline ends a life, as it ends an application. Any other is a defect.
 
     `doubles`: the next life of a client may begin while the last one is only paused, as if it were dead.
+    `moment` waits, with these lots, for a moment at which a death does most harm; half of the killed clients
+    die then. Without it, all die at any time.
     """
 
     def __init__(
@@ -49,11 +52,13 @@ class Lives(Generic[LifeT]):
         start: Callable[[int, int], LifeT],
         *,
         doubles: bool = False,
+        moment: Callable[[Random], Awaitable[None]] | None = None,
     ) -> None:
         self._stage = stage
         self._name = name
         self._change_s = change_s
         self._start = start
+        self._moment = moment
         self._over = False
         self.present: list[LifeT | None] = [None for _ in range(count)]
         """The life of each client that runs now."""
@@ -116,6 +121,8 @@ class Lives(Generic[LifeT]):
         while not self._stage.faults_ended.is_set():
             await asyncio.sleep(random.expovariate(1 / self._change_s))
             number, how = random.randrange(len(self.present)), random.choice(self._changes)
+            if how == "kill" and self._moment is not None and random.random() < 1 / 2:
+                await self._moment(random)
             life = self.present[number]
             if life is None or self._gone[number].is_set() or self._stage.faults_ended.is_set():
                 continue

@@ -15,6 +15,7 @@ from strandline.consumer.consumer import Consumer
 from strandline.host import Host
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.judging.judge import Problem
+from strandline.simulation.judging.log_ends import LogEnds
 from strandline.simulation.stage import Stage
 from strandline.simulation.workloads.counting.reading import Names, Reading
 from strandline.simulation.workloads.counting.topology import COMPONENTS, counting
@@ -28,6 +29,10 @@ GET_MS_MAX: Final = 200
 STATE_BYTES: Final = 8
 USERS_FED: Final = 10
 COMPONENTS_FED: Final = 4
+LOOK_S: Final = 0.000_5
+"""Between two looks for outputs."""
+COMMIT_S_MAX: Final = 0.005
+"""From the first copy of an output until its task has committed, if nothing is in the way."""
 NOT_COMPACTED: Final = {"min.compaction.lag.ms": str(24 * 3600 * 1000)}
 SETTINGS: Final[dict[str, Any]] = {
     "session_timeout_ms": 4_000,
@@ -66,6 +71,10 @@ class Counting(WorkloadPlan, frozen=True):
             acceptable_lag=random.choice((0, 10, 1_000)),
             change_s=random.choice((2.0, 8.0, 30.0)),
         )
+
+    @property
+    def has_group(self) -> bool:
+        return True
 
     @property
     def survives_power_loss(self) -> bool:
@@ -107,7 +116,10 @@ class _Application(Workload):
         self._names = Names(plan.name, self._lines.name, self._counts.name, plan.partitions)
         self._admin = stage.client(f"{plan.name} admin")
         self._disks = [MemoryDisk() for _ in range(plan.members)]
-        self._lives = Lives(stage, f"{plan.name} members", plan.members, plan.change_s, self._start)
+        self._lives = Lives(
+            stage, f"{plan.name} members", plan.members, plan.change_s, self._start, moment=self._busy
+        )
+        self._ends = LogEnds(stage.cluster)
         self._reading = Reading(self._names)
         self._written = asyncio.Event()
         """The producer has finished."""
@@ -139,6 +151,20 @@ class _Application(Workload):
         await self._admin.run(self._lines.read_all(self._admin.host))
         await self._admin.run(self._read_all(self._admin.host))
         await self._lives.end()
+
+    async def _busy(self, random: Random) -> None:
+        """Outputs of a task have arrived, and its changelog has not all that they changed."""
+        before, sleep = self._outputs_end(), self._admin.host.clock.sleep
+        while self._outputs_end() == before and not self._stage.faults_ended.is_set():
+            await sleep(LOOK_S)
+        await sleep(random.uniform(0, COMMIT_S_MAX))
+
+    def _outputs_end(self) -> int:
+        """How many outputs there are, counted on all disks."""
+        cluster = self._stage.cluster
+        brokers = range(cluster.first_id, cluster.first_id + len(cluster.brokers))
+        names = self._names.of(self._names.repartition)
+        return sum(self._ends.end(broker, name) for broker in brokers for name in names)
 
     def _start(self, number: int, life: int) -> _Member:
         disk = self._disks[number]

@@ -23,6 +23,10 @@ class Workload(ABC):
     async def run(self) -> None:
         """Work until `Stage.faults_ended`; then return once nothing is under way."""
 
+    async def begun(self) -> None:
+        """Called while `run` works: return once the faults may begin."""
+        return
+
     @abstractmethod
     async def finish(self) -> None:
         """After the faults: wait for the clients, and read what `problems` needs."""
@@ -53,6 +57,11 @@ class WorkloadPlan(BaseModel, ABC, frozen=True, extra="forbid"):
     def survives_power_loss(self) -> bool:
         """It judges a run right in which machines lose their power: no record may be lost, because each is
         synced before it is acknowledged, or it knows which loss is by design."""
+
+    @property
+    def has_group(self) -> bool:
+        """Its clients are members of a group: faults of coordinators concern it."""
+        return False
 
     @property
     def broker_settings(self) -> dict[str, Any]:

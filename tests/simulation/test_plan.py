@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from strandline.errors import SettingsError
+from strandline.simulation.faults.every import COORDINATOR
+from strandline.simulation.plan import Plan
 from strandline.simulation.reporting.failing_run import read_plan
 
 WRITING = {
@@ -38,3 +40,15 @@ def test_an_impossible_plan_is_refused_by_name(changes: dict[str, Any], said: st
         read_plan(file)
     assert said in refused.value.message
     assert "\n" not in refused.value.message
+
+
+def test_only_plans_with_a_group_isolate_coordinators_and_faults_are_in_order() -> None:
+    plans = [Plan.drawn(seed, 12.0) for seed in range(40)]
+    isolating = [plan for plan in plans if any(fault.kind == COORDINATOR for fault in plan.faults)]
+    grouped = [plan for plan in plans if any(each.has_group for each in plan.workloads)]
+    assert 0 < len(isolating) < len(grouped) < len(plans)
+    assert all(plan in grouped for plan in isolating)
+    for plan in plans:
+        times = [fault.at_s for fault in plan.faults]
+        assert times == sorted(times)
+        assert not times or times[-1] <= plan.seconds

@@ -27,7 +27,7 @@ GROUPS: Final = (
         member = group.current(request.member, request.instance, request.generation, self._turn.by)
 """,
         workloads=_GROUPS,
-        seed=3,
+        seed=35,
     ),
     Mutation(
         "a request of a process that another one replaced is not fenced",
@@ -63,6 +63,7 @@ GROUPS: Final = (
         "        if not claims.unclaimed(partition):\n            continue\n",
         "",
         workloads=_GROUPS,
+        seed=217,
     ),
     Mutation(
         "an eager member joins without giving up its partitions",
@@ -88,7 +89,6 @@ GROUPS: Final = (
         "                in_order = await self._drain(names)\n",
         "                in_order = True\n",
         workloads=_GROUPS,
-        seed=32,
     ),
     Mutation(
         "records of a lost partition stay buffered",
@@ -117,6 +117,7 @@ GROUPS: Final = (
         "acks=ACKS_ALL, timeout_ms",
         "acks=1, timeout_ms",
         workloads=_GROUPS,
+        seed=14,
     ),
     Mutation(
         "a coordinator that loads a group drops its offsets",
@@ -125,7 +126,7 @@ GROUPS: Final = (
         "            group.offsets = known.offsets\n",
         "",
         workloads=_GROUPS,
-        seed=15,
+        seed=3,
     ),
     Mutation(
         "a static member that returns gets no assignment",

@@ -26,7 +26,6 @@ IN_SYNC: Final = (
         "        and progress.log_end_offset >= epoch_start\n",
         "",
         faults=("slow network",),
-        seed=24,
     ),
     Mutation(
         "a write of the ISR whose answer was lost counts as done",
@@ -55,7 +54,7 @@ IN_SYNC: Final = (
         "Check(znodes.broker(broker), version=0)",
         "Check(znodes.broker(broker))",
         faults=("stop broker",),
-        seed=15,
+        seed=64,
     ),
     Mutation(
         "a leader that suspects another broker leaves its own ISR",

@@ -62,6 +62,7 @@ STREAMS: Final = (
         "        headers = self.origins.headers()\n",
         "        headers: list[bytes] = []\n",
         workloads=_STREAMS,
+        seed=26,
     ),
     Mutation(
         "a task commits before its outputs are acknowledged",

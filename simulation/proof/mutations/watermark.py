@@ -16,7 +16,7 @@ WATERMARK: Final = (
         _PARTITION,
         "        return self.high_watermark >= self.epoch_start\n",
         "        return True\n",
-        seed=2,
+        seed=0,
     ),
     Mutation(
         "a follower that has reported nothing in this epoch counts as having everything",

@@ -9,6 +9,7 @@ from strandline.producer.producer import Producer
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.engine.world import World
+from strandline.simulation.faults.fault import Fault
 from strandline.simulation.plan import Plan
 from strandline.simulation.run import run_quietly
 from strandline.simulation.workloads.groups import Groups
@@ -68,3 +69,19 @@ def test_a_slow_member_catches_up_once_the_faults_have_ended() -> None:
     outcome = run_quietly(Plan(seed=1, seconds=3.0, workloads=(group,), faults=()))
     assert outcome.problems == ()
     assert outcome.counts["records"] > 100
+
+
+def test_faults_wait_for_the_first_generation_if_the_plan_says_so() -> None:
+    member = MemberPlan(protocol="eager", becomes="eager", by_hand=False, static=False, work_s=0.01)
+    group = Groups(
+        name="groups", partitions=2, writers=1, pause_s=0.3, synced=False, assignor="range",
+        members=(member, member), change_s=100.0, formed=True,
+    )  # fmt: skip
+    fault = Fault(kind="kill broker", at_s=0.0, lasts_s=0.1, lot=1)
+
+    def began_s(group: Groups) -> float:
+        outcome = run_quietly(Plan(seed=1, seconds=1.0, workloads=(group,), faults=(fault,)))
+        assert outcome.problems == ()
+        return outcome.done[0].began_s
+
+    assert began_s(group) > began_s(group.model_copy(update={"formed": False})) + 0.4
