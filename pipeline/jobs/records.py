@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from strandline.errors import StrandlineError
 from strandline.pipeline.core.connection import Connection
 
-_OURS: Final = re.compile(r"^\s*strandline(?:\.pipeline)?\.errors\.(\w+): (.+)$", re.MULTILINE)
+_OURS: Final = re.compile(r"^\s*strandline(?:\.pipeline)?\.errors\.(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
 """The last line of a traceback of the source, within Spark's message."""
 _BRIDGE: Final = re.compile(r"^An error occurred while calling \S+$|^: (?:[\w.$]+: )?")
 """What the bridge to Java puts before the message."""
