@@ -40,9 +40,9 @@ def unreadable_as(kind: type[UnreadableJson], what: str, data: Any) -> Iterator[
     except RecursionError:
         raise kind(f"{what} is nested too deeply: {_brief(data)}") from None
     except KeyError as error:
-        raise kind(f"{what} lacks {error}: {_brief(data)}") from None
+        raise kind(f"{what} lacks {error!s:.200}: {_brief(data)}") from None
     except (ValueError, TypeError, IndexError, AttributeError, OverflowError, InvalidRequest) as error:
-        raise kind(f"{what} cannot be read, {error}: {_brief(data)}") from None
+        raise kind(f"{what} cannot be read, {error!s:.200}: {_brief(data)}") from None
 
 
 def parse(data: bytes | str) -> Any:
