@@ -75,14 +75,15 @@ async def test_a_drain_has_the_same_bound_as_the_others_wait(cluster: SimulatedC
     async with Members(cluster, [topic], rebalance_protocol="eager") as members:
         slow = await members.join(max_poll_interval_ms=1_500)
         await members.settled(slow, partitions=2)
-        go_on = asyncio.Event()
+        at_work, go_on = asyncio.Event(), asyncio.Event()
 
         async def slowly(record: ConsumerRecord) -> None:
+            at_work.set()
             await go_on.wait()
 
         slow.handle = slowly
         await write(cluster, topic, 0)
-        await eventually(lambda: slow.consumer.assignment() and not slow.records, what="it is at work")
+        await eventually(at_work.is_set, what="it is at work")
         other = await members.join()
         await eventually(
             lambda: len(other.owned) == 2, deadline_s=SETTLE_S, what="the other gets everything in the end"
