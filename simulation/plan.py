@@ -12,12 +12,12 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field, field_validator
 
 from strandline.config.limits import SIMULATION_SEED_MAX
-from strandline.simulation.faults.drawing import drawn_faults, drawn_isolations
+from strandline.simulation.faults.drawing import drawn_disk_losses, drawn_faults, drawn_isolations
 from strandline.simulation.faults.every import KINDS
 from strandline.simulation.faults.fault import Fault
 from strandline.simulation.workloads.every import AnyWorkload, drawn_workloads
+from strandline.simulation.workloads.workload import BROKERS_MIN
 
-BROKERS: Final = 3
 CONTROLLERS: Final = 2
 SECONDS: Final = 30.0
 SECONDS_MAX: Final = 24 * 3600
@@ -31,7 +31,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
     """Decides what the plan leaves open: latencies, the order of what is ready, what a client draws."""
     seconds: Annotated[float, Field(gt=0, le=SECONDS_MAX)]
     """How long faults are done, in virtual time; healing comes after them."""
-    brokers: Annotated[int, Field(ge=1, le=PROCESSES_MAX)] = BROKERS
+    brokers: Annotated[int, Field(ge=1, le=PROCESSES_MAX)] = BROKERS_MIN
     """How many. Topics have three replicas, so fewer than three brokers are too few."""
     controllers: Annotated[int, Field(ge=1, le=PROCESSES_MAX)] = CONTROLLERS
     """How many. One of them is active."""
@@ -64,5 +64,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         faults = drawn_faults(Random(f"{seed} faults"), seconds, power=power)
         if any(workload.has_group for workload in workloads):
             faults += drawn_isolations(Random(f"{seed} coordinators"), seconds)
+        faults += drawn_disk_losses(Random(f"{seed} disks"), seconds)
         in_order = tuple(sorted(faults, key=lambda fault: fault.at_s))
-        return Plan(seed=seed, seconds=seconds, workloads=workloads, faults=in_order)
+        brokers = max(workload.brokers_min for workload in workloads)
+        return Plan(seed=seed, seconds=seconds, brokers=brokers, workloads=workloads, faults=in_order)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from strandline.simulation.faults.every import COORDINATOR, KINDS, POWER, UNDRAWN
+from strandline.simulation.faults.every import APART, COORDINATOR, KINDS, LOST_DISK, POWER
 from strandline.simulation.faults.fault import Fault
 
 PAUSE_S: Final = (0.1, 3.0)
@@ -21,13 +21,16 @@ USED_RATES: Final = (0.1, 0.2, 0.5)
 COORDINATOR_RATE: Final = 1 / 4
 """The part of all seeds with a group in which coordinators are isolated, once to COORDINATORS_MAX times."""
 COORDINATORS_MAX: Final = 3
+LOST_DISK_RATE: Final = 1 / 8
+"""The part of all seeds in which brokers get empty disks, once to LOST_DISKS_MAX times."""
+LOST_DISKS_MAX: Final = 3
 LOT_BITS: Final = 32
 
 
 def drawn_faults(random: Random, seconds: float, *, power: bool) -> tuple[Fault, ...]:
     """The faults of this many seconds. `power`: machines may lose theirs."""
     used = random.choice(USED_RATES)
-    left_out = UNDRAWN if power else UNDRAWN | POWER
+    left_out = APART if power else APART | POWER
     kinds = [name for name in KINDS if name not in left_out and random.random() < used]
     if not kinds:
         return ()
@@ -47,12 +50,21 @@ def drawn_faults(random: Random, seconds: float, *, power: bool) -> tuple[Fault,
 
 def drawn_isolations(random: Random, seconds: float) -> tuple[Fault, ...]:
     """Faults of coordinators, in the order of their times."""
-    if random.random() >= COORDINATOR_RATE:
+    return _of_one_kind(random, seconds, COORDINATOR, COORDINATOR_RATE, COORDINATORS_MAX)
+
+
+def drawn_disk_losses(random: Random, seconds: float) -> tuple[Fault, ...]:
+    """Losses of disks, in the order of their times."""
+    return _of_one_kind(random, seconds, LOST_DISK, LOST_DISK_RATE, LOST_DISKS_MAX)
+
+
+def _of_one_kind(random: Random, seconds: float, kind: str, rate: float, most: int) -> tuple[Fault, ...]:
+    if random.random() >= rate:
         return ()
-    times = sorted(random.uniform(0, seconds) for _ in range(random.randint(1, COORDINATORS_MAX)))
+    times = sorted(random.uniform(0, seconds) for _ in range(random.randint(1, most)))
     return tuple(
         Fault(
-            kind=COORDINATOR,
+            kind=kind,
             at_s=round(at_s, 3),
             lasts_s=_lasts_s(random),
             lot=random.getrandbits(LOT_BITS),

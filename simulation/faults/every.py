@@ -14,9 +14,10 @@ POWER: Final = frozenset(
 """Kinds that take the power of machines."""
 
 COORDINATOR: Final = "isolate a coordinator"
-"""Only seeds with a group have it, with lots of their own."""
-UNDRAWN: Final = frozenset({"lose disk", COORDINATOR})
-"""Kinds that are not drawn with the others; a plan may have them."""
+"""Only seeds with a group have it."""
+LOST_DISK: Final = "lose disk"
+APART: Final = frozenset({LOST_DISK, COORDINATOR})
+"""Kinds that are drawn with lots of their own, so that the other faults of a seed do not depend on them."""
 
 KINDS: Final[Mapping[str, Kind]] = {
     "kill broker": processes.kill_broker,
@@ -31,7 +32,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "fill disk": machines.fill_disk,
     "spoil disk": machines.spoil_disk,
     "jump of the date": machines.jump_date,
-    "lose disk": machines.lose_disk,
+    LOST_DISK: machines.lose_disk,
     COORDINATOR: sequences.isolate_coordinator,
     "lose power": machines.lose_power,
     "slow network": networks.slow,

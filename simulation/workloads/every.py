@@ -43,11 +43,15 @@ FORMED_RATE: Final = 2 / 3
 """The part of all groups that have their first generation before the faults begin."""
 
 
+BALANCES_RATE: Final = 1 / 4
+"""The part of all operators that balance brokers."""
+
+
 def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
     """The workloads of a seed."""
     random = Random(f"{seed} workloads")
     kinds = random.sample(list(KINDS), random.randint(1, min(WORKLOADS_MAX, len(KINDS))))
-    drawn = tuple(_with_assignor(seed, KINDS[kind](random, kind)) for kind in kinds)
+    drawn = tuple(_with_later_lots(seed, KINDS[kind](random, kind)) for kind in kinds)
     # Lots of its own: the other seeds have the workloads that they had before this kind came.
     random = Random(f"{seed} kafka")
     if random.random() >= KAFKA_RATE:
@@ -55,10 +59,15 @@ def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
     return (*drawn[: WORKLOADS_MAX - 1], Kafka.drawn(random, "kafka"))
 
 
-def _with_assignor(seed: int, workload: AnyWorkload) -> AnyWorkload:
+def _with_later_lots(seed: int, workload: AnyWorkload) -> AnyWorkload:
     """What came later has lots of its own, too."""
-    if not isinstance(workload, Groups):
-        return workload
+    if isinstance(workload, Operations):
+        balances = Random(f"{seed} balances").random() < BALANCES_RATE
+        return workload.balancing() if balances else workload
+    return _with_assignor(seed, workload) if isinstance(workload, Groups) else workload
+
+
+def _with_assignor(seed: int, workload: Groups) -> Groups:
     random = Random(f"{seed} assignor")
     if random.random() < RELEASED_RATE:
         workload = workload.model_copy(update={"assignor": RELEASED})

@@ -1,13 +1,15 @@
-"""An operator creates, grows, changes and deletes topics, moves replicas and leaders, and drains brokers.
+"""An operator creates, grows, changes and deletes topics, moves replicas and leaders, drains, balances and
+replaces brokers.
 
 What is answered with success is so. What fails with an unknown outcome is so or not. Any other failure
-changes nothing. Moves concern the topics of all workloads.
+changes nothing. Moves concern the topics of all workloads: at the end each partition has as many replicas as
+it was given, on brokers that differ, and no balance is under way.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from random import Random
 from typing import Final, Literal
 
@@ -19,12 +21,26 @@ from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicPartition
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.settling import until_settled
 from strandline.simulation.stage import Stage
-from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
+from strandline.simulation.workloads.workload import (
+    BROKERS_MIN,
+    Count,
+    Pause,
+    Workload,
+    WorkloadPlan,
+    joined,
+)
+from strandline.vocabulary.metadata import BalanceState
 
 REPLICAS: Final = 3
 PARTITIONS_MAX: Final = 6
 SEGMENT_BYTES: Final = ("1024", "65536", "1048576")
 SETTING: Final = "segment.bytes"
+REPLICAS_MOVED: Final = (2, 3, 3)
+"""How many replicas a partition gets by hand: one of these."""
+THROTTLES: Final = (0, 0, 20_000)
+"""Of a balance, in bytes per second."""
+BALANCES_PAUSE_S: Final = 0.5
+"""Between two operations on balances and brokers that leave, on average."""
 REQUEST_TIMEOUT_MS: Final = 5_000
 AGAIN_S: Final = 0.5
 
@@ -43,6 +59,8 @@ class Operations(WorkloadPlan, frozen=True):
     """Between two operations, on average."""
     moves: bool
     """Replicas and leaders move too, and brokers are drained."""
+    balances: bool = False
+    """Brokers are balanced, and some are drained, stopped and forgotten: with a broker more than replicas."""
 
     @staticmethod
     def drawn(random: Random, name: str) -> Operations:
@@ -53,9 +71,16 @@ class Operations(WorkloadPlan, frozen=True):
             moves=random.random() < 2 / 3,
         )
 
+    def balancing(self) -> Operations:
+        return self.model_copy(update={"balances": True})
+
     @property
     def survives_power_loss(self) -> bool:
         return True  # it writes no records
+
+    @property
+    def brokers_min(self) -> int:
+        return BROKERS_MIN + self.balances
 
     def workload(self, stage: Stage) -> Workload:
         return _Operator(self, stage)
@@ -66,26 +91,38 @@ class _Operator(Workload):
         self._plan = plan
         self._stage = stage
         self._random = stage.random(plan.name)
+        self._lots = stage.random(f"{plan.name} balances")
         self._client = stage.client(f"{plan.name} operator")
         self._possible: dict[str, set[Condition]] = {
             f"{plan.name}-{number}": {ABSENT} for number in range(plan.topics)
         }
         """What may have become of each topic."""
         self._drained: set[int] = set()
+        self._leaving: int | None = None
+        """A broker that is drained of its replicas, and forgotten after that."""
+        self._gone: int | None = None
+        """A broker that was forgotten."""
         self._found: dict[str, Condition] = {}
+        self._wrong: list[str] = []
         self._done: dict[str, int] = {"answered": 0, "refused": 0, "unknown": 0}
+        if plan.balances:
+            self._done |= {"moves of balances": 0, "brokers forgotten": 0}
         self._over = asyncio.Event()
 
     async def prepare(self) -> None:
         """Nothing has to exist before."""
 
     async def run(self) -> None:
-        await joined(self._client.run(self._operate(self._client.host)))
+        host = self._client.host
+        balancing = self._client.run(self._balance_brokers(host)) if self._plan.balances else None
+        await joined(self._client.run(self._operate(host)))
+        if balancing is not None:
+            await joined(balancing)
         self._over.set()
 
     async def finish(self) -> None:
         await self._over.wait()
-        await self._client.run(self._end_drains(self._client.host))
+        await self._client.run(self._end_moves(self._client.host))
         await until_settled(self._stage)
         await self._client.run(self._look(self._client.host))
 
@@ -95,7 +132,7 @@ class _Operator(Workload):
             for topic, possible in self._possible.items()
             if self._found[topic] not in possible
         ]
-        return [Problem(self._plan.kind, line) for line in found]
+        return [Problem(self._plan.kind, line) for line in (*found, *self._wrong)]
 
     def counts(self) -> dict[str, int]:
         return {f"operations {name}": count for name, count in self._done.items()}
@@ -177,7 +214,9 @@ class _Operator(Workload):
         topic = self._random.choice(topics)
         name = TopicPartition(topic.name, self._random.randrange(len(topic.partitions)))
         brokers = range(len(self._stage.cluster.brokers))
-        replicas = [BrokerId(each) for each in self._random.sample(brokers, self._random.choice((2, 3, 3)))]
+        replicas = [
+            BrokerId(each) for each in self._random.sample(brokers, self._random.choice(REPLICAS_MOVED))
+        ]
         await admin.reassign({name: replicas})
 
     async def _prefer(self, admin: Admin) -> None:
@@ -197,27 +236,101 @@ class _Operator(Workload):
             await admin.undrain_broker(broker)
             self._drained.discard(broker)
 
+    # --- balances, with lots of their own ----------------------------------------------------
+
+    async def _balance_brokers(self, host: Host) -> None:
+        while not self._stage.faults_ended.is_set():
+            await host.clock.sleep(self._lots.expovariate(1 / BALANCES_PAUSE_S))
+            kinds = [
+                self._balance,
+                self._balance,
+                self._alter_balance,
+                self._leave,
+                self._leave,
+                self._forget,
+            ]
+            await self._do(host, self._lots.choice(kinds))
+
+    async def _balance(self, admin: Admin) -> None:
+        plan = await admin.start_balance(throttle_bytes_per_s=self._lots.choice(THROTTLES))
+        self._done["moves of balances"] += len(plan.moves)
+
+    async def _alter_balance(self, admin: Admin) -> None:
+        actions = (admin.pause_balance, admin.resume_balance, admin.resume_balance, admin.cancel_balance)
+        revert = self._lots.random() < 1 / 4
+        _ = await (admin.cancel_balance(revert=True) if revert else self._lots.choice(actions)())
+
+    async def _leave(self, admin: Admin) -> None:
+        """A step of the way of a broker out of the cluster and back, as a new one."""
+        if self._gone is not None:
+            self._start(self._gone)
+            self._gone = None
+            return
+        if self._leaving is None:
+            self._leaving = self._lots.randrange(len(self._stage.cluster.brokers))
+        left = await admin.drain_broker(self._leaving, replicas=True)
+        if left.replicas == 0:
+            self._stage.cluster.brokers[self._leaving].kill()
+            forgotten = await admin.forget_broker(self._leaving)  # refused until its session has ended
+            self._done["brokers forgotten"] += forgotten.was_known
+            self._leaving, self._gone = None, self._leaving
+
+    def _start(self, number: int) -> None:
+        """Start a broker, unless it runs or its machine has no power."""
+        process, network = self._stage.cluster.brokers[number], self._stage.world.network
+        if not process.life.alive and network.has_power(process.machine.host):
+            self._stage.cluster.start_broker(number)
+
+    async def _forget(self, admin: Admin) -> None:
+        """Refused, unless the broker has left."""
+        forgotten = await admin.forget_broker(self._lots.randrange(len(self._stage.cluster.brokers)))
+        self._done["brokers forgotten"] += forgotten.was_known
+
     # --- the end -----------------------------------------------------------------------------
 
-    async def _end_drains(self, host: Host) -> None:
-        """And wait for the moves that are under way."""
+    async def _end_moves(self, host: Host) -> None:
+        """Undo the drains, have a balance go on, and wait for the moves that are under way."""
         ended = False
         while not ended:
             try:
                 async with self._admin(host) as admin:
+                    if self._leaving is not None:
+                        await admin.undrain_broker(self._leaving)
+                        self._leaving = None
                     await self._undrain(admin)
-                    ended = not await admin.list_reassignments()
+                    ended = await self._is_balanced(admin) and not await admin.list_reassignments()
             except StrandlineError:
                 ended = False
             if not ended:
                 await host.clock.sleep(AGAIN_S)
 
+    async def _is_balanced(self, admin: Admin) -> bool:
+        if not self._plan.balances:
+            return True
+        state = (await admin.describe_balance()).state
+        if state is BalanceState.PAUSED:
+            await admin.resume_balance()
+        return not state.is_under_way
+
     async def _look(self, host: Host) -> None:
         async with self._admin(host) as admin:
             described = {topic.name: topic for topic in await admin.describe_topics()}
+            if not await self._is_balanced(admin):
+                self._wrong.append("a balance is under way, and nobody has begun one")
+        self._wrong += misplaced(list(described.values()), moves=self._plan.moves)
         for name in self._possible:
             self._found[name] = _condition(described[name]) if name in described else ABSENT
 
 
 def _condition(topic: TopicDescription) -> Condition:
     return len(topic.partitions), topic.config[SETTING]
+
+
+def misplaced(topics: Sequence[TopicDescription], *, moves: bool) -> Iterator[str]:
+    """Partitions whose replicas share a broker, or are more or fewer than they were given."""
+    for topic in topics:
+        by_hand = moves and not topic.name.startswith(INTERNAL_PREFIX)
+        for each in topic.partitions:
+            count = len(set(each.replicas))
+            if count < len(each.replicas) or count not in (REPLICAS_MOVED if by_hand else (REPLICAS,)):
+                yield f"{topic.name}-{each.partition} has the replicas {list(each.replicas)}"

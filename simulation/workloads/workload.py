@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
 
@@ -46,6 +46,10 @@ Pause = Annotated[float, Field(gt=0, le=3600)]
 """Seconds, on average."""
 
 
+BROKERS_MIN: Final = 3
+"""Topics have three replicas."""
+
+
 class WorkloadPlan(BaseModel, ABC, frozen=True, extra="forbid"):
     """A workload as a value. Each subclass has a field `kind` with a name of its own."""
 
@@ -62,6 +66,11 @@ class WorkloadPlan(BaseModel, ABC, frozen=True, extra="forbid"):
     def has_group(self) -> bool:
         """Its clients are members of a group: faults of coordinators concern it."""
         return False
+
+    @property
+    def brokers_min(self) -> int:
+        """How many brokers it needs."""
+        return BROKERS_MIN
 
     @property
     def broker_settings(self) -> dict[str, Any]:
