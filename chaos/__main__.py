@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.chaos.core.faults import FaultKind
+from strandline.chaos.core.faults import OPERATED, FaultKind
 from strandline.chaos.core.load import ClientRoles
 from strandline.chaos.kafka.installed import described, roles_for
 from strandline.chaos.processes import local_world
@@ -55,10 +55,15 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--secure", action="store_true",
         help="encrypt every connection, with certificates and ACLs; on processes of this machine",
     )  # fmt: skip
+    parser.add_argument(
+        "--operator", action="store_true",
+        help="add and balance brokers, and empty the disk of one; on processes of this machine",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path(".chaos"), help="folder for the rounds' folders")
     wanted = parser.parse_args(given)
-    if wanted.secure and wanted.containers:
-        parser.error("--secure is for processes of this machine: leave --containers out")
+    for option in ("secure", "operator"):
+        if wanted.containers and getattr(wanted, option):
+            parser.error(f"--{option} is for processes of this machine: leave --containers out")
     return wanted
 
 
@@ -105,6 +110,8 @@ def command_of(wanted: argparse.Namespace, seed: int, roles: ClientRoles) -> str
         members = f"--containers --zookeepers {wanted.zookeepers}"
     if wanted.secure:
         members += " --secure"
+    if wanted.operator:
+        members += " --operator"
     return f"python -m strandline.chaos --seeds {seed} --seconds {wanted.seconds:g} {members} {roles.option}"
 
 
@@ -148,7 +155,7 @@ async def _round(wanted: argparse.Namespace, seed: int, roles: ClientRoles) -> V
         world_of(wanted),
         seed,
         wanted.seconds,
-        frozenset(FaultKind),
+        frozenset(FaultKind) - (frozenset() if wanted.operator else OPERATED),
         roles,
         free_folder(wanted.out, seed),
         partial(print, flush=True),

@@ -28,6 +28,11 @@ ASK_S_MAX: Final = 1.5
 CHASE_POLL_S: Final = 0.1
 WATCH_EVERY_S: Final = 0.5
 REQUEST_TIMEOUT_MS: Final = 1_000
+BALANCE_ASK_S_MAX: Final = 5.0
+"""A balance asks brokers for the sizes of partitions first, and some of them may be dead."""
+BALANCED_S_MAX: Final = 20.0
+"""Time for an added broker to start, and for a balance to begin."""
+DISK_POLL_S: Final = 0.5
 REPLICATION_FACTOR: Final = 3
 HEAL_TRIES: Final = 3
 
@@ -143,6 +148,10 @@ class Nemesis:
                     await self._reassign(admin, index, fault)
                 case FaultKind.ADD_PARTITIONS:
                     await self._add_partition(admin, index, fault)
+                case FaultKind.BALANCE:
+                    await self._balance(admin, index, fault, over)
+                case FaultKind.LOSE_DISK:
+                    await self._lose_disk(index, fault, min(over, self._clock.monotonic() + fault.lasts_s))
                 case FaultKind.CHASE:
                     await self._chase(admin, index, fault, min(over, self._clock.monotonic() + fault.lasts_s))
                 case _:
@@ -344,13 +353,61 @@ class Nemesis:
         partitions = await self._asked(ask)
         self._at_once(index, fault, f"{topic} has {partitions} partitions")
 
-    async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _balance(self, admin: Admin, index: int, fault: Fault, over: float) -> None:
+        """Adds a broker, and has the controller give it its share."""
+        try:
+            added = await self._world.grow()
+        except WorldFailed as error:
+            raise Skipped(str(error)) from None
+        self._began(index, fault, [], f"{added} is added")
+
+        async def ask() -> None:
+            begun = (await admin.describe_balance()).state.is_under_way  # though its answer was lost
+            if not begun and not (await admin.start_balance()).moves:
+                raise WorldFailed("no broker can get a share yet")
+
+        deadline = min(over, self._clock.monotonic() + BALANCED_S_MAX)
+        try:
+            await self._asked(ask, deadline, BALANCE_ASK_S_MAX)
+            self._ended(index, fault, [], "a balance has begun")
+        except Skipped as skipped:
+            self._ended(index, fault, [], f"no balance: {skipped}")
+
+    async def _lose_disk(self, index: int, fault: Fault, ends: float) -> None:
+        """Kills a broker, and restarts it with an empty disk once the cluster does not count on it."""
+        broker = Member(fault.role, fault.number)
+        self._take(fault, [broker])
+        try:
+            self._began(index, fault, [broker])
+            detail = "an ISR named it to the end: it keeps its disk"
+            try:
+                await self._world.kill(broker)
+                while self._clock.monotonic() < ends:
+                    if await self._world.lose_disk(broker):
+                        detail = "its disk is empty"
+                        break
+                    await self._clock.sleep(DISK_POLL_S)
+                await self._world.start(broker)
+            except WorldFailed as error:
+                self._left.add(broker)
+                detail = f"could not be undone until healing: {error}"
+            self._ended(index, fault, [broker], detail)
+        finally:
+            self._under.pop(broker, None)
+
+    async def _asked(
+        self,
+        ask: Callable[[], Awaitable[T]],
+        deadline: float | None = None,
+        answer_s_max: float = ASK_S_MAX,
+    ) -> T:
         """Sends the request again until it succeeds. Raises Skipped if it is refused again and again, or gets
-        no answer."""
-        deadline = self._clock.monotonic() + FIND_S_MAX
+        no answer, until the deadline or for FIND_S_MAX."""
+        if deadline is None:
+            deadline = self._clock.monotonic() + FIND_S_MAX
         while True:
             try:
-                async with asyncio.timeout(ASK_S_MAX):
+                async with asyncio.timeout(answer_s_max):
                     return await ask()
             except (StrandlineError, TimeoutError) as error:
                 if self._clock.monotonic() >= deadline:

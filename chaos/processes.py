@@ -5,8 +5,10 @@ Its network cannot be cut; `strandline.chaos.containers` can do that.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
+import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -14,9 +16,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.chaos.core.faults import Cut, FaultKind, Member, Role
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.connect import connect
+from strandline.adapters.zookeeper.facts import Reader, read_isr, read_registrations, read_topic
+from strandline.chaos.core.faults import OPERATED, Cut, FaultKind, Member, Role
 from strandline.chaos.world import World, WorldFailed
-from strandline.errors import StrandlineError
+from strandline.config.load import build
+from strandline.config.services import ZooKeeperSettings
+from strandline.errors import CoordinationError, StrandlineError
+from strandline.ids import BrokerId
 from strandline.local.cluster import LocalCluster
 
 CAN: Final = frozenset(
@@ -28,6 +36,7 @@ CAN: Final = frozenset(
         FaultKind.CHASE,
         FaultKind.REASSIGN,
         FaultKind.ADD_PARTITIONS,
+        *OPERATED,
     }
 )
 PRINTED_BYTES_MAX: Final = 48 * 1024
@@ -35,6 +44,8 @@ PRINTED_BYTES_MAX: Final = 48 * 1024
 START_S_MAX: Final = 90.0
 TERMINATED_S_MAX: Final = 15.0
 POLL_S: Final = 0.05
+ISRS_READ_S_MAX: Final = 3.0
+"""Time to read all ISRs from ZooKeeper."""
 SAID_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
@@ -43,6 +54,7 @@ class ProcessWorld:
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
+        self._brokers = list(cluster.broker_ids)
         self._clock = SystemClock()
 
     @property
@@ -64,7 +76,7 @@ class ProcessWorld:
     @property
     def members(self) -> Sequence[Member]:
         return [
-            *(Member(Role.BROKER, number) for number in self._cluster.broker_ids),
+            *(Member(Role.BROKER, number) for number in self._brokers),
             *(Member(Role.CONTROLLER, number) for number in self._cluster.controller_ids),
             Member(Role.ZOOKEEPER, 1),
         ]
@@ -148,6 +160,33 @@ class ProcessWorld:
         if pid is not None:
             _set_file_size_max(pid, resource.RLIM_INFINITY)
 
+    async def grow(self) -> Member:
+        try:
+            number = await self._cluster.add_broker(wait_s=None)
+        except (StrandlineError, OSError) as error:
+            raise WorldFailed(f"no broker could be added: {error}") from error
+        self._brokers.append(number)
+        return Member(Role.BROKER, number)
+
+    async def lose_disk(self, broker: Member) -> bool:
+        if await self.alive(broker) or await self._counts_on(broker):
+            return False
+        await asyncio.to_thread(_empty, self._cluster.data_dir(broker.number))
+        return True
+
+    async def _counts_on(self, broker: Member) -> bool:
+        """True also if ZooKeeper does not answer. A broker without a session joins no ISR."""
+        settings = build(ZooKeeperSettings, self._cluster.zookeeper_settings, {})
+        try:
+            async with asyncio.timeout(ISRS_READ_S_MAX):
+                session = await connect(settings, protect=False)
+                try:
+                    return await _is_named(session, BrokerId(broker.number))
+                finally:
+                    await session.close()
+        except (CoordinationError, StrandlineError, TimeoutError):
+            return True
+
     async def log_of(self, broker: Member) -> Path:
         return self._cluster.data_dir(broker.number)
 
@@ -174,6 +213,27 @@ class ProcessWorld:
         pid = self._pid(member)
         if pid is not None:  # our own child that was not waited for: the number is still its own
             os.kill(pid, number)
+
+
+async def _is_named(session: Reader, broker: BrokerId) -> bool:
+    """The broker has a session, or an ISR names it."""
+    if broker in await read_registrations(session):
+        return True
+    for name in await session.children(znodes.TOPICS):
+        topic = await read_topic(session, name)
+        for number in range(0 if topic is None else topic.value.partitions):
+            state = await read_isr(session, name, number)
+            if state is not None and broker in state.value.isr_ids:
+                return True
+    return False
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _set_file_size_max(pid: int, size: int) -> None:

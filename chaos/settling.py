@@ -51,7 +51,9 @@ async def _missing(world: World, admin: Admin) -> str:
             if each.high_watermark is None:
                 return f"the leader of {name} does not answer"
     under_way = await admin.list_reassignments()
-    return f"{under_way[0].name} is being reassigned" if under_way else ""
+    if under_way:
+        return f"{under_way[0].name} is being reassigned"
+    return "a balance is under way" if (await admin.describe_balance()).state.is_under_way else ""
 
 
 async def until_settled(

@@ -77,6 +77,14 @@ class World(Processes, Protocol):
 
     async def free_disk(self, broker: Member) -> None: ...
 
+    async def grow(self) -> Member:
+        """Adds a broker. Does not wait until it serves."""
+
+    async def lose_disk(self, broker: Member) -> bool:
+        """Empties the data folder of a dead broker, and returns True. Does nothing and returns False if the
+        cluster still counts on it: its session has not ended, an ISR names it, or that cannot be found
+        out."""
+
     async def log_of(self, broker: Member) -> Path:
         """A folder with the broker's present log (`topic-partition/…`). Callers must not change it."""
 

@@ -150,6 +150,12 @@ class ContainerWorld:
     async def free_disk(self, broker: Member) -> None:
         await self._in_disks("rm", "--force", f"{_disk(broker)}/{_FILLER}")
 
+    async def grow(self) -> Member:
+        raise WorldFailed("the number of containers is fixed")
+
+    async def lose_disk(self, broker: Member) -> bool:
+        raise WorldFailed("containers keep their disks")
+
     async def log_of(self, broker: Member) -> Path:
         """A copy of the log. The next call for the same broker replaces it."""
         target = self._directory / "logs" / _service(broker)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Role(StrEnum):
@@ -29,7 +30,7 @@ class Member:
 
 
 class FaultKind(StrEnum):
-    """The kinds of faults. All but the last two are undone when the fault ends."""
+    """The kinds of faults. All but the last four are undone when the fault ends."""
 
     KILL = "kill"
     """SIGKILL. The member is restarted when the fault ends."""
@@ -55,6 +56,15 @@ class FaultKind(StrEnum):
     """A partition gets other replicas."""
     ADD_PARTITIONS = "add-partitions"
     """A topic gets one partition more."""
+    BALANCE = "balance"
+    """A broker is added, and the brokers are balanced."""
+    LOSE_DISK = "lose-disk"
+    """A broker is killed, and restarted with an empty data folder once no ISR names it; with its old one if
+    one still does when the fault ends."""
+
+
+OPERATED: Final = frozenset({FaultKind.BALANCE, FaultKind.LOSE_DISK})
+"""What an operator does, once in a round."""
 
 
 class Cut(StrEnum):

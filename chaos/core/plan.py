@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
-from strandline.chaos.core.faults import Fault, FaultKind, Member, Role, Target
+from strandline.chaos.core.faults import OPERATED, Fault, FaultKind, Member, Role, Target
 
 T = TypeVar("T")
 Lots = Callable[[], float]
@@ -37,8 +37,13 @@ FALLEN: Final = frozenset({FaultKind.KILL, FaultKind.TERMINATE, FaultKind.PAUSE,
 OFTEN: Final = frozenset({FaultKind.KILL, FaultKind.PAUSE})
 ISOLATED: Final = frozenset({FaultKind.UNREACHABLE, FaultKind.REFUSED})
 """Faults that cut a broker and all other brokers off from each other."""
-AT_ONCE: Final = frozenset({FaultKind.REASSIGN, FaultKind.ADD_PARTITIONS})
+AT_ONCE: Final = frozenset({FaultKind.REASSIGN, FaultKind.ADD_PARTITIONS, FaultKind.BALANCE})
 """Faults that take no time and are not undone."""
+OPERATED_BEGINS: Final = {FaultKind.BALANCE: (0.05, 0.25), FaultKind.LOSE_DISK: (0.35, 0.6)}
+"""When an operator does it, as parts of the round: kills come before, meanwhile and after."""
+DISK_LOST_PART: Final = 0.35
+"""How long a broker without a disk is down at most, as a part of the round."""
+OPERATED_TRIES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,7 @@ def draw(lots: Lots, seed: int, setting: Setting) -> Plan:
         strikes = 1 + int(lots() * 2 * setting.seconds / STRIKE_EVERY_S)
         for _ in range(strikes):
             drawn += _strike(lots, setting, drawn)
+    drawn += _operated(lots, setting, drawn)
     faults = sorted(drawn, key=lambda fault: (fault.begins_s, fault.role, fault.number))
     return Plan(seed, setting.seconds, tuple(setting.members), tuple(setting.topics), tuple(faults))
 
@@ -123,6 +129,23 @@ def _strike(lots: Lots, setting: Setting, before: Sequence[Fault]) -> list[Fault
             begins = begins_s + lots() * TOGETHER_S
             fault = _fault(lots, setting, role or next(roles), begins, lasts_s)
             if fault is not None and not _contradicts(fault, [*before, *found]):
+                found.append(fault)
+                break
+    return found
+
+
+def _operated(lots: Lots, setting: Setting, before: Sequence[Fault]) -> list[Fault]:
+    """Draws what an operator does, after all else: the other faults do not depend on it."""
+    found: list[Fault] = []
+    for kind, (earliest, latest) in OPERATED_BEGINS.items():
+        if kind not in setting.can:
+            continue
+        lasts_s = 0.0 if kind in AT_ONCE else DISK_LOST_PART * setting.seconds
+        for _ in range(OPERATED_TRIES):
+            number = _pick(lots, setting.of_role(Role.BROKER)).number
+            begins_s = (earliest + lots() * (latest - earliest)) * setting.seconds
+            fault = Fault(kind, Role.BROKER, Target.ANY, number, round(begins_s, 3), round(lasts_s, 3))
+            if not _contradicts(fault, [*before, *found]):
                 found.append(fault)
                 break
     return found
@@ -157,6 +180,8 @@ def _fault(lots: Lots, setting: Setting, role: Role, begins_s: float, lasts_s: f
 
 
 def _fits(kind: FaultKind, role: Role, setting: Setting) -> bool:
+    if kind in OPERATED:
+        return False
     if kind in FALLEN:
         return role is not Role.CLIENT or kind is not FaultKind.DISCONNECT
     if kind in {FaultKind.ONE_WAY, *ISOLATED} and len(setting.of_role(role)) < 2:

@@ -51,7 +51,11 @@ class FaultsType(click.ParamType["frozenset[str]"]):
 @click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds count up.")
 @click.option("--brokers", type=click.IntRange(min=2, max=9), default=3, show_default=True)
 @click.option("--controllers", type=click.IntRange(min=1, max=5), default=2, show_default=True)
-@click.option("--faults", type=FaultsType(), help="Only these kinds, separated by commas; default: all.")
+@click.option(
+    "--faults",
+    type=FaultsType(),
+    help="Only these kinds, separated by commas; default: all but an operator's.",
+)
 @click.option(
     "--kafka-clients/--no-kafka-clients", default=None,
     help="Have Kafka clients among those that write and read; default: if their libraries are installed.",
@@ -59,6 +63,10 @@ class FaultsType(click.ParamType["frozenset[str]"]):
 @click.option(
     "--secure", is_flag=True,
     help="Encrypt every connection, with certificates and ACLs.",
+)  # fmt: skip
+@click.option(
+    "--operator", is_flag=True,
+    help="Add and balance brokers too, and empty the disk of one.",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_OUT, show_default=True,
@@ -75,6 +83,7 @@ def chaos(
     faults: frozenset[str] | None,
     kafka_clients: bool | None,
     secure: bool,
+    operator: bool,
     out: Path,
 ) -> None:
     """Kill, stop and fill the disks of a temporary cluster while clients write and read, and judge the
@@ -85,19 +94,21 @@ def chaos(
     """
     import secrets
 
-    from strandline.chaos.core.faults import FaultKind
+    from strandline.chaos.core.faults import OPERATED, FaultKind
     from strandline.chaos.kafka.installed import described, roles_for
     from strandline.chaos.processes import local_world
     from strandline.chaos.rounds import free_folder, play
 
     roles = roles_for(kafka_clients)
     first = secrets.randbelow(SEED_MAX) if seed is None else seed
-    kinds = frozenset(FaultKind) if faults is None else frozenset(map(FaultKind, faults))
+    kinds = frozenset(FaultKind) - OPERATED if faults is None else frozenset(map(FaultKind, faults))
+    if operator:
+        kinds |= OPERATED
 
     again = (
         f"strandline chaos --seed {{}} --seconds {seconds:g} --brokers {brokers} --controllers {controllers}"
     )
-    again += f" {roles.option}{' --secure' if secure else ''}"
+    again += f" {roles.option}{' --secure' if secure else ''}{' --operator' if operator else ''}"
     if faults is not None:
         again += f" --faults {','.join(sorted(faults))}"
 

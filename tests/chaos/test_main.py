@@ -17,6 +17,7 @@ from strandline.chaos.rounds import free_folder
         ["--seconds", "30", "--brokers", "5", "--controllers", "1"],
         ["--seconds", "20.5", "--containers", "--zookeepers", "3"],
         ["--secure", "--brokers", "5", "--controllers", "1"],
+        ["--operator"],
     ],
 )
 @pytest.mark.parametrize("roles", [OWN, WITH_KAFKA])
@@ -49,6 +50,7 @@ def test_a_seed_that_is_played_again_has_a_folder_of_its_own(tmp_path: Path) -> 
         ["--brokers", "1"],
         ["--controllers", "0"],
         ["--secure", "--containers"],
+        ["--operator", "--containers"],
     ],
 )
 def test_impossible_arguments_are_named(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.chaos.core.faults import FaultKind, Member, Role, Target
+from strandline.chaos.core.faults import OPERATED, FaultKind, Member, Role, Target
 from strandline.chaos.core.plan import APART_S, AT_ONCE, Plan, Setting, TopicPlan, draw, dump, load, moved
 
 TOPICS = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
@@ -104,6 +105,15 @@ def test_each_kind_is_drawn_where_there_is_nothing_else(kind: FaultKind) -> None
     setting = Setting(60, members(), TOPICS, 3, {kind})
     kinds = {fault.kind for seed in range(20) for fault in plan_of(seed, setting).faults}
     assert kinds == {kind}
+
+
+@given(seeds, settings)
+def test_what_an_operator_does_changes_no_other_fault(seed: int, setting: Setting) -> None:
+    with_operator = plan_of(seed, replace(setting, can={*setting.can, *OPERATED}))
+    without = plan_of(seed, replace(setting, can=set(setting.can) - OPERATED))
+    kinds = [fault.kind for fault in with_operator.faults if fault.kind in OPERATED]
+    assert len(kinds) == len(set(kinds))
+    assert tuple(fault for fault in with_operator.faults if fault.kind not in OPERATED) == without.faults
 
 
 def test_each_role_and_each_target_is_drawn_by_some_seed() -> None:

@@ -112,6 +112,26 @@ async def test_a_brokers_logs_on_disk_are_found(world: World) -> None:
     await eventually(lambda: list(folder.glob("on-disk-0*")), what="the partition's folder")
 
 
+async def test_a_disk_is_kept_while_the_cluster_counts_on_its_broker(world: World) -> None:
+    """It is alive; then it has a session; then it is the only one in sync of a partition."""
+    assert not await world.lose_disk(BROKER)
+    async with Admin(world.bootstrap) as admin:
+        await admin.create_topic("alone", 2, 1)
+        await world.kill(BROKER)
+        assert not await world.lose_disk(BROKER)
+
+        async def gone() -> bool:
+            brokers = (await admin.describe_cluster()).brokers
+            return not any(each.alive for each in brokers if each.endpoint.id == BROKER.number)
+
+        await eventually(gone, deadline_s=30, what="its session has ended")
+        assert not await world.lose_disk(BROKER)
+        assert list((await world.log_of(BROKER)).glob("alone-*"))
+        await world.start(BROKER)
+        assert await settling.until_settled(world) == ""
+        await admin.delete_topics(["alone"])
+
+
 async def test_a_network_is_not_cut_here(world: World) -> None:
     with pytest.raises(WorldFailed):
         await world.disconnect(BROKER)

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from strandline import Admin
 from strandline.chaos.core.faults import Fault, FaultKind, Member, Role, Target
 from strandline.chaos.core.load import WITH_KAFKA
 from strandline.chaos.core.plan import Plan, TopicPlan, load
 from strandline.chaos.judge import judge
 from strandline.chaos.processes import local_world
 from strandline.chaos.round import run_round
+from strandline.vocabulary.metadata import BalanceState
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -94,6 +96,31 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
     assert lines(out / "committed.jsonl")
     assert lines(out / "state-changes.jsonl")
     assert lines(out / "group-events.jsonl")
+
+
+async def test_a_broker_is_added_and_another_refills_from_an_empty_disk(tmp_path: Path) -> None:
+    """CORRECTNESS E13, E18: under load, with a kill in between, and no balance is left open."""
+    faults = (
+        Fault(FaultKind.BALANCE, Role.BROKER, Target.ANY, 1, 0.3, 0.0),
+        Fault(FaultKind.KILL, Role.BROKER, Target.ANY, 2, 4.0, 1.0),
+        Fault(FaultKind.LOSE_DISK, Role.BROKER, Target.ANY, 3, 6.0, 20.0),
+    )
+    out = tmp_path / "round"
+    async with local_world(3, 1, tmp_path / "cluster") as world:
+        verdict = await run_round(world, plan(30.0, *faults), out, lambda line: None)
+        assert verdict.ok, verdict.lines()
+        async with Admin(world.bootstrap) as admin:
+            balance = await admin.describe_balance()
+            described = await admin.describe_topics()
+    ended = {
+        each["fault"]: each["detail"]
+        for each in lines(out / "timeline.jsonl")
+        if each["event"] == "fault_ended"
+    }
+    assert ended[0] == "a balance has begun"
+    assert ended[2] == "its disk is empty"
+    assert balance.state is BalanceState.COMPLETED
+    assert any(4 in each.replicas for topic in described for each in topic.partitions)
 
 
 async def test_a_round_with_certificates_and_acls_keeps_every_promise(tmp_path: Path) -> None:
