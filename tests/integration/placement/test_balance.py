@@ -95,6 +95,29 @@ async def test_a_balance_goes_on_when_the_controller_dies(harness: SimulatedHarn
     await moved(topic)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@on_virtual_time
+async def test_producers_notice_nothing_of_a_controller_that_dies_in_a_balance(
+    harness: SimulatedHarness,
+) -> None:
+    """CORRECTNESS E13: also under load."""
+    topic = await harness.create_topic(ON_THREE)
+    async with workload(topic) as load:
+        await load.progress()
+        async with armed_controller(harness, "controller.balance.moved"):
+            async with admin_of(harness) as admin:
+                with suppress(OutcomeUnknown):  # it took the answer along
+                    await admin.start_balance(topics=[topic.name])
+            await expect_planned(topic)
+        over = await ended(harness)
+        assert (over.state, over.done, over.skipped) == (BalanceState.COMPLETED, over.count, 0)
+        await moved(topic)
+        await load.progress()
+        history = await load.judge()
+    assert history.failed == []
+
+
 @on_virtual_time
 async def test_a_cancelled_balance_leaves_each_partition_as_it_was_or_as_planned(
     harness: SimulatedHarness,
