@@ -69,7 +69,8 @@ class Balances:
             standing = await read_balance(self._term.session)
             if standing is not None and standing.value.state.is_under_way:
                 raise InvalidRequest(
-                    f"a balance of {standing.value.count} moves is {standing.value.state}: wait for its end, "
+                    f"a balance of {standing.value.count} moves is {standing.value.state}: "
+                    f"{'resume it' if standing.value.state is BalanceState.PAUSED else 'wait for its end'}, "
                     "or cancel it (`strandline cluster balance --cancel`)"
                 )
             wanted = Balance(
@@ -132,10 +133,11 @@ class Balances:
     # --- carrying it out -----------------------------------------------------------------------
 
     async def step(self, survey: Survey, *, begin: bool) -> bool:
-        """Begins what can move now, if `begin`. Returns True if more can move soon. Raises Deposed."""
+        """Begins what can move now, if `begin` and not paused; ends the balance once no move is left. Returns
+        True if more can move soon. Raises Deposed."""
         async with self._changes:
             standing = await read_balance(self._term.session)
-            if standing is None or standing.value.state is not BalanceState.RUNNING:
+            if standing is None or not standing.value.state.is_under_way:
                 return False
             balance = standing.value
             step = self._step(balance, survey)
@@ -146,7 +148,7 @@ class Balances:
                 await self._write(ended, standing)
                 logger.info("balance is complete", done=step.done, skipped=step.skipped)
                 return False
-            if not begin:
+            if not begin or balance.state is BalanceState.PAUSED:
                 return step.moving > 0
             return await self._move(balance, step.begin) or step.moving > 0
 

@@ -76,7 +76,8 @@ def balance(
 
     Each partition stays in as many racks as it is in. Replicas on brokers that are down, drained or not named
     stay where they are. The balance continues without this command, a few partitions at a time; --status
-    shows how far it is. Exits with 1 if moves are skipped or cannot begin.
+    shows how far it is. Exits with 1 if moves are skipped or cannot begin, and with --wait if it
+    is paused or cancelled meanwhile.
     """
     given = {"status": status, "pause": pause, "resume": resume, "cancel": cancel}
     chosen = [name for name, is_given in given.items() if is_given]
@@ -128,7 +129,7 @@ def _start(invocation: Invocation, asked: _Asked) -> None:
     elif asked.dry_run:
         _show_plan(invocation, plan, started=False)
     if ended is not None:
-        _end(invocation, ended)
+        _end(invocation, ended, waited=True)
 
 
 def _follow(invocation: Invocation, what: str, revert: bool, wait: bool) -> None:
@@ -148,17 +149,25 @@ def _follow(invocation: Invocation, what: str, revert: bool, wait: bool) -> None
     described = run(main)
     if invocation.out.json:
         invocation.out.emit(_status_row(described))
-    _end(invocation, described)
+    _end(invocation, described, waited=wait)
 
 
-def _end(invocation: Invocation, described: BalanceDescription) -> None:
-    """Shows the state of a balance. Exits with FAILED if some of it was or is not done."""
+def _end(invocation: Invocation, described: BalanceDescription, *, waited: bool) -> None:
+    """Shows the state of a balance, and exits with FAILED if it `fell_short`."""
     if not invocation.out.json:
         invocation.out.line(progress_line(described))
         for problem in described.problems:
             invocation.out.note(problem)
-    if described.problems or described.skipped:
+    if fell_short(described, waited=waited):
         click.get_current_context().exit(FAILED)
+
+
+def fell_short(described: BalanceDescription, *, waited: bool) -> bool:
+    """Whether some of a balance was or is not done; after a wait, also if it was paused or cancelled."""
+    from strandline.vocabulary.metadata import BalanceState
+
+    given_up = waited and described.state in (BalanceState.PAUSED, BalanceState.CANCELLED)
+    return bool(described.problems or described.skipped or given_up)
 
 
 async def _ended(admin: Admin, invocation: Invocation) -> BalanceDescription:

@@ -154,6 +154,23 @@ async def test_a_paused_balance_begins_nothing_until_it_is_resumed(active: Activ
         await begun(session)
 
 
+async def test_a_paused_balance_whose_moves_have_all_begun_ends(active: Activate) -> None:
+    """It would stay open for good, and refuse the next one."""
+    async with active([1, 2, 3], **{**SETTINGS, "reassignments_in_flight_max": 4}) as (
+        session,
+        controller,
+        epochs,
+    ):
+        await laid_out(session, controller, epochs, BEFORE)
+        await controller.admin.balance(StartBalance())
+        await begun(session, 4)
+        assert (await controller.admin.alter_balance(BalanceAction.PAUSE)).state is BalanceState.PAUSED
+        await complete(session)
+        await controller.admin.drain_broker(1)  # a round of upkeep
+        ended = await finish(session, controller)
+        assert (ended.state, ended.done) == (BalanceState.COMPLETED, 4)
+
+
 @pytest.mark.parametrize("action", [BalanceAction.CANCEL, BalanceAction.REVERT])
 async def test_a_cancelled_balance_begins_nothing_and_reverts_only_if_asked(
     active: Activate, action: BalanceAction

@@ -127,7 +127,7 @@ async def test_a_cancelled_balance_leaves_each_partition_as_it_was_or_as_planned
         plan = await admin.start_balance(topics=[topic.name])
         paused = await admin.pause_balance()
         assert paused.state is BalanceState.PAUSED
-        with pytest.raises(InvalidRequest, match="is paused"):
+        with pytest.raises(InvalidRequest, match="is paused: resume it"):
             await admin.start_balance()
         assert (await admin.resume_balance()).state is BalanceState.RUNNING
         assert (await admin.cancel_balance(revert=True)).state is BalanceState.CANCELLED
