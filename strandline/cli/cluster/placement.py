@@ -84,7 +84,10 @@ def reassign(
     async def main() -> Sequence[int] | None:
         nonlocal warnings
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+            original: tuple[int, ...] = ()
             if cancel:
+                moving = await _moving(admin, where)
+                original = () if moving is None else tuple(moving.original)
                 await admin.cancel_reassignment([where])
             else:
                 warnings = await admin.reassign(
@@ -95,7 +98,7 @@ def reassign(
                 )
                 for warning in warnings:
                     invocation.out.note(f"warning: {warning}")
-            return await _settled(admin, invocation, where, replicas) if wait else None
+            return await _settled(admin, invocation, where, replicas, original) if wait else None
 
     now = run(main)
     if invocation.out.json:
@@ -108,15 +111,20 @@ def reassign(
 
 
 async def _settled(
-    admin: Admin, invocation: Invocation, where: TopicPartition, wanted: tuple[int, ...]
+    admin: Admin,
+    invocation: Invocation,
+    where: TopicPartition,
+    wanted: tuple[int, ...],
+    original: tuple[int, ...],
 ) -> Sequence[int]:
-    """Waits until the partition has no reassignment. Returns its replicas. Raises OutcomeUnknown if they are
-    not the requested ones, RequestTimedOut once it is overdue."""
+    """Waits until the partition has no reassignment, and brokers show the replicas `wanted`, or after a
+    cancellation `original`. Returns them. Raises OutcomeUnknown if it has others, RequestTimedOut once it is
+    overdue."""
     from strandline.adapters.system.clock import SystemClock
 
     clock = SystemClock()
     shown: tuple[int, ...] | None = None
-    target = wanted
+    target = wanted or original
     waits = Waits(invocation.out.note, clock)
     while (moving := await _moving(admin, where)) is not None:
         if wanted and moving.overdue:

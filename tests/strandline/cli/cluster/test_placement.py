@@ -136,9 +136,12 @@ async def test_the_throttle_of_moves_under_way_is_changed_for_one_and_for_all(sh
     assert sorted(each["topic"] for each in rows) == topics
 
     await eventually(lambda: nothing_moves(shell), deadline_s=30, what="both moves have ended")
-    assert [(await partition_of(shell, topic))["replicas"] for topic in topics] == [
-        [targets[topic]] for topic in topics
-    ]
+
+    async def shown() -> bool:
+        now = [(await partition_of(shell, topic))["replicas"] for topic in topics]
+        return now == [[targets[topic]] for topic in topics]
+
+    await eventually(shown, deadline_s=30, what="the brokers show the new replicas")
     nothing = await shell("topic", "throttle", topics[0], "--to", "5")
     assert (nothing.status, "no partition of slow-0 is moving" in nothing.err) == (1, True)
     for wrong in (
