@@ -59,7 +59,7 @@ class Link(Generic[ChannelT]):
             self._connects_since = now
 
     def fails(self, now: float) -> None:
-        """The last attempt has failed: by itself, if it took all its time."""
+        """The last attempt has failed: without an answer, if it took all its time."""
         if self._connects_since is None:  # another call has seen it
             return
         answered = now - self._connects_since < CONNECT_S_MAX

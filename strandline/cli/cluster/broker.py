@@ -94,9 +94,7 @@ def broker_row(each: BrokerDescription, now_ms: int) -> dict[str, Any]:
     help="Limit for each partition's new replica, bytes a second. If it is given again, it also applies to "
          "the moves of this drain that are under way.",
 )  # fmt: skip
-@click.option(
-    "--until-restart", is_flag=True, help="The drain ends by itself when the broker is registered again."
-)
+@click.option("--until-restart", is_flag=True, help="The drain ends when the broker is registered again.")
 @click.option("--undo", is_flag=True, help="Undo the drain; moves that have begun continue.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until nothing is left.")
 @click.option(

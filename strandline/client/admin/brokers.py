@@ -41,7 +41,7 @@ class BrokerAdmin(ABC):
 
         The controller continues in the background; another call returns its progress. Replicas and
         leaderships stay away until `undrain_broker`. A drain of leaderships alone also ends when the broker
-        is ready after a restart (`check_broker`), and with `until_restart` by itself, once the broker is
+        is ready after a restart (`check_broker`); with `until_restart` already once the broker is
         registered again, or has another ZooKeeper session. `throttle_bytes_per_s` bounds the copying to each
         partition's new replica, also for moves in progress; 0: only the brokers' own bound.
 

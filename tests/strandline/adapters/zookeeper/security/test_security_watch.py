@@ -142,7 +142,7 @@ async def test_a_look_and_a_comparison_take_turns() -> None:
 
 
 async def test_a_notice_is_read_once_for_all_pictures() -> None:
-    """Each picture follows the notices by itself."""
+    """Each picture takes the notices that are about it."""
     tree = ZnodeTree()
     session, controller = tree.open_session(), tree.open_session()
     authorizer = Authorizer(Rules())
