@@ -10,7 +10,6 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Literal, get_args, get_origin
@@ -23,6 +22,7 @@ from pydantic.fields import FieldInfo
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
 from strandline.adapters.telemetry.metrics_server import PROCESS_METRICS
+from strandline.broker.metrics import METRICS as BROKER_METRICS
 from strandline.client.metrics import ClientMetric
 from strandline.config import (
     authorization,
@@ -38,6 +38,7 @@ from strandline.config import (
 )
 from strandline.config import metrics as metrics_settings
 from strandline.consumer.measures import CONSUMER_METRICS
+from strandline.controller.metrics import METRICS as CONTROLLER_METRICS
 from strandline.producer.measures import PRODUCER_METRICS
 from strandline.security import kafka_apis, rpcs
 from strandline.simulation.faults.fault import Fault
@@ -220,8 +221,8 @@ def commands(_: str | None) -> str:
 
 METRICS: dict[str, tuple[Metric, ...]] = {
     "process": PROCESS_METRICS,
-    "broker": import_module("strandline.broker.metrics").METRICS,
-    "controller": import_module("strandline.controller.metrics").METRICS,
+    "broker": BROKER_METRICS,
+    "controller": CONTROLLER_METRICS,
 }
 """The metrics of every service, and those of a broker and of a controller."""
 
@@ -244,8 +245,9 @@ CLIENT_METRICS: dict[str, tuple[ClientMetric, ...]] = {
 def client_metrics(of: str) -> str:
     """The table of the metrics of a `producer` or a `consumer`."""
     rows = ["| name | unit | meaning |", "| --- | --- | --- |"]
-    rows += [f"| `{each.name}` | {each.unit.strip('{}')} | {each.meaning} |" for each in CLIENT_METRICS[of]]
-    return "\n".join(rows).replace("}/s", "/s") + "\n"
+    for each in CLIENT_METRICS[of]:
+        rows.append(f"| `{each.name}` | {re.sub(r'[{}]', '', each.unit)} | {each.meaning} |")
+    return "\n".join(rows) + "\n"
 
 
 ALARMS = Path("deploy/prometheus/alerts.yml")
