@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Mapping
 from itertools import product
 
 import click
@@ -40,10 +41,10 @@ def member(kustomization: str, name: str) -> Workload:
 
 
 def settings(
-    kustomization: str, name: str, ordinal: int = 1, **labels: str
+    kustomization: str, name: str, labels: Mapping[str, str] | None = None
 ) -> BrokerSettings | ControllerSettings:
-    given = member(kustomization, name).environment(ordinal, labels)
-    return build(MEMBERS[name], {}, OF_IMAGE | given)
+    """Those of the first pod, with `labels` besides what every Kubernetes gives it."""
+    return build(MEMBERS[name], {}, OF_IMAGE | member(kustomization, name).environment(1, labels))
 
 
 @pytest.mark.parametrize(("kustomization", "version"), list(product(KUSTOMIZATIONS, VERSIONS)))
@@ -90,18 +91,16 @@ def test_every_variable_is_a_setting_and_has_an_allowed_value(kustomization: str
 
 
 def test_a_brokers_rack_is_its_nodes_zone_if_kubernetes_says_it() -> None:
-    workload = member("base", "broker")
-    zoned = build(BrokerSettings, {}, OF_IMAGE | workload.environment(2, {ZONE: "eu-1b"}))
-    bare = build(BrokerSettings, {}, OF_IMAGE | workload.environment(2))
-    assert (zoned.rack, bare.rack) == ("eu-1b", "")
+    for labels, rack in (({ZONE: "eu-1b"}, "eu-1b"), ({}, "")):
+        found = settings("base", "broker", labels)
+        assert isinstance(found, BrokerSettings)
+        assert found.rack == rack
 
 
 def test_a_pod_without_a_number_does_not_begin() -> None:
     """An older Kubernetes sets no such label: every broker would have the same id."""
-    nameless = {"metadata.labels['apps.kubernetes.io/pod-index']": ""}
-    environment = OF_IMAGE | member("base", "broker").environment(2, nameless)
     with pytest.raises(SettingsError, match="broker_id"):
-        build(BrokerSettings, {}, environment)
+        settings("base", "broker", {"metadata.labels['apps.kubernetes.io/pod-index']": ""})
 
 
 @pytest.mark.parametrize("kustomization", KUSTOMIZATIONS)
@@ -134,7 +133,7 @@ def test_the_secure_files_are_mounted_each_members_own(name: str) -> None:
     assert expanded(key["subPathExpr"], workload.environment(2)) == f"{name}-2.key"
     secrets = [each["secret"] for each in workload.pod["volumes"] if "secret" in each]
     assert {each["defaultMode"] for each in secrets} == {0o440}, "a key that others can read is refused"
-    client = Workload(rendered("secure"), name).environment(1)["STRANDLINE_CLIENT_CONFIG"]
+    client = workload.environment(1)["STRANDLINE_CLIENT_CONFIG"]
     (data,) = [each["data"] for each in rendered("secure") if identity(each) == ("ConfigMap", "client")]
     assert client.rpartition("/")[0] in workload.mounts
     assert {each for each in tomllib.loads(data["client.toml"]).values() if "/" in each} <= set(files)
