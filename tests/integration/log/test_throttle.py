@@ -11,41 +11,14 @@ from strandline import Admin, Producer
 from strandline.adapters.zookeeper import znodes
 from strandline.config.limits import KIB, MIB
 from strandline.ids import TopicPartition
+from tests.integration.support.copies import COPIED, NEAR, RATE, TAKEN_S_MIN, bytes_max, fill, on_disk
 from tests.integration.support.harness import FAULT_SETTINGS, Topic
 from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 
-RATE = 1 * MIB
-NEAR = 256 * KIB
-COPIED = 6 * MIB
-RECORD = b"x" * 8 * KIB
-BATCH_MAX = 512 * KIB
-SLACK_S = 0.5
-"""Between what a leader sends and what the test sees on a disk."""
-
 pytestmark = pytest.mark.strandline(broker_settings={**FAULT_SETTINGS, "reassignment_near_bytes": NEAR})
 """Three brokers that call a replica near the end a little sooner than by default."""
-
-
-async def fill(topic: Topic) -> None:
-    """Write more than is copied in a moment."""
-    cluster = topic.harness.cluster
-    async with Producer(cluster.bootstrap, host=cluster.host, compression="none") as producer:
-        futures = [await producer.send(topic.name, RECORD, partition=0) for _ in range(COPIED // len(RECORD))]
-        for future in futures:
-            await future
-
-
-def on_disk(topic: Topic, broker: int) -> int:
-    """Bytes of records that this replica has by now."""
-    files = topic.harness.files(broker)
-    return sum(
-        size
-        for folder in topic.harness.folders(broker, f"{topic.name}-0-")
-        for name, size in files.sizes(folder).items()
-        if name.endswith(".log")
-    )
 
 
 @pytest.mark.slow
@@ -87,9 +60,9 @@ async def test_a_new_replica_is_copied_at_the_pace_that_was_asked_for(simulated:
         gaps = [after - before for before, after in pairwise(acked)]
         await eventually(lambda: _over(simulated, topic), what="the reassignment is over")
     for moment, size in seen:
-        bound = RATE * (moment - began + SLACK_S) + BATCH_MAX + NEAR
+        bound = bytes_max(moment - began)
         assert size <= bound, f"{size} bytes after {moment - began:.2f} s, at most {bound:.0f} were expected"
-    assert joined - began >= (COPIED - NEAR - BATCH_MAX) / RATE - SLACK_S
+    assert joined - began >= TAKEN_S_MIN
     print(f"{COPIED / (joined - began) / MIB:.2f} MiB/s; longest gap meanwhile {max(gaps) * 1000:.0f} ms")
     assert len(acked) >= 100 * (joined - began) / 10, "acknowledgements waited for the copy"
     await Topic(simulated, topic.name, [(1, 2, 3)]).agreed()
