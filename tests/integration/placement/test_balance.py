@@ -38,25 +38,37 @@ def admin_of(harness: SimulatedHarness) -> Admin:
     return Admin(harness.cluster.bootstrap, host=harness.cluster.host)
 
 
-async def ended(harness: SimulatedHarness) -> Balance:
-    """The balance once it is over."""
+async def stored(harness: SimulatedHarness) -> Balance:
+    return load_balance((await harness.session.get(znodes.BALANCE)).data)
 
-    async def stored() -> Balance:
-        return load_balance((await harness.session.get(znodes.BALANCE)).data)
+
+async def expect_completed(harness: SimulatedHarness) -> None:
+    """Returns once the balance is over."""
 
     async def over() -> bool:
-        return not (await stored()).state.is_under_way
+        return not (await stored(harness)).state.is_under_way
 
     await eventually(over, deadline_s=120, what="the balance is over")
-    return await stored()
+    balance = await stored(harness)
+    assert (balance.state, balance.done, balance.skipped) == (BalanceState.COMPLETED, balance.count, 0)
 
 
-async def expect_planned(topic: Topic) -> None:
+async def expect_planned(harness: SimulatedHarness, topic: Topic) -> None:
     """The replicas that the balance gives to partitions of this topic are those to be found at the end."""
-    harness = topic.harness
-    for move in load_balance((await harness.session.get(znodes.BALANCE)).data).moves:
+    for move in (await stored(harness)).moves:
         if move.name.topic == topic.name:
             expect(topic, *move.after, partition=move.name.partition)
+
+
+async def balance_over_a_death(harness: SimulatedHarness, topic: Topic, point: str) -> None:
+    """Returns once the balance, whose controller died at this point, is over and everything has moved."""
+    async with armed_controller(harness, point):
+        async with admin_of(harness) as admin:
+            with suppress(OutcomeUnknown):  # it took the answer along
+                await admin.start_balance(topics=[topic.name])
+        await expect_planned(harness, topic)
+    await expect_completed(harness)
+    await moved(topic)
 
 
 @on_virtual_time
@@ -66,12 +78,12 @@ async def test_a_new_broker_gets_its_share(harness: SimulatedHarness) -> None:
         await load.progress()
         async with admin_of(harness) as admin:
             plan = await admin.start_balance(topics=[topic.name])
-        await expect_planned(topic)
+        await expect_planned(harness, topic)
         assert [each.replicas_after for each in plan.loads] == [3, 3, 3, 3]
         assert sorted(each.leads_after for each in plan.loads) == [1, 1, 2, 2]
         assert plan.copies == 3
-        over = await ended(harness)
-        assert (over.state, over.done, over.skipped) == (BalanceState.COMPLETED, len(plan.moves), 0)
+        await expect_completed(harness)
+        assert (await stored(harness)).count == len(plan.moves)
         await moved(topic)
         await load.progress()
         history = await load.judge()
@@ -85,14 +97,7 @@ async def test_a_new_broker_gets_its_share(harness: SimulatedHarness) -> None:
 async def test_a_balance_goes_on_when_the_controller_dies(harness: SimulatedHarness, point: str) -> None:
     """CORRECTNESS E13: the next one continues the balance that it finds in ZooKeeper."""
     topic = await harness.create_topic(ON_THREE)
-    async with armed_controller(harness, point):
-        async with admin_of(harness) as admin:
-            with suppress(OutcomeUnknown):  # it took the answer along
-                await admin.start_balance(topics=[topic.name])
-        await expect_planned(topic)
-    over = await ended(harness)
-    assert (over.state, over.done, over.skipped) == (BalanceState.COMPLETED, over.count, 0)
-    await moved(topic)
+    await balance_over_a_death(harness, topic, point)
 
 
 @pytest.mark.slow
@@ -105,14 +110,7 @@ async def test_producers_notice_nothing_of_a_controller_that_dies_in_a_balance(
     topic = await harness.create_topic(ON_THREE)
     async with workload(topic) as load:
         await load.progress()
-        async with armed_controller(harness, "controller.balance.moved"):
-            async with admin_of(harness) as admin:
-                with suppress(OutcomeUnknown):  # it took the answer along
-                    await admin.start_balance(topics=[topic.name])
-            await expect_planned(topic)
-        over = await ended(harness)
-        assert (over.state, over.done, over.skipped) == (BalanceState.COMPLETED, over.count, 0)
-        await moved(topic)
+        await balance_over_a_death(harness, topic, "controller.balance.moved")
         await load.progress()
         history = await load.judge()
     assert history.failed == []
