@@ -20,7 +20,7 @@ from strandline.pipeline.jobs import lifecycle
 from strandline.security.login.mechanisms import SCRAM_SHA_512
 from tests.conftest import ClusterFactory
 from tests.integration.pipeline.test_sink import activate
-from tests.integration.security.logins.support.users import PASSWORD, client, with_users
+from tests.integration.security.logins.support.users import PASSWORD, client, with_password_file, with_users
 
 LOG_SHOWN = 8_000
 
@@ -46,9 +46,7 @@ async def logged_in(
     cluster = await with_users(made, folder)
     async with Admin(cluster.bootstrap, **client()) as admin:
         await admin.create_topic("tides", partitions=2, replication_factor=1)
-    of_client = {**client(), "sasl_password_file": str(folder / "password")}
-    del of_client["sasl_password"]
-    return cluster, of_client
+    return cluster, with_password_file(client(), folder / "password")
 
 
 def read(spark: SparkSession, **options: str) -> DataFrame:

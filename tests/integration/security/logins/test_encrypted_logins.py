@@ -34,7 +34,13 @@ from strandline.security.principal import Principal
 from strandline.security.rights import CREATE_TOPIC, READ_GROUP, READ_TOPIC, WRITE_TOPIC
 from strandline.vocabulary.log import MetadataQuery
 from tests.conftest import ClusterFactory
-from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, client, with_users
+from tests.integration.security.logins.support.users import (
+    MECHANISMS,
+    PASSWORD,
+    client,
+    with_password_file,
+    with_users,
+)
 from tests.integration.security.support.bindings import binding
 from tests.integration.streams.application import feeding, streaming
 from tests.integration.streams.verdict import exactly_once
@@ -133,8 +139,7 @@ async def test_a_refused_login_is_final(stage: Stage, mechanism: str, name: str,
 async def test_a_stream_task_moves_with_its_state(stage: Stage, tmp_path: Path) -> None:
     """A11 and S5: another member learns its state and takes it over, and each line is counted once. Members
     read their password from its file, and have the rights that docs/use/streams.md names."""
-    of_member = stage.client(name=COUNTER.name) | {"sasl_password_file": str(stage.folder / "password")}
-    del of_member["sasl_password"]
+    of_member = with_password_file(stage.client(name=COUNTER.name), stage.folder / "password")
     streams = streaming(
         stage.cluster, tmp_path, replicas=2, connecting=stage.client(), replication_factor=2, **of_member
     )

@@ -14,7 +14,7 @@ from strandline.errors import AuthenticationFailed
 from strandline.local.cluster import LocalCluster
 from strandline.security.login.mechanisms import SCRAM_SHA_512
 from tests.conftest import ClusterFactory
-from tests.integration.security.logins.support.users import PASSWORD, client, with_users
+from tests.integration.security.logins.support.users import PASSWORD, client, with_password_file, with_users
 from tests.waiting import eventually
 
 SECONDS: Final = 20.0
@@ -43,7 +43,7 @@ def with_file(name: str, file: Path) -> dict[str, Any]:
     """The settings of a client whose password is in a file."""
     file.write_text(f"{PASSWORD}\n")
     file.chmod(0o600)
-    return {**client(name), "sasl_password": None, "sasl_password_file": file}
+    return with_password_file(client(name), file)
 
 
 async def add_user(cluster: LocalCluster, name: str, password: str = PASSWORD) -> None:

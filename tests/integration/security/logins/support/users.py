@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,12 @@ def client(name: str = "root", mechanism: str = SCRAM_SHA_512, password: str = P
         "sasl_username": name,
         "sasl_password": password,
     }
+
+
+def with_password_file(settings: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    """These settings of a client, with the password in a file instead."""
+    others = {name: value for name, value in settings.items() if name != "sasl_password"}
+    return {**others, "sasl_password_file": str(file)}
 
 
 async def add_users(
