@@ -42,11 +42,6 @@ async def before_stop(harness: Harness, broker: int) -> None:
     assert hook.returncode == 0, said.decode()
 
 
-async def is_drained(harness: Harness) -> bool:
-    async with Admin(harness.cluster.bootstrap) as admin:
-        return any(each.drained for each in (await admin.describe_cluster()).brokers)
-
-
 @pytest.mark.timeout(240)
 async def test_pods_are_replaced_one_after_the_other_without_an_error_or_a_loss(own: Harness) -> None:
     """Only the hook holds the next pod back, and no command follows a start (CORRECTNESS H5, I7)."""
@@ -65,6 +60,7 @@ async def test_pods_are_replaced_one_after_the_other_without_an_error_or_a_loss(
     assert min(availability.least.values()) >= 2, availability.least
 
     async def none_is_drained() -> bool:
-        return not await is_drained(own)
+        async with Admin(own.cluster.bootstrap) as admin:
+            return not any(each.drained for each in (await admin.describe_cluster()).brokers)
 
     await eventually(none_is_drained, deadline_s=30, what="each drain ended when its broker was back")

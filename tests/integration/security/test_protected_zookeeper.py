@@ -125,10 +125,8 @@ async def test_a_secure_cluster_has_no_open_znode(make_cluster: ClusterFactory, 
     }
     with pytest.raises(SettingsError, match="is not for the identity of this process"):
         await connect(ZooKeeperSettings(**encrypted))
-    port, without_certificate = (
-        int(cluster.zookeeper.rpartition(":")[2]),
-        ssl.create_default_context(cafile=stranger.cafile),
-    )
+    port = int(cluster.zookeeper.rpartition(":")[2])
+    without_certificate = ssl.create_default_context(cafile=stranger.cafile)
     assert [await four_letter_word(port, "srvr", tls) for tls in (None, without_certificate)] == ["", ""]
     ended = await strandline("security", "migrate-zookeeper", "--enable", *at, "-o", "json")
     assert (ended.status, ended.objects[0]["changed"]) == (0, 0), ended.err

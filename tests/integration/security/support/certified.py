@@ -10,9 +10,14 @@ from strandline.local.cluster import LocalCluster
 
 
 def certified(cluster: LocalCluster, name: str) -> dict[str, Any]:
-    """The settings of a client whose certificate names it so."""
+    """The settings of a client with a new certificate that names it so."""
+    Authority.load(cluster.directory / "tls").issue(name, datetime.now(UTC), days=1)
+    return showing(cluster, name)
+
+
+def showing(cluster: LocalCluster, name: str) -> dict[str, Any]:
+    """The settings of a client that shows a certificate which exists, such as a member's."""
     folder = cluster.directory / "tls"
-    Authority.load(folder).issue(name, datetime.now(UTC), days=1)
     return {
         **cluster.client_settings,
         "ssl_certfile": str(certificate_path(folder, name)),

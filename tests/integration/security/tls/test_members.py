@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,6 @@ from strandline import Admin, Producer
 from strandline.adapters.codecs.log import METADATA
 from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.adapters.system_host import system_host
-from strandline.adapters.tls.authority import certificate_path, key_path
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.connect import connect
 from strandline.config.client import ClientSettings
@@ -22,7 +20,7 @@ from strandline.local.cluster import LocalCluster
 from strandline.vocabulary.log import MetadataQuery
 from strandline.vocabulary.replication import FollowerMessage, Hello
 from tests.conftest import ClusterFactory
-from tests.integration.security.support.certified import certified
+from tests.integration.security.support.certified import certified, showing
 from tests.integration.support.harness import FAULT_SETTINGS
 from tests.waiting import eventually
 
@@ -39,16 +37,6 @@ async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
     async with Admin(made.bootstrap, **made.client_settings) as admin:
         await admin.create_topic("tides", replication_factor=3, config={"min.insync.replicas": "2"})
     return made
-
-
-def shown_by(cluster: LocalCluster, name: str) -> dict[str, Any]:
-    """The settings of a client with a member's certificate."""
-    folder = cluster.directory / "tls"
-    return {
-        **cluster.client_settings,
-        "ssl_certfile": str(certificate_path(folder, name)),
-        "ssl_keyfile": str(key_path(folder, name)),
-    }
 
 
 async def broker_epoch(cluster: LocalCluster, broker: int) -> BrokerEpoch:
@@ -69,7 +57,7 @@ async def test_a_follower_shows_the_certificate_of_the_broker_that_it_names(
     async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
         (topic,) = await admin.describe_topics(["tides"])
         (before,) = topic.partitions
-    transport = system_host(ClientSettings(**shown_by(cluster, name))).transport(None)
+    transport = system_host(ClientSettings(**showing(cluster, name))).transport(None)
     try:
         address = cluster.address(1)
         known = await transport.call(address, METADATA, MetadataQuery(None), timeout_s=ANSWER_S_MAX)
