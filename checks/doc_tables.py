@@ -254,13 +254,13 @@ ALARMS = Path("deploy/prometheus/alerts.yml")
 
 
 def alarms(_: str | None) -> str:
-    """The table of the alarms: expression, how long it has to hold, meaning, and what to do."""
-    rows = ["| alarm | for | it means | do |", "| --- | --- | --- | --- |"]
+    """The table of the alarms: name, expression, how long it has to hold, meaning, and what to do."""
+    rows = ["| alarm | if | for | it means | do |", "| --- | --- | --- | --- | --- |"]
     text = (Path(__file__).resolve().parent.parent / ALARMS).read_text()
     for group in yaml.safe_load(text)["groups"]:
         for rule in group["rules"]:
-            told, expression = rule["annotations"], _cell(rule["expr"])
-            rows.append(f"| `{expression}` | {rule.get('for', '0')} | {told['summary']} | {told['action']} |")
+            told, condition = rule["annotations"], f"`{_cell(rule['expr'])}` | {rule.get('for', '0')}"
+            rows.append(f"| {rule['alert']} | {condition} | {told['summary']} | {told['action']} |")
     return "\n".join(rows) + "\n"
 
 
