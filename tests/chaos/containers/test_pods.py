@@ -53,7 +53,6 @@ class Pods:
     """The pods of the secure cluster: a container for each."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
         self.resources = rendered("secure")
         self.workloads = {name: Workload(self.resources, name) for name in IMAGES}
         self.docker = engine.docker
