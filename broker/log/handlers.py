@@ -19,7 +19,6 @@ from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.replica_progress import ReplicasDescription
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
-from strandline.broker.replicas.counts import TopicCounts
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
@@ -297,21 +296,23 @@ class Handlers:
                 await slices.next()
             fetched = self._read_one(wanted, room - size, first=not size)
             found.append(fetched)
-            counts = self._counts(fetched.name)
-            counts.fetch_requests += 1
-            counts.fetch_failures += fetched.error is not None
-            counts.bytes_out += len(fetched.records)
             size += len(fetched.records)
-            if fetched.records and (trace := self._manager.named(*fetched.name).trace) is not None:
-                *_, last = iterate(fetched.records)
-                trace.passed(Step.FETCHED, wanted.offset, last.last_offset + 1)
+            self._note_read(wanted, fetched)
         return found
 
-    def _counts(self, name: TopicPartition) -> TopicCounts:
+    def _note_read(self, wanted: FetchPartition, fetched: Fetched) -> None:
         try:
-            return self._manager.named(*name).counts
+            replica = self._manager.named(*wanted.name)
         except StrandlineError:
-            return self._manager.counts.others
+            counts, trace = self._manager.counts.others, None
+        else:
+            counts, trace = replica.counts, replica.trace
+        counts.fetch_requests += 1
+        counts.fetch_failures += fetched.error is not None
+        counts.bytes_out += len(fetched.records)
+        if trace is not None and fetched.records:
+            *_, last = iterate(fetched.records)
+            trace.passed(Step.FETCHED, wanted.offset, last.last_offset + 1)
 
     def _listen(self, partitions: Sequence[FetchPartition], listener: Callable[[], None]) -> list[Replica]:
         watched: list[Replica] = []
