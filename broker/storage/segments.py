@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from strandline.broker.storage.segment import (
@@ -122,19 +122,18 @@ class Segments:
 
     def bytes_from(self, offset: int) -> int:
         """See `PartitionLog.bytes_from`."""
-        size = 0
-        for segment in reversed(self._list):
-            if segment.base_offset <= offset:
-                return size + segment.size - segment.boundary_of(offset).position
-            size += segment.size
-        return size
+        return self._bytes_after(offset, lambda segment: segment.boundary_of(offset).position)
 
     def bytes_near(self, offset: int) -> int:
         """See `PartitionLog.bytes_near`."""
+        return self._bytes_after(offset, lambda segment: segment.position_near(offset))
+
+    def _bytes_after(self, offset: int, position_in: Callable[[Segment], int]) -> int:
+        """The bytes from an offset to the end; `position_in`: where it begins in the segment that has it."""
         size = 0
         for segment in reversed(self._list):
             if segment.base_offset <= offset:
-                return size + segment.size - segment.position_near(offset)
+                return size + segment.size - position_in(segment)
             size += segment.size
         return size
 
