@@ -47,7 +47,6 @@ class _Subscription:
         "_opened_at",
         "_stream",
         "asked",
-        "copying",
         "grant",
         "held",
         "id",
@@ -71,8 +70,6 @@ class _Subscription:
         self.sent_watermark = -1
         self.queued = False
         self.stale = False
-        self.copying = False
-        """Whether its next records are a copy: a reassignment adds the follower, and the end is far."""
         self.grant: Grant | None = None
         """The allowance for the next records, if they are throttled."""
         self.held: asyncio.TimerHandle | None = None
@@ -336,12 +333,13 @@ class FollowerStream:
             if subscription.id not in self._subscriptions:
                 self._ready.popleft()
                 continue
-            room = self._room(subscription, budget)
+            room, copying = self._room(subscription, budget)
             if room == 0:  # throttled: those behind it can be sent
                 self._ready.popleft()
                 subscription.queued = False
                 continue
-            push = self._push(subscription, budget, room, first=budget == self._settings.push_bytes_max)
+            first = budget == self._settings.push_bytes_max
+            push = self._push(subscription, budget, room, first=first, copying=copying)
             if push is None:
                 break  # its next batch does not fit this message
             self._ready.popleft()
@@ -374,39 +372,39 @@ class FollowerStream:
         stands = grant is None or self._stands(grant, subscription)
         return stands and self.throttle.concerns(leadership, self.hello.broker_id)
 
-    def _room(self, subscription: _Subscription, budget: int) -> int:
-        """The bytes of its records that may be sent now. If 0, a timer queues the flow again."""
+    def _room(self, subscription: _Subscription, budget: int) -> tuple[int, bool]:
+        """(the bytes of its records that may be sent now, whether they are a copy: a reassignment adds the
+        follower, and the end is far). If 0 may be sent, a timer queues the flow again."""
         follower = self.hello.broker_id
         if subscription.grant is not None and not self._stands(subscription.grant, subscription):
             self._let_go(subscription)  # the next records use the new bound
         replica, now = subscription.replica, self._clock.monotonic()
-        subscription.copying = self.throttle.adds(subscription.leadership, follower)
+        adds = self.throttle.adds(subscription.leadership, follower)
         bounded = self.throttle.is_bounded(replica, follower)
-        if not (
-            (subscription.copying or bounded)
+        may_wait = (
+            (adds or bounded)
             and self.has_to_wait(subscription)
             and self.throttle.is_far(replica, subscription.sent_offset)
-        ):
-            subscription.copying = False
-            self._let_go(subscription)
-            return budget
-        if subscription.copying and now < self._copies_from:
+        )
+        copying = adds and may_wait
+        if copying and now < self._copies_from:
             self.throttle.holds += subscription.held is None
-            return self._hold(subscription, self._copies_from - now)
-        if not bounded:
+            self._hold(subscription, self._copies_from - now)
+            return 0, copying
+        if not (bounded and may_wait):
             self._let_go(subscription)
-            return budget
+            return budget, copying
         if subscription.grant is None:
             subscription.grant = self.throttle.grant(replica, follower, self._settings.push_bytes_max)
         if now < subscription.grant.due:
-            return self._hold(subscription, subscription.grant.due - now)
-        return min(budget, subscription.grant.size)
+            self._hold(subscription, subscription.grant.due - now)
+            return 0, copying
+        return min(budget, subscription.grant.size), copying
 
-    def _hold(self, subscription: _Subscription, wait_s: float) -> int:
+    def _hold(self, subscription: _Subscription, wait_s: float) -> None:
         if subscription.held is None:
             loop = asyncio.get_running_loop()
             subscription.held = loop.call_later(wait_s, self._release, subscription)
-        return 0
 
     def _stands(self, grant: Grant, subscription: _Subscription) -> bool:
         return self.throttle.stands(grant, subscription.replica, self.hello.broker_id)
@@ -428,7 +426,9 @@ class FollowerStream:
             subscription.grant.used(sent)
             subscription.grant = None
 
-    def _push(self, subscription: _Subscription, budget: int, room: int, *, first: bool) -> Push | None:
+    def _push(
+        self, subscription: _Subscription, budget: int, room: int, *, first: bool, copying: bool
+    ) -> Push | None:
         replica, log = subscription.replica, subscription.replica.log
         if subscription.over:
             reason = f"this broker no longer leads {replica.name}, or leads it with other replicas"
@@ -472,5 +472,5 @@ class FollowerStream:
             high_watermark=replica.high_watermark if known else -1,
             log_start_offset=log.log_start_offset,
             records=records,
-            copy=subscription.copying and bool(records),
+            copy=copying and bool(records),
         )

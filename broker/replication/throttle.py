@@ -58,7 +58,7 @@ class CopyThrottle:
     def adds(leadership: Leadership, follower: BrokerId) -> bool:
         """True if a reassignment adds this follower, and it is not in sync."""
         added = _asked_bytes_per_s(leadership.replica, follower) is not None
-        return added and follower not in leadership.core.isr.maximal()
+        return added and CopyThrottle.concerns(leadership, follower)
 
     @staticmethod
     def concerns(leadership: Leadership, follower: BrokerId) -> bool:
