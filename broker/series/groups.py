@@ -44,13 +44,11 @@ class GroupSeries:
             self._total += len(offsets)
             if len(self._members) < offsets_max:
                 self._members.append((group, members))
-            if (
-                len(self._offsets) + len(offsets) <= offsets_max
-            ):  # a part of a group would look like all of it
+            # All of a group's offsets or none: a part would look like all of them.
+            if len(self._offsets) + len(offsets) <= offsets_max:
                 self._offsets += [
                     (group, name.topic, name.partition, committed.offset)
-                    for name in offsets
-                    if (committed := offsets.get(name)) is not None
+                    for name, committed in offsets.everything().items()
                 ]
 
     def __iter__(self) -> Iterator[Sample]:
