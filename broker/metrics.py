@@ -267,11 +267,11 @@ class BrokerMetrics:
             sums.replicas += 1
             sums.offline += not replica.whole
             sums.without_leader += replica.leader < 0
-            if replica.leadership is not None and (led := coverage(replica)) is not None:
-                sums.add_led(led)
+            if (leadership := replica.leadership) is not None:
+                sums.add_led(coverage(replica, leadership))
                 sums.reassigning += replica.reassignment is not None
-                sums.waiting += len(replica.leadership.core.queue)
-                lags.add_led(replica, replica.leadership)
+                sums.waiting += len(leadership.core.queue)
+                lags.add_led(replica, leadership)
             elif replica.leader >= 0:
                 lags.add_followed(replica)
         self._manager.counts.keep(topics)

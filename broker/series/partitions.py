@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from strandline.adapters.telemetry.metrics import Sample, gauge
+from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 
 _LABELS: Final = ("topic", "partition")
@@ -85,11 +86,9 @@ class Coverage(NamedTuple):
         return self.in_sync == self.needed
 
 
-def coverage(replica: Replica) -> Coverage | None:
-    """None: this broker does not lead the partition."""
-    if replica.leadership is None:
-        return None
-    core, moving = replica.leadership.core, replica.reassignment
+def coverage(replica: Replica, leadership: Leadership) -> Coverage:
+    """That of a partition that is led here."""
+    core, moving = leadership.core, replica.reassignment
     wanted = replica.assigned if moving is None else moving.original
     return Coverage(len(wanted), len(core.isr.members), core.min_insync)
 
@@ -105,6 +104,7 @@ class _Row(NamedTuple):
     end: int
     watermark: int
     coverage: Coverage | None
+    """None: this broker does not lead the partition."""
 
 
 class PartitionSeries:
@@ -135,7 +135,7 @@ class PartitionSeries:
 
 
 def _row(replica: Replica) -> _Row:
-    name, log = replica.name, replica.log
+    name, log, leadership = replica.name, replica.log, replica.leadership
     return _Row(
         name.topic,
         name.partition,
@@ -144,5 +144,5 @@ def _row(replica: Replica) -> _Row:
         log.log_start_offset,
         log.log_end_offset,
         replica.high_watermark,
-        coverage(replica),
+        None if leadership is None else coverage(replica, leadership),
     )
