@@ -190,13 +190,13 @@ def write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
-def write_secret_once(path: Path, secret: str) -> None:
-    """Write a line that its owner alone may read, unless the file is there: others rely on what it says."""
+def write_secret_once(path: Path, text: str) -> None:
+    """Write a file that its owner alone may read, unless it is there: others rely on what it says."""
     if path.exists():
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    write_private(draft, f"{secret}\n")
+    write_private(draft, text)
     os.replace(draft, path)
 
 

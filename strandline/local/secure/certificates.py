@@ -10,7 +10,7 @@ from typing import Any, Final
 from strandline.adapters.system.clock import SystemClock
 from strandline.config.security import SSL
 from strandline.errors import SettingsError
-from strandline.local.layout import Layout, write_private
+from strandline.local.layout import Layout, write_private, write_secret_once
 from strandline.local.ports import LOOPBACK
 
 ADMIN: Final = "admin"
@@ -50,9 +50,9 @@ class ClusterCertificates:
         Raises SettingsError without the extra `security`.
         """
         self._issue(members)
-        if keystore_of is not None and not self.keystore(keystore_of).exists():
+        if keystore_of is not None:
             parts = (self.keyfile(keystore_of), self.certfile(keystore_of))
-            write_private(self.keystore(keystore_of), "".join(part.read_text() for part in parts))
+            write_secret_once(self.keystore(keystore_of), "".join(part.read_text() for part in parts))
 
     def _issue(self, members: list[str]) -> None:
         wanted = [name for name in (*members, ADMIN) if not self.certfile(name).exists()]

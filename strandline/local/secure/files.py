@@ -27,7 +27,7 @@ class ClusterSecurity:
 
     def make(self, members: list[str]) -> None:
         """Make the files that are missing. Raises SettingsError without the extra `security`."""
-        write_secret_once(self._token_file, secrets.token_urlsafe(TOKEN_BYTES))
+        write_secret_once(self._token_file, f"{secrets.token_urlsafe(TOKEN_BYTES)}\n")
         if self._identity is None:
             self._certificates.make(members)
         else:

@@ -19,7 +19,7 @@ class ZooKeeperIdentity:
 
     def make(self) -> None:
         """Write the file, unless it is there: the znodes of the cluster are for what it says."""
-        write_secret_once(self.path, f"{NAME}:{secrets.token_urlsafe(PASSWORD_BYTES)}")
+        write_secret_once(self.path, f"{NAME}:{secrets.token_urlsafe(PASSWORD_BYTES)}\n")
 
     @property
     def settings(self) -> dict[str, Any]:
