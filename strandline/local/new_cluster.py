@@ -12,6 +12,7 @@ from strandline.local.ports import METRICS_OFFSET, cluster_ports, free_ports, is
 
 BROKERS_MAX: Final = 100
 """Of brokers in a local cluster, and of controllers."""
+_BOUND: Final = f"a local cluster has 0 to {BROKERS_MAX} brokers and controllers"
 
 
 def new_members(
@@ -30,7 +31,7 @@ def new_members(
     """The arguments are those of `LocalCluster`, settings as environment variables have them. Raises
     SettingsError."""
     if not 0 <= brokers <= BROKERS_MAX or not 0 <= controllers <= BROKERS_MAX:
-        raise SettingsError(f"a local cluster has 0 to {BROKERS_MAX} brokers and controllers")
+        raise SettingsError(_BOUND)
     ports = cluster_ports(brokers, controllers, base_port, kafka=kafka, kafka_port=kafka_port)
     return ClusterFile(
         zookeeper=MemberFile(id=1, port=0 if zookeeper else ports.zookeeper, address=zookeeper),
@@ -61,7 +62,7 @@ def new_broker(cluster: ClusterFile, settings: dict[str, str], *, rack: str | No
     """
     brokers = cluster.brokers
     if len(brokers) >= BROKERS_MAX:
-        raise SettingsError(f"a local cluster has 0 to {BROKERS_MAX} brokers and controllers")
+        raise SettingsError(_BOUND)
     taken = {port for port, _ in cluster.ports()}
     port, metrics_port = _counted_on(brokers, taken) or _free(2, taken)
     kafka_port = None
