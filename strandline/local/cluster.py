@@ -43,8 +43,7 @@ class LocalCluster:
     the cluster uses a server that is running already. With `kafka`, each broker has a port for Kafka
     clients, from `kafka_port` on, or a free one. With `secure`, every connection between its processes and
     clients is encrypted, and both ends show certificates: see `client_settings`. That holds for metrics and
-    for ZooKeeper, if the cluster runs it itself. `spawn` starts the processes
-    of brokers and controllers.
+    for ZooKeeper, if the cluster runs it itself. `spawn` starts the processes of brokers and controllers.
     """
 
     def __init__(
@@ -265,8 +264,7 @@ class LocalCluster:
             raise
 
     async def _start(self, timeout_s: float) -> None:
-        """`start`, under the lock. Each process is recorded at once, so that `down` finds the
-        processes of a start that was killed."""
+        """`start`, under the lock."""
         down = [service for service in self._services() if not service.alive]
         had_zookeeper = self._zookeeper.alive
         try:
@@ -276,7 +274,6 @@ class LocalCluster:
                 self._save()
             for service in down:
                 self._spawn(service)
-                self._save()
             await self.wait_serving(timeout_s)
         except BaseException:
             await all_of(service.stop(clean=False) for service in down)
@@ -369,15 +366,14 @@ class LocalCluster:
             self._catch_up()
             added = [self._added(None, {}) for _ in range(brokers - len(self._brokers))]
             try:
+                self._make_files()
                 for service in added:
                     self._spawn(service)
-                    self._save()
                 await all_of(serving(service, timeout_s) for service in added)
             except BaseException:
                 await all_of(service.stop(clean=False) for service in added)
                 for service in added:
-                    self._file.brokers.remove(service.member)
-                    del self._brokers[service.member.id]
+                    self._leave_out(service)
                 self._save()
                 raise
         return [service.member.id for service in added]
@@ -392,8 +388,7 @@ class LocalCluster:
             service = self._broker(broker_id)
             if service.alive:
                 raise SettingsError(f"broker {broker_id} runs: stop it first")
-            self._file.brokers.remove(service.member)
-            del self._brokers[broker_id]
+            self._leave_out(service)
             self._save()
 
     def _added(self, rack: str | None, settings: Mapping[str, str]) -> Service:
@@ -402,13 +397,16 @@ class LocalCluster:
         self._brokers[member.id] = self._service("broker", member)
         return self._brokers[member.id]
 
+    def _leave_out(self, broker: Service) -> None:
+        self._file.brokers.remove(broker.member)
+        del self._brokers[broker.member.id]
+
     # --- controllers and ZooKeeper ---------------------------------------------------------------
 
     async def start_controller(
         self, controller_id: int, *, wait_s: float | None = START_S_MAX, **settings: Any
     ) -> None:
-        """Start a stopped controller, from now on also with these settings, and wait until it
-        serves.
+        """Start a stopped controller, from now on also with these settings, and wait until it serves.
 
         `wait_s` None: do not wait. Raises ProcessFailed, SettingsError.
         """
@@ -455,8 +453,8 @@ class LocalCluster:
         if service.alive:
             raise SettingsError(f"{service.kind} {service.member.id} runs already")
         service.member.settings |= as_environment(service.kind, settings)
+        self._make_files()
         self._spawn(service)
-        self._save()
         if wait_s is not None:
             await serving(service, wait_s)
 
@@ -466,8 +464,9 @@ class LocalCluster:
             self._security.make([each.name for each in self._services()])
 
     def _spawn(self, service: Service) -> None:
-        self._make_files()
+        """Start it, and record it at once: `down` finds the processes of a start that was killed."""
         service.start()
+        self._save()
 
     async def _stop(self, service: Service, *, clean: bool) -> None:
         await service.stop(clean=clean)
