@@ -364,17 +364,17 @@ class LocalCluster:
         """
         async with locked(self._layout):
             self._catch_up()
-            added = [self._added(None, {}) for _ in range(brokers - len(self._brokers))]
+            added: list[Service] = []
             try:
+                for _ in range(brokers - len(self._brokers)):
+                    added.append(self._added(None, {}))
                 self._make_files()
                 for service in added:
                     self._spawn(service)
                 await all_of(serving(service, timeout_s) for service in added)
             except BaseException:
                 await all_of(service.stop(clean=False) for service in added)
-                for service in added:
-                    self._leave_out(service)
-                self._save()
+                self._leave_out(added)
                 raise
         return [service.member.id for service in added]
 
@@ -388,8 +388,7 @@ class LocalCluster:
             service = self._broker(broker_id)
             if service.alive:
                 raise SettingsError(f"broker {broker_id} runs: stop it first")
-            self._leave_out(service)
-            self._save()
+            self._leave_out([service])
 
     def _added(self, rack: str | None, settings: Mapping[str, str]) -> Service:
         member = new_broker(self._file, {**self._broker_settings, **settings}, rack=rack)
@@ -397,9 +396,11 @@ class LocalCluster:
         self._brokers[member.id] = self._service("broker", member)
         return self._brokers[member.id]
 
-    def _leave_out(self, broker: Service) -> None:
-        self._file.brokers.remove(broker.member)
-        del self._brokers[broker.member.id]
+    def _leave_out(self, brokers: Sequence[Service]) -> None:
+        for service in brokers:
+            self._file.brokers.remove(service.member)
+            del self._brokers[service.member.id]
+        self._save()
 
     # --- controllers and ZooKeeper ---------------------------------------------------------------
 

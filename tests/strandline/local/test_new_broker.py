@@ -110,6 +110,10 @@ async def test_a_broker_that_cannot_start_is_not_added(tmp_path: Path) -> None:
     async with LocalCluster(0, controllers=0, directory=home, detached=True):
         pass
     try:
+        cluster = LocalCluster.open(home)
+        with pytest.raises(SettingsError, match="0 to 100 brokers"):
+            await cluster.grow(101)
+        assert cluster.broker_ids == []
         (home / "brokers").write_text("not a folder")
         with pytest.raises(ProcessFailed, match="broker-1 died"):
             await LocalCluster.open(home).grow(1)
