@@ -248,8 +248,9 @@ class _Calls:
     ) -> Callable[[bytes, Context], Awaitable[bytes]]:
         async def serve(data: bytes, context: Context) -> bytes:
             try:
-                with self._held.one(host_of(context.peer())):
-                    caller = self._caller(served.rpc.path, context)
+                host = host_of(context.peer())
+                with self._held.one(host):
+                    caller = self._caller(served.rpc.path, context, host)
                     return await serve_call(served, data, caller, self._monotonic, on_answered)
             except StrandlineError as error:
                 refused = error
@@ -262,8 +263,9 @@ class _Calls:
     ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[None]]:
         async def serve(requests: AsyncIterator[bytes], context: Context) -> None:
             try:
-                with self._held.one(host_of(context.peer())):
-                    caller = self._caller(served.rpc.path, context)
+                host = host_of(context.peer())
+                with self._held.one(host):
+                    caller = self._caller(served.rpc.path, context, host)
                     await serve_stream(served, requests, partial(write, context), caller, self._monotonic)
                 return
             except StrandlineError as error:
@@ -272,14 +274,14 @@ class _Calls:
 
         return serve
 
-    def _caller(self, path: str, context: Context) -> Caller:
+    def _caller(self, path: str, context: Context, host: str) -> Caller:
         """Raises AuthenticationFailed for a certificate that gives no principal, and as `CallerLogins.admit`
         unless any caller may make the call."""
-        peer, metadata = context.peer(), context.invocation_metadata()
+        metadata = context.invocation_metadata()
         key = shown_key(metadata)
         caller = Caller(
-            peer,
-            host_of(peer),
+            context.peer(),
+            host,
             self._listener,
             key,
             asks_for=None if key is None else claimed(metadata),
