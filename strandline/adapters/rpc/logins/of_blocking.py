@@ -57,16 +57,8 @@ class BlockingLogins:
         with self._changing:
             session = self._sessions.get(link)
         if session is None or self._clock.monotonic() >= session.renewed_at:
-            if (pause := self._refusals.pause(address, self._clock.monotonic())) is not None:
-                raise pause
-            try:
+            with self._refusals.login(address, self._clock.monotonic):
                 session = self._log_in(address, link, on_begun)
-            except StrandlineError as error:
-                failure = self._refusals.judged(address, error, self._clock.monotonic())
-                if failure is error:
-                    raise
-                raise failure from error
-            self._refusals.let_in(address)
             with self._changing:
                 self._sessions[link] = session
         return session

@@ -54,17 +54,13 @@ class TransportLogins:
                 return session
             if of.failures > failures and of.failure is not None:
                 raise of.failure  # of the login that this call waited for
-            if (pause := self._refusals.pause(address, self._clock.monotonic())) is not None:
-                raise pause
             try:
-                of.session = session = await self._log_in(address, link)
+                with self._refusals.login(address, self._clock.monotonic):
+                    of.session = session = await self._log_in(address, link)
             except StrandlineError as error:
                 of.failures += 1
-                of.failure = failure = self._refusals.judged(address, error, self._clock.monotonic())
-                if failure is error:
-                    raise
-                raise failure from error
-            self._refusals.let_in(address)
+                of.failure = error
+                raise
             return session
 
     def forget(self, link: AsyncLink, session: ClientSession) -> None:

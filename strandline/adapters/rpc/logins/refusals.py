@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,6 +41,21 @@ class Refusals:
         self._was_let_in = False
         self._refused: dict[str, _Refused] = {}
         self._changing = threading.Lock()
+
+    @contextmanager
+    def login(self, address: str, monotonic: Callable[[], float]) -> Iterator[None]:
+        """For the time of one login. Raises RefusedForNow while none may follow a refused one, and in place
+        of a refusal that is not final."""
+        if (pause := self.pause(address, monotonic())) is not None:
+            raise pause
+        try:
+            yield
+        except StrandlineError as error:
+            failure = self.judged(address, error, monotonic())
+            if failure is error:
+                raise
+            raise failure from error
+        self.let_in(address)
 
     def let_in(self, address: str) -> None:
         """The server knows the client."""
