@@ -316,9 +316,10 @@ class GroupHandlers:
 
     async def delete(self, group: str, caller: Caller) -> None:
         self._access.check(caller, DELETE_GROUP, group)
-        with unfinished_noted(partial(self._access.changed, caller, DELETE_GROUP, group)):
+        noted = partial(self._access.changed, caller, DELETE_GROUP, group)
+        with unfinished_noted(noted):
             await self._ask(DeleteGroup(group))
-        self._access.changed(caller, DELETE_GROUP, group)
+        noted()
 
     async def delete_offsets(
         self, group: str, partitions: Collection[TopicPartition], caller: Caller
