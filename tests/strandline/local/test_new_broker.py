@@ -11,7 +11,7 @@ from strandline import LocalCluster
 from strandline.errors import SettingsError
 from strandline.local.layout import ClusterFile, Layout, MemberFile
 from strandline.local.new_cluster import new_broker, new_members
-from strandline.local.ports import LOOPBACK, METRICS_OFFSET, free_ports
+from strandline.local.ports import LOOPBACK, METRICS_OFFSET, free_ports, is_free
 from strandline.local.process import ProcessFailed
 
 
@@ -36,17 +36,9 @@ def _free_run(count: int) -> int:
     """The first of this many ports that are free now, and whose metrics ports are."""
     while True:
         (first,) = free_ports(1)
-        wanted = [
-            *range(first, first + count),
-            *range(first + METRICS_OFFSET, first + METRICS_OFFSET + count),
-        ]
-        try:
-            for port in wanted:
-                with socket.socket() as tried:
-                    tried.bind((LOOPBACK, port))
-        except OSError:
-            continue
-        return first
+        metrics = first + METRICS_OFFSET
+        if all(map(is_free, (*range(first, first + count), *range(metrics, metrics + count)))):
+            return first
 
 
 def test_ports_that_were_counted_up_are_counted_on() -> None:
