@@ -41,9 +41,7 @@ def drawn_faults(random: Random, seconds: float, *, power: bool) -> tuple[Fault,
     at_s = random.expovariate(1 / pause_s)
     while at_s < seconds:
         [kind] = random.choices(kinds, weights)
-        faults.append(
-            Fault(kind=kind, at_s=round(at_s, 3), lasts_s=_lasts_s(random), lot=random.getrandbits(LOT_BITS))
-        )
+        faults.append(_fault(random, kind, at_s))
         at_s += random.expovariate(1 / pause_s)
     return tuple(faults)
 
@@ -62,17 +60,11 @@ def _of_one_kind(random: Random, seconds: float, kind: str, rate: float, most: i
     if random.random() >= rate:
         return ()
     times = sorted(random.uniform(0, seconds) for _ in range(random.randint(1, most)))
-    return tuple(
-        Fault(
-            kind=kind,
-            at_s=round(at_s, 3),
-            lasts_s=_lasts_s(random),
-            lot=random.getrandbits(LOT_BITS),
-        )
-        for at_s in times
-    )
+    return tuple(_fault(random, kind, at_s) for at_s in times)
 
 
-def _lasts_s(random: Random) -> float:
+def _fault(random: Random, kind: str, at_s: float) -> Fault:
     least, most = LASTS_S
-    return round(least + (most - least) * random.random() ** 3, 3)
+    lasts_s = least + (most - least) * random.random() ** 3
+    lot = random.getrandbits(LOT_BITS)
+    return Fault(kind=kind, at_s=round(at_s, 3), lasts_s=round(lasts_s, 3), lot=lot)
