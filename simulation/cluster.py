@@ -55,6 +55,11 @@ class Cluster:
         self.controllers: list[SimulatedProcess] = [self._new_controller(n) for n in range(controllers)]
 
     @property
+    def broker_ids(self) -> range:
+        """The ids of all brokers, whether they run or not."""
+        return range(self.first_id, self.first_id + len(self.brokers))
+
+    @property
     def isr_trail_events_max(self) -> int:
         """The setting of all brokers."""
         return self._broker_settings.isr_trail_events_max

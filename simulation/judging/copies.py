@@ -84,6 +84,4 @@ class Copies(Judge):
         return record.synced or not self._stage.power_losses
 
     def _log_ends(self, name: TopicPartition) -> dict[int, int]:
-        cluster = self._stage.cluster
-        brokers = range(cluster.first_id, cluster.first_id + len(cluster.brokers))
-        return {broker: self._ends.end(broker, name) for broker in brokers}
+        return {broker: self._ends.end(broker, name) for broker in self._stage.cluster.broker_ids}

@@ -161,8 +161,7 @@ class _Application(Workload):
 
     def _outputs_end(self) -> int:
         """How many outputs there are, counted on all disks."""
-        cluster = self._stage.cluster
-        brokers = range(cluster.first_id, cluster.first_id + len(cluster.brokers))
+        brokers = self._stage.cluster.broker_ids
         names = self._names.of(self._names.repartition)
         return sum(self._ends.end(broker, name) for broker in brokers for name in names)
 
