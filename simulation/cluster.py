@@ -74,6 +74,11 @@ class Cluster:
         """The addresses of all brokers for Kafka clients."""
         return [f"{machine.host}:{KAFKA_PORT}" for machine in self.broker_machines]
 
+    def is_startable(self, number: int) -> bool:
+        """The broker's process has ended, and its machine has power."""
+        process = self.brokers[number]
+        return not process.life.alive and self.world.network.has_power(process.machine.host)
+
     def start_broker(self, number: int, **settings: Any) -> None:
         """Run the broker again on what its disk has. Its process must have ended. `settings` replace those of
         all brokers in this life."""

@@ -84,8 +84,7 @@ class Scene:
 
     def restart_broker(self, number: int) -> None:
         """Start a broker unless it runs or its machine has no power."""
-        process = self.cluster.brokers[number]
-        if not process.life.alive and process.machine not in self.dark:
+        if self.cluster.is_startable(number):
             self.note(f"start broker {number}")
             self.cluster.start_broker(number)
 

@@ -58,12 +58,11 @@ async def lose_disk(scene: Scene, random: Random, lasts_s: float) -> None:
     scene.note(f"kill broker {number}, whose disk is dying")
     process.kill()
     await last(max(lasts_s, NOTICED_S))
-    now = scene.cluster.brokers[number]  # another fault may have started it
-    if now.life.alive or now.machine in scene.dark:
+    if not scene.cluster.is_startable(number):  # another fault may have started it
         return
     if not scene.stage.isr_history.in_sync(scene.cluster.first_id + number):
         scene.note(f"broker {number} gets an empty disk")
-        now.machine.disk.lost()
+        process.machine.disk.lost()
     scene.restart_broker(number)
 
 

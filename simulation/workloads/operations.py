@@ -262,24 +262,20 @@ class _Operator(Workload):
 
     async def _leave(self, admin: Admin) -> None:
         """A step of the way of a broker out of the cluster and back, as a new one."""
+        cluster = self._stage.cluster
         if self._gone is not None:
-            self._start(self._gone)
+            if cluster.is_startable(self._gone):
+                cluster.start_broker(self._gone)
             self._gone = None
             return
         if self._leaving is None:
-            self._leaving = self._lots.randrange(len(self._stage.cluster.brokers))
+            self._leaving = self._lots.randrange(len(cluster.brokers))
         left = await admin.drain_broker(self._leaving, replicas=True)
         if left.replicas == 0:
-            self._stage.cluster.brokers[self._leaving].kill()
+            cluster.brokers[self._leaving].kill()
             forgotten = await admin.forget_broker(self._leaving)  # refused until its session has ended
             self._done["brokers forgotten"] += forgotten.was_known
             self._leaving, self._gone = None, self._leaving
-
-    def _start(self, number: int) -> None:
-        """Start a broker, unless it runs or its machine has no power."""
-        process, network = self._stage.cluster.brokers[number], self._stage.world.network
-        if not process.life.alive and network.has_power(process.machine.host):
-            self._stage.cluster.start_broker(number)
 
     async def _forget(self, admin: Admin) -> None:
         """Refused, unless the broker has left."""
