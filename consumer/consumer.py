@@ -346,10 +346,7 @@ class Consumer(Client[ConsumerSettings]):
 
     def lag(self, partition: TopicPartition) -> int | None:
         """The number of committed records that are not delivered yet; None while it is unknown."""
-        state = self._reader.assigned(partition)
-        if state.high_watermark is None or state.position is None:
-            return None
-        return max(0, state.high_watermark - state.position)
+        return self._reader.assigned(partition).lag
 
     # --- offsets -----------------------------------------------------------------------------
 

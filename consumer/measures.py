@@ -90,12 +90,7 @@ class ConsumerMeasures:
         taken, fetched = self.taken.recent(), self.fetched_bytes.recent()
         fetches, commits = self.fetched_ms.recent(), self.committed_ms.recent()
         rebalances, ended_at = self.rebalances.took_ms.recent(), self.rebalances.ended_at
-        lags = [
-            0
-            if state.high_watermark is None or state.position is None
-            else state.high_watermark - state.position
-            for state in assigned
-        ]
+        lags = [state.lag or 0 for state in assigned]
         return {
             "records-consumed-total": self.taken.total,
             "records-consumed-rate": taken.rate,
@@ -104,7 +99,7 @@ class ConsumerMeasures:
             "fetch-total": self.fetched_ms.count,
             "fetch-latency-avg": fetches.average,
             "fetch-latency-max": fetches.maximum,
-            "records-lag-max": max(0, *lags) if lags else 0,
+            "records-lag-max": max(lags, default=0),
             "assigned-partitions": len(lags),
             "last-poll-seconds-ago": unpolled_s,
             "commit-total": self.committed_ms.count,

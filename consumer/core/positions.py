@@ -126,6 +126,12 @@ class Position(Generic[BatchT]):
     buffered_bytes: int = 0
 
     @property
+    def lag(self) -> int | None:
+        """The number of committed records that are not handed out yet; None while it is unknown."""
+        end, position = self.high_watermark, self.position  # each read once: another thread may ask
+        return None if end is None or position is None else max(0, end - position)
+
+    @property
     def readable(self) -> bool:
         return not (self.paused or self.held)
 
