@@ -161,16 +161,27 @@ class Nemesis:
 
     async def _apply(self, index: int, fault: Fault, who: Sequence[Member], over: float) -> None:
         """Applies the fault until the time `over`, then undoes it. Raises Skipped."""
+
+        async def work() -> str:
+            await self._do(fault, who)
+            # To find the member may have taken a while. The fault lasts as long all the same.
+            await self._until(min(over, self._clock.monotonic() + fault.lasts_s))
+            await self._undo(fault, who)
+            return ""
+
+        await self._harm(index, fault, who, work)
+
+    async def _harm(
+        self, index: int, fault: Fault, who: Sequence[Member], work: Callable[[], Awaitable[str]]
+    ) -> None:
+        """Has `work` apply the fault to these members and undo it. It returns the detail of the end. Raises
+        Skipped."""
         self._take(fault, who)
         try:
             # Noted first: a broker hands its leaderships over before it stops, which takes a while.
             self._began(index, fault, who)
-            detail = ""
             try:
-                await self._do(fault, who)
-                # To find the member may have taken a while. The fault lasts as long all the same.
-                await self._until(min(over, self._clock.monotonic() + fault.lasts_s))
-                await self._undo(fault, who)
+                detail = await work()
             except WorldFailed as error:
                 self._left.update(who)
                 detail = f"could not be undone until healing: {error}"
@@ -376,24 +387,19 @@ class Nemesis:
     async def _lose_disk(self, index: int, fault: Fault, ends: float) -> None:
         """Kills a broker, and restarts it with an empty disk once the cluster does not count on it."""
         broker = Member(fault.role, fault.number)
-        self._take(fault, [broker])
-        try:
-            self._began(index, fault, [broker])
+
+        async def work() -> str:
             detail = "an ISR named it to the end: it keeps its disk"
-            try:
-                await self._world.kill(broker)
-                while self._clock.monotonic() < ends:
-                    if await self._world.lose_disk(broker):
-                        detail = "its disk is empty"
-                        break
-                    await self._clock.sleep(DISK_POLL_S)
-                await self._world.start(broker)
-            except WorldFailed as error:
-                self._left.add(broker)
-                detail = f"could not be undone until healing: {error}"
-            self._ended(index, fault, [broker], detail)
-        finally:
-            self._under.pop(broker, None)
+            await self._world.kill(broker)
+            while self._clock.monotonic() < ends:
+                if await self._world.lose_disk(broker):
+                    detail = "its disk is empty"
+                    break
+                await self._clock.sleep(DISK_POLL_S)
+            await self._world.start(broker)
+            return detail
+
+        await self._harm(index, fault, [broker], work)
 
     async def _asked(
         self,
