@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -11,39 +10,30 @@ from typing import Any
 
 import click
 
-from strandline import LocalCluster
-from strandline.cli.shell.command import read_client_settings
+from strandline.cli.shell.command import Invocation
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """`config` is a file with the settings of its clients; None: they have none."""
+    """A cluster as the commands of `strandline` find it."""
 
     bootstrap: str
-    config: Path | None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What a client takes besides `bootstrap`. Raises SettingsError."""
-        return {} if self.config is None else read_client_settings(self.config)
-
-    @property
-    def options(self) -> list[str]:
-        """Those with which another process finds it."""
-        config = [] if self.config is None else ["--command-config", str(self.config)]
-        return ["--bootstrap", self.bootstrap, *config]
+    settings: dict[str, Any]
+    """What a client takes besides `bootstrap`."""
+    options: list[str]
+    """Those with which a member, a process with the same environment, finds it."""
 
     @classmethod
     def named(cls, bootstrap: str | None, config: Path | None) -> Cluster:
-        """The brokers of the option or of STRANDLINE_BOOTSTRAP, else those of `strandline up`, whose file is
-        taken too if no other is named. Raises SettingsError."""
-        named = os.environ.get("STRANDLINE_CLIENT_CONFIG")
-        config = config or (Path(named) if named else None)
-        bootstrap = bootstrap or os.environ.get("STRANDLINE_BOOTSTRAP")
-        if bootstrap:
-            return cls(bootstrap, config)
-        local = LocalCluster.open(Path(os.environ.get("STRANDLINE_DIR", ".strandline")))
-        return cls(local.bootstrap, config or (local.directory / "client.toml" if local.secure else None))
+        """The brokers of the option or of STRANDLINE_BOOTSTRAP, else those of `strandline up`, whose settings
+        are taken too if no file is named. Raises SettingsError."""
+        named = Invocation(bootstrap=bootstrap, command_config=config)
+        options: list[str] = []
+        if bootstrap is not None:
+            options += ["--bootstrap", bootstrap]
+        if config is not None:
+            options += ["--command-config", str(config)]
+        return cls(named.bootstrap_servers(), named.client_settings(), options)
 
 
 def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
