@@ -34,7 +34,7 @@ CONSUMER_METRICS: Final[tuple[ClientMetric, ...]] = (
     _counter("rebalance-total", "{rebalance}", "Rebalances that ended with an assignment."),
     _counter("failed-rebalance-total", "{rebalance}", "Rebalances that ended without one for this member."),
     _counter("rebalance-latency-total", "ms", "The time of all rebalances that ended with an assignment."),
-    _gauge("rebalance-latency-avg", "ms", "The average time from the request to join to the assignment."),
+    _gauge("rebalance-latency-avg", "ms", "The average time from a request to join to a stable state."),
     _gauge("rebalance-latency-max", "ms", "The longest one."),
     _gauge("last-rebalance-seconds-ago", "s", "Time since the last rebalance ended; -1 before the first."),
 )  # fmt: skip
@@ -55,11 +55,14 @@ class Rebalances:
         self.ended_at: float | None = None
 
     def became(self, state: State) -> None:
-        """The member is in this state; called at least once for each change."""
+        """The member is in this state; called at least once for each change.
+
+        A member that releases partitions for others, or before it leaves, is still in its rebalance.
+        """
         if state in _REBALANCING:
             if self._began is None:
                 self._began = self._clock.monotonic()
-        elif self._began is not None:
+        elif self._began is not None and state is not State.RELEASING:
             if state is State.STABLE:
                 self.ended_at = self._clock.monotonic()
                 self.took_ms.add((self.ended_at - self._began) * 1000)

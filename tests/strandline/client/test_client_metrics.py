@@ -49,6 +49,22 @@ def test_a_rebalance_takes_from_the_join_to_the_assignment() -> None:
     assert (rebalances.took_ms.count, rebalances.failed) == (1, 1)
 
 
+def test_a_rebalance_in_which_a_member_releases_partitions_has_not_failed() -> None:
+    """A cooperative member hands partitions over, and joins again or stays; only one that leaves fails."""
+    clock = HandClock()
+    rebalances = Rebalances(clock)
+    for state in (State.JOINING, State.SYNCING, State.RELEASING, State.JOINING, State.SYNCING, State.STABLE):
+        rebalances.became(state)
+        clock.now_s += 1
+    assert (rebalances.took_ms.count, rebalances.took_ms.total, rebalances.failed) == (1, 5_000, 0)
+    for state in (State.SYNCING, State.RELEASING, State.STABLE, State.RELEASING, State.STABLE):
+        rebalances.became(state)
+    assert (rebalances.took_ms.count, rebalances.failed) == (2, 0)
+    for state in (State.JOINING, State.RELEASING, State.LEFT):
+        rebalances.became(state)
+    assert (rebalances.took_ms.count, rebalances.failed) == (2, 1)
+
+
 @pytest.mark.parametrize("client", [Producer, Consumer, Streams])
 def test_the_metrics_of_a_client_have_names_of_their_own(client: type[Producer | Consumer | Streams]) -> None:
     """OpenTelemetry takes one instrument for a name, and rates of counters alone."""
