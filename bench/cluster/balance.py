@@ -85,5 +85,5 @@ def _cluster(partitions: int) -> tuple[Survey, Mapping[TopicPartition, int]]:
             key = PartitionKey(TopicId(f"{topic}"), PartitionId(number))
             found.append(SurveyedPartition(f"topic-{topic}", key, assigned, state, 1))
     topics = {each.topic: each.key.topic_id for each in found}
-    names = [TopicPartition(each.topic, each.key.partition) for each in found]
+    names = [each.name for each in found]
     return Survey(live, set(live), {}, topics, found), {name: random.randrange(SIZE_MAX) for name in names}

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from strandline.controller.core.placement import ReplicaAssignment
-from strandline.ids import NO_BROKER, BrokerId, PartitionId, PartitionKey, TopicId
+from strandline.ids import NO_BROKER, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.vocabulary.metadata import Drain, PartitionState, Reassignment, Registration
 
 
@@ -25,7 +25,11 @@ class SurveyedPartition:
     reassignment: Reassignment | None = None
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.key.partition}"
+        return str(self.name)
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.key.partition)
 
     @property
     def wanted(self) -> ReplicaAssignment:

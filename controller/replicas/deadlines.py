@@ -45,7 +45,7 @@ class Deadlines:
                 await self._take_back(partition, wanted)
 
     async def _mark(self, survey: Survey, partition: SurveyedPartition, surveyed: Reassignment) -> None:
-        name = TopicPartition(partition.topic, partition.key.partition)
+        name = partition.name
         found = await read_reassignment(self._term.session, *name)
         if found is None or found.value != surveyed:
             return  # it has ended, or there is another; the next survey shows it
@@ -77,7 +77,7 @@ class Deadlines:
         return found is not None and found.value == marked
 
     async def _take_back(self, partition: SurveyedPartition, wanted: Reassignment) -> None:
-        name = TopicPartition(partition.topic, partition.key.partition)
+        name = partition.name
         with doing_for(wanted.by):
             (outcome,) = await self._reassignments.ask([PartitionReassignment(name, ())])
         if outcome.error is not None:

@@ -31,7 +31,7 @@ from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.term.asked import asked_by, doing_for
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, OutcomeUnknown
-from strandline.ids import BrokerId, TopicPartition
+from strandline.ids import BrokerId
 from strandline.ports import BadVersion, Create, Delete, MultiFailed, NodeExists, NoNode, SetData
 from strandline.vocabulary.admin import DrainBroker, DrainProgress, PartitionReassignment
 from strandline.vocabulary.metadata import Drain
@@ -180,8 +180,8 @@ class Drains:
     async def _move_replicas(self, moves: Sequence[ReplicaMove]) -> bool:
         asked: defaultdict[tuple[int, AskedBy | None], list[PartitionReassignment]] = defaultdict(list)
         for move in moves:
-            name = TopicPartition(move.partition.topic, move.partition.key.partition)
-            asked[move.throttle_bytes_per_s, move.by].append(PartitionReassignment(name, move.replicas))
+            each = PartitionReassignment(move.partition.name, move.replicas)
+            asked[move.throttle_bytes_per_s, move.by].append(each)
         begun = 0
         for (throttle_bytes_per_s, by), wanted in asked.items():
             with doing_for(by):

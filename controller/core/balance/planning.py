@@ -52,9 +52,15 @@ def plan_balance(
     exchange_bytes(layout)
     spread_leaders(layout)
     moves = [
-        BalanceMove(each.name, survey.topics[each.name.topic], each.replicas, tuple(replicas), each.bytes)
-        for each, replicas in zip(placements, layout.replicas, strict=True)
-        if each.replicas != tuple(replicas)
+        BalanceMove(
+            each.name,
+            survey.topics[each.name.topic],
+            each.replicas,
+            tuple(layout.replicas[index]),
+            each.bytes,
+        )
+        for index, each in enumerate(placements)
+        if layout.is_changed(index)
     ]
     moves.sort(key=attrgetter("turn"))
     loads = tuple(
@@ -69,9 +75,9 @@ def _placement(
     deleted: Collection[str],
     sizes: Mapping[TopicPartition, int],
 ) -> Placement:
-    name = TopicPartition(partition.topic, partition.key.partition)
-    settled = partition.reassignment is None and name.topic not in deleted
-    return Placement(name, partition.wanted, sizes.get(name, 0), settled and survey.may_be_led(partition))
+    settled = partition.reassignment is None and partition.topic not in deleted
+    movable = settled and survey.may_be_led(partition)
+    return Placement(partition.name, partition.wanted, sizes.get(partition.name, 0), movable)
 
 
 def _taking(survey: Survey, named: Collection[BrokerId]) -> Sequence[BrokerId]:
