@@ -6,14 +6,14 @@ that was deleted or that others moved is skipped: the plan does not know it as i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
 from strandline.controller.core.broker_list import listed
 from strandline.controller.core.survey import Survey, SurveyedPartition
-from strandline.ids import TopicPartition
+from strandline.ids import BrokerId
 from strandline.vocabulary.metadata import BalanceMove
 
 PROBLEMS_MAX: Final = 100
@@ -45,13 +45,14 @@ class BalanceStep:
 
 def next_step(moves: Sequence[BalanceMove], survey: Survey, *, moving_max: int) -> BalanceStep:
     """At most `moving_max` partitions of the cluster move replicas at a time, also by drains and by hand."""
-    found = {TopicPartition(each.topic, each.key.partition): each for each in survey.partitions}
+    found = {each.name: each for each in survey.partitions}
+    hosts = {host.id for host in survey.hosts}
     room = moving_max - sum(each.reassignment is not None for each in survey.partitions)
     numbers = dict.fromkeys(_Stage, 0)
     begin: list[BalanceMove] = []
     problems: list[str] = []
     for move in moves:
-        stage, problem = _stage(move, found.get(move.name), survey)
+        stage, problem = _stage(move, found.get(move.name), survey, hosts)
         numbers[stage] += 1
         if problem and len(problems) < PROBLEMS_MAX:
             problems.append(problem)
@@ -68,7 +69,9 @@ def next_step(moves: Sequence[BalanceMove], survey: Survey, *, moving_max: int) 
     )
 
 
-def _stage(move: BalanceMove, now: SurveyedPartition | None, survey: Survey) -> tuple[_Stage, str]:
+def _stage(
+    move: BalanceMove, now: SurveyedPartition | None, survey: Survey, hosts: Collection[BrokerId]
+) -> tuple[_Stage, str]:
     """The stage of a move, and a reason if it is not as planned."""
     if now is None or now.key.topic_id != move.topic_id:
         return _Stage.SKIPPED, f"{move.name} was deleted"
@@ -78,7 +81,6 @@ def _stage(move: BalanceMove, now: SurveyedPartition | None, survey: Survey) -> 
         return _Stage.DONE, ""
     if now.assigned != move.before:
         return _Stage.SKIPPED, f"{move.name} was moved to {listed(now.assigned)} by others"
-    hosts = {host.id for host in survey.hosts}
     if absent := [broker for broker in move.added if broker not in hosts]:
         why = f"broker {listed(absent)} can get no replicas now: it is not alive, about to stop, or drained"
         return _Stage.HELD, f"{move.name} waits: {why}"
