@@ -82,10 +82,10 @@ class Drains:
     async def undo(self, broker: BrokerId) -> None:
         """Undoes a drain. Moves that have begun continue. It is no error if there is no drain."""
         path = znodes.drain(broker)
-        if await self._term.session.exists(path) is None:
+        if await self._term.session.is_absent(path):
             return
         try:
-            await self._term.session.write([Delete(path)], partial(self._absent, path))
+            await self._term.session.write([Delete(path)], partial(self._term.session.is_absent, path))
         except MultiFailed as failed:
             if not isinstance(failed.cause, NoNode):
                 raise
@@ -102,7 +102,9 @@ class Drains:
         if drain.replicas or drain.broker_epoch == registration.epoch:
             return False
         try:
-            await self._term.session.write([Delete(path, node.version)], partial(self._absent, path))
+            await self._term.session.write(
+                [Delete(path, node.version)], partial(self._term.session.is_absent, path)
+            )
         except MultiFailed as failed:
             if not isinstance(failed.cause, BadVersion | NoNode):
                 raise
@@ -128,9 +130,6 @@ class Drains:
         logger.info("drain begins", broker=broker, replicas=wanted.replicas)
         crash_point("controller.drain.written")
         return True
-
-    async def _absent(self, path: str) -> bool:
-        return await self._term.session.exists(path) is None
 
     # --- carrying it out -----------------------------------------------------------------------
 

@@ -103,16 +103,12 @@ async def _remove(term: Term, broker: BrokerId) -> None:
     while len(waiting) > NOTICES_AT_ONCE_MAX:
         part, waiting = waiting[:NOTICES_AT_ONCE_MAX], waiting[NOTICES_AT_ONCE_MAX:]
         await session.write(
-            [Delete(f"{notices}/{each}") for each in part], partial(_absent, term, f"{notices}/{part[0]}")
+            [Delete(f"{notices}/{each}") for each in part], partial(session.is_absent, f"{notices}/{part[0]}")
         )
     operations: list[Operation] = [Create(registration), Delete(registration)]
     operations += [Delete(f"{notices}/{each}") for each in waiting]
     operations += [Delete(notices)] if folder is not None else []
     operations += [Delete(drain)] if await session.exists(drain) is not None else []
     crash_point("controller.forget.before_removal")
-    await session.write([*operations, Delete(queue)], partial(_absent, term, queue))
+    await session.write([*operations, Delete(queue)], partial(session.is_absent, queue))
     crash_point("controller.forget.removed")
-
-
-async def _absent(term: Term, path: str) -> bool:
-    return await term.session.exists(path) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
@@ -20,8 +21,5 @@ async def remove_old_notices(session: FencedSession) -> None:
     if len(names) <= NOTICES_MAX:
         return
     for name in names[:-NOTICES_KEPT]:
-
-        async def gone(path: str = f"{CHANGES}/{name}") -> bool:
-            return await session.exists(path) is None
-
-        await session.write([Delete(f"{CHANGES}/{name}")], gone)
+        path = f"{CHANGES}/{name}"
+        await session.write([Delete(path)], partial(session.is_absent, path))

@@ -49,6 +49,10 @@ class FencedSession:
     async def exists(self, path: str) -> Znode | None:
         return await until_answered(lambda: self._session.exists(path))
 
+    async def is_absent(self, path: str) -> bool:
+        """True if there is no such znode. It is the `happened` of a write that deletes one."""
+        return await self.exists(path) is None
+
     async def children(self, path: str) -> list[str]:
         """Raises NoNode."""
         return await until_answered(lambda: self._session.children(path))

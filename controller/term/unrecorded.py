@@ -68,11 +68,8 @@ class UnrecordedEvents:
             self._recorded.add(path)
 
     async def _delete(self, path: str) -> None:
-        async def gone() -> bool:
-            return await self._session.exists(path) is None
-
         try:
-            await self._session.write([Delete(path)], gone)
+            await self._session.write([Delete(path)], partial(self._session.is_absent, path))
         except MultiFailed as failed:
             if not isinstance(failed.cause, NoNode):
                 raise

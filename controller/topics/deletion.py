@@ -176,11 +176,7 @@ async def removal_steps(
 
 async def write_removal(term: Term, part: Multi) -> None:
     """Writes some of the steps of `removal_steps`."""
-    await term.write(part, partial(_absent, term.session, part.operations[0].path))
-
-
-async def _absent(session: FencedSession, path: str) -> bool:
-    return await session.exists(path) is None
+    await term.write(part, partial(term.session.is_absent, part.operations[0].path))
 
 
 async def _remove_marker(session: FencedSession, name: str, topic_id: TopicId) -> None:
@@ -188,7 +184,7 @@ async def _remove_marker(session: FencedSession, name: str, topic_id: TopicId) -
     removed it."""
     marker = znodes.delete_topic(name)
     if await read_deletion(session, name) == topic_id:
-        await session.write([Delete(marker)], partial(_absent, session, marker))
+        await session.write([Delete(marker)], partial(session.is_absent, marker))
 
 
 async def read_deletions(session: FencedSession) -> list[tuple[str, TopicId]]:

@@ -123,7 +123,7 @@ class DeadQueues:
             node = await read_topic(self._term.session, name)
             if node is None or node.topic_id != key.topic_id:
                 return True
-            return await self._term.session.exists(znodes.isr(name, key.partition)) is None
+            return await self._term.session.is_absent(znodes.isr(name, key.partition))
 
         items = sorted(doubtful.items())
         found = await pipelined(is_gone, items, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
@@ -173,7 +173,8 @@ class DeadQueues:
         for start in range(0, len(over), MERGED_ZNODES_MAX):
             part = over[start : start + MERGED_ZNODES_MAX]
             deletes = [Delete(_path(broker, entry), entry.version) for entry in part]
-            await self._term.session.write(deletes, partial(self._absent, deletes[0].path))
+            session = self._term.session
+            await session.write(deletes, partial(session.is_absent, deletes[0].path))
         for entry in over:
             recorded.difference_update(change.request_id for change in entry.changes)
         if over:
@@ -216,9 +217,6 @@ class DeadQueues:
         except NoNode:
             return False
         return node.data == queue_znodes.dump_state_changes(changes)
-
-    async def _absent(self, path: str) -> bool:
-        return await self._term.session.exists(path) is None
 
 
 def _path(broker: BrokerId, entry: QueueEntry) -> str:

@@ -119,15 +119,13 @@ class Repairs:
     async def _remove(self, deletes: Sequence[Operation]) -> bool:
         """Returns False if the nodes were removed or changed by another writer, or have more children."""
         try:
-            await self._term.session.write(deletes, partial(self._absent, deletes[0].path))
+            session = self._term.session
+            await session.write(deletes, partial(session.is_absent, deletes[0].path))
         except MultiFailed as failed:
             if not isinstance(failed.cause, BadVersion | NoNode | NotEmpty):
                 raise
             return False
         return True
-
-    async def _absent(self, path: str) -> bool:
-        return await self._term.session.exists(path) is None
 
 
 def _notice(partition: SurveyedPartition) -> ElectionNotice:
