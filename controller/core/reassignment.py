@@ -80,6 +80,11 @@ class MoveFrom(PartitionReassignment):
     before: ReplicaAssignment
 
 
+@dataclass(frozen=True, slots=True)
+class TakeBackOverdue(PartitionReassignment):
+    """Takes back a reassignment that is marked as overdue and ends so; any other one stays as it is."""
+
+
 def plan_move(
     move: PartitionReassignment, now: Placed, context: MoveContext, asked: Asked
 ) -> Reassignment | None:
@@ -91,6 +96,8 @@ def plan_move(
     standing = now.wanted
     if move.only_throttle:
         return _with_throttle(move, standing, asked.throttle_bytes_per_s)
+    if isinstance(move, TakeBackOverdue) and not _is_taken_back(standing):
+        return None
     if not move.replicas:
         if standing is None:
             raise NoReassignmentInProgress(
@@ -133,6 +140,11 @@ def plan_move(
         cause=asked.cause,
         replaced=(*standing.replaced, before)[-REPLACED_MAX:],
     )
+
+
+def _is_taken_back(standing: Reassignment | None) -> bool:
+    deadline = None if standing is None else standing.deadline
+    return deadline is not None and deadline.passed and deadline.cancels
 
 
 def _with_throttle(

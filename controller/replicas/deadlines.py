@@ -13,6 +13,7 @@ import structlog
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_reassignment
+from strandline.controller.core.reassignment import TakeBackOverdue
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.controller.core.upkeep.deadlines import explained, overdue, waits_for
 from strandline.controller.replicas.reassignment import Reassignments
@@ -20,7 +21,6 @@ from strandline.controller.term.asked import doing_for
 from strandline.controller.term.term import Term
 from strandline.ids import TopicPartition
 from strandline.ports import BadVersion, MultiFailed, NoNode, SetData
-from strandline.vocabulary.admin import PartitionReassignment
 from strandline.vocabulary.metadata import Reassignment
 from strandline.vocabulary.reassignment_events import reassignment_overdue
 
@@ -79,6 +79,6 @@ class Deadlines:
     async def _take_back(self, partition: SurveyedPartition, wanted: Reassignment) -> None:
         name = partition.name
         with doing_for(wanted.by):
-            (outcome,) = await self._reassignments.ask([PartitionReassignment(name, ())])
+            (outcome,) = await self._reassignments.ask([TakeBackOverdue(name, ())])
         if outcome.error is not None:
             logger.info("not taken back", partition=str(name), reason=outcome.error.message)

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.config.limits import PARTITIONS_PER_REQUEST_MAX, REPLICAS_PER_BROKER_MAX
-from strandline.controller.core.reassignment import Asked, MoveContext, Placed, forgotten, grown, plan_move
+from strandline.controller.core.reassignment import (
+    Asked,
+    MoveContext,
+    Placed,
+    TakeBackOverdue,
+    forgotten,
+    grown,
+    plan_move,
+)
 from strandline.controller.core.topics import Brokers, check_partitions_asked
 from strandline.errors import (
     InvalidReplicaAssignment,
@@ -31,6 +39,7 @@ from strandline.ids import (
 from strandline.vocabulary.admin import PartitionReassignment
 from strandline.vocabulary.metadata import (
     REPLACED_MAX,
+    Deadline,
     Endpoint,
     PartitionState,
     Reassignment,
@@ -181,6 +190,23 @@ def test_a_throttle_is_changed_alone_whatever_the_target_has_become() -> None:
         throttled(placed(1, 2), 9)
     with pytest.raises(InvalidReplicaAssignment, match="with only_throttle: give none"):
         throttled(now, 9, 4)
+
+
+def test_at_a_deadline_only_the_move_that_passed_it_is_taken_back() -> None:
+    """The caller may have asked for other replicas, or for more time, since the controller looked."""
+    moving = standing(placed(1, 2), 3)
+    assert moving.wanted is not None
+    passed = Deadline(50, cancels=True, passed=True)
+
+    def at_deadline(deadline: Deadline | None) -> Reassignment | None:
+        assert moving.wanted is not None
+        now = replace(moving, wanted=replace(moving.wanted, deadline=deadline))
+        return plan_move(TakeBackOverdue(NAME, ()), now, ground(1), Asked("other", 99))
+
+    assert at_deadline(passed) == replace(moving.wanted, reverting=True)
+    for other in (None, Deadline(150, cancels=True), replace(passed, cancels=False)):
+        assert at_deadline(other) is None
+    assert plan_move(TakeBackOverdue(NAME, ()), placed(1, 3), ground(1), Asked("other", 99)) is None
 
 
 def test_taken_back_it_goes_back_to_what_there_was() -> None:
