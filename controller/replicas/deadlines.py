@@ -6,6 +6,7 @@ before it takes a move back leaves that to the next one, which reads the mark.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 
@@ -23,6 +24,7 @@ from strandline.ids import TopicPartition
 from strandline.ports import BadVersion, MultiFailed, NoNode, SetData
 from strandline.vocabulary.metadata import Reassignment
 from strandline.vocabulary.reassignment_events import reassignment_overdue
+from strandline.vocabulary.state_changes import AskedBy
 
 logger = structlog.get_logger(__name__)
 
@@ -36,13 +38,20 @@ class Deadlines:
 
     async def step(self, survey: Survey) -> None:
         """Acts on the deadlines that have passed. Raises Deposed."""
+        ending: defaultdict[AskedBy | None, list[TakeBackOverdue]] = defaultdict(list)
         for partition in overdue(survey, self._term.clock.wall_ms()):
             wanted = partition.reassignment
             assert wanted is not None and wanted.deadline is not None, partition
             if not wanted.is_overdue:
                 await self._mark(survey, partition, wanted)
             if wanted.deadline.cancels:
-                await self._take_back(partition, wanted)
+                ending[wanted.by].append(TakeBackOverdue(partition.name, ()))
+        for by, moves in ending.items():
+            with doing_for(by):
+                outcomes = await self._reassignments.ask(moves)
+            for outcome in outcomes:
+                if outcome.error is not None:
+                    logger.info("not taken back", partition=str(outcome.name), reason=outcome.error.message)
 
     async def _mark(self, survey: Survey, partition: SurveyedPartition, surveyed: Reassignment) -> None:
         name = partition.name
@@ -75,10 +84,3 @@ class Deadlines:
     async def _stands(self, name: TopicPartition, marked: Reassignment) -> bool:
         found = await read_reassignment(self._term.session, *name)
         return found is not None and found.value == marked
-
-    async def _take_back(self, partition: SurveyedPartition, wanted: Reassignment) -> None:
-        name = partition.name
-        with doing_for(wanted.by):
-            (outcome,) = await self._reassignments.ask([TakeBackOverdue(name, ())])
-        if outcome.error is not None:
-            logger.info("not taken back", partition=str(name), reason=outcome.error.message)
