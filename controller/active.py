@@ -50,9 +50,9 @@ from strandline.vocabulary.admin import (
     ForgottenBroker,
     NewTopic,
     OngoingReassignment,
-    PartitionReassignment,
     PartitionResult,
     QuotaResult,
+    Reassign,
     StartBalance,
     TopicResult,
     UncleanElection,
@@ -183,23 +183,14 @@ class ActiveController:
     async def alter_topic(self, alteration: AlterTopic) -> None:
         await self._carry_out(self._topics.alter(alteration))
 
-    async def reassign(
-        self,
-        moves: Sequence[PartitionReassignment],
-        repeated: Collection[TopicPartition],
-        *,
-        throttle_bytes_per_s: int,
-        validate_only: bool,
-        timeout_ms: int,
-        cancel_at_deadline: bool,
-    ) -> list[PartitionResult]:
+    async def reassign(self, asked: Reassign, repeated: Collection[TopicPartition]) -> list[PartitionResult]:
         work = self._reassignments.ask(
-            moves,
+            asked.partitions,
             repeated,
-            throttle_bytes_per_s=throttle_bytes_per_s,
-            validate_only=validate_only,
-            timeout_ms=timeout_ms,
-            cancel_at_deadline=cancel_at_deadline,
+            throttle_bytes_per_s=asked.throttle_bytes_per_s,
+            validate_only=asked.validate_only,
+            timeout_ms=asked.timeout_ms,
+            cancel_at_deadline=asked.cancel_at_deadline,
         )
         return await self._carry_out(work)
 
@@ -223,24 +214,10 @@ class ActiveController:
     async def check_broker(self, broker: BrokerId, *, end_drain: bool = False) -> BrokerCheck:
         return await self._carry_out(self._upkeep.check(broker, end_drain=end_drain))
 
-    async def drain_broker(
-        self,
-        broker: BrokerId,
-        *,
-        replicas: bool,
-        undo: bool,
-        throttle_bytes_per_s: int,
-        until_restart: bool,
-    ) -> DrainProgress:
-        if undo:
-            return await self._carry_out(self._upkeep.undo_drain(broker))
-        asked = DrainBroker(
-            broker,
-            replicas=replicas,
-            throttle_bytes_per_s=throttle_bytes_per_s,
-            until_restart=until_restart,
-        )
-        return await self._carry_out(self._upkeep.drain(broker, asked))
+    async def drain_broker(self, asked: DrainBroker) -> DrainProgress:
+        broker = BrokerId(asked.broker)
+        work = self._upkeep.undo_drain(broker) if asked.undo else self._upkeep.drain(broker, asked)
+        return await self._carry_out(work)
 
     async def forget_broker(self, broker: BrokerId) -> ForgottenBroker:
         return await self._carry_out(forget_broker(self._term, broker))

@@ -50,34 +50,19 @@ def admin_calls(
         ServedCall(rpcs.CREATE_TOPICS.served, topics.create_topics),
         ServedCall(rpcs.DELETE_TOPICS.served, topics.delete_topics),
         ServedCall(rpcs.ALTER_TOPIC.served, topics.alter_topic),
-        ServedCall(
-            rpcs.REASSIGN.served,
-            lambda r, _: service.reassign(
-                r.partitions,
-                throttle_bytes_per_s=r.throttle_bytes_per_s,
-                validate_only=r.validate_only,
-                timeout_ms=r.timeout_ms,
-                cancel_at_deadline=r.cancel_at_deadline,
-            ),
-        ),
+        ServedCall(rpcs.REASSIGN.served, lambda asked, _: service.reassign(asked)),
         ServedCall(rpcs.LIST_REASSIGNMENTS.served, lambda _, caller: service.list_reassignments()),
         ServedCall(rpcs.ELECT_PREFERRED.served, lambda names, _: service.elect_preferred(names)),
         ServedCall(
             rpcs.ELECT_UNCLEAN.served,
             lambda r, _: service.elect_unclean(r.partitions, validate_only=r.validate_only),
         ),
-        ServedCall(
-            rpcs.DRAIN_BROKER.served,
-            lambda r, _: service.drain_broker(
-                r.broker,
-                replicas=r.replicas,
-                undo=r.undo,
-                throttle_bytes_per_s=r.throttle_bytes_per_s,
-                until_restart=r.until_restart,
-            ),
-        ),
-        *_broker_calls(service),
+        ServedCall(rpcs.DRAIN_BROKER.served, lambda asked, _: service.drain_broker(asked)),
         ServedCall(rpcs.CHECK_BROKER.served, topics.check_broker),
+        ServedCall(rpcs.FORGET_BROKER.served, lambda r, _: service.forget_broker(r.broker)),
+        ServedCall(rpcs.BALANCE.served, lambda asked, _: service.balance(asked)),
+        ServedCall(rpcs.DESCRIBE_BALANCE.served, lambda _, caller: service.describe_balance()),
+        ServedCall(rpcs.ALTER_BALANCE.served, lambda action, _: service.alter_balance(action)),
         ServedCall(rpcs.DESCRIBE_CLUSTER.served, lambda _, caller: service.describe_cluster()),
         ServedCall(acl_rpcs.CREATE_ACLS.served, lambda bindings, _: service.create_acls(bindings)),
         ServedCall(acl_rpcs.DELETE_ACLS.served, lambda filters, _: service.delete_acls(filters)),
@@ -95,12 +80,3 @@ def admin_calls(
     ]
     written = carried_out(changes_written(calls, key, audit), changes, CHANGES.__contains__)
     return guarded(done_for_askers(written, key, quotas), access)
-
-
-def _broker_calls(service: AdminService) -> list[Served]:
-    return [
-        ServedCall(rpcs.FORGET_BROKER.served, lambda r, _: service.forget_broker(r.broker)),
-        ServedCall(rpcs.BALANCE.served, lambda asked, _: service.balance(asked)),
-        ServedCall(rpcs.DESCRIBE_BALANCE.served, lambda _, caller: service.describe_balance()),
-        ServedCall(rpcs.ALTER_BALANCE.served, lambda action, _: service.alter_balance(action)),
-    ]

@@ -24,13 +24,14 @@ from strandline.vocabulary.admin import (
     BrokerCheck,
     ClusterDescription,
     DeletedAcls,
+    DrainBroker,
     DrainProgress,
     ForgottenBroker,
     NewTopic,
     OngoingReassignment,
-    PartitionReassignment,
     PartitionResult,
     QuotaResult,
+    Reassign,
     StartBalance,
     TopicResult,
     UncleanElection,
@@ -80,40 +81,27 @@ class AdminService:
         InvalidReplicationFactor, InvalidTopic, InvalidRequest, NotController, OutcomeUnknown."""
         await self._active().alter_topic(alteration)
 
-    async def reassign(
-        self,
-        moves: Sequence[PartitionReassignment],
-        *,
-        throttle_bytes_per_s: int = 0,
-        validate_only: bool = False,
-        timeout_ms: int = 0,
-        cancel_at_deadline: bool = False,
-    ) -> list[PartitionResult]:
+    async def reassign(self, asked: Reassign) -> list[PartitionResult]:
         """Returns one outcome a partition, in order. Without an error, its reassignment is under way or
-        unnecessary. `timeout_ms` and `cancel_at_deadline`: see `Reassign`.
+        unnecessary.
 
         Raises InvalidRequest for too many partitions at once, a throttle below zero, or a timeout that is
         none.
         """
-        names = [move.name for move in moves]
+        names = [move.name for move in asked.partitions]
         repeated = check_partitions_asked(names)
-        if throttle_bytes_per_s < 0:
-            raise InvalidRequest(f"throttle_bytes_per_s = {throttle_bytes_per_s}: give 0 (none) or more")
-        if not NO_DEADLINE <= timeout_ms <= REASSIGNMENT_TIMEOUT_MS_MAX:
+        if asked.throttle_bytes_per_s < 0:
             raise InvalidRequest(
-                f"timeout_ms = {timeout_ms}: give {NO_DEADLINE} (none), 0 (the controller's), or up to "
+                f"throttle_bytes_per_s = {asked.throttle_bytes_per_s}: give 0 (none) or more"
+            )
+        if not NO_DEADLINE <= asked.timeout_ms <= REASSIGNMENT_TIMEOUT_MS_MAX:
+            raise InvalidRequest(
+                f"timeout_ms = {asked.timeout_ms}: give {NO_DEADLINE} (none), 0 (the controller's), or up to "
                 f"{REASSIGNMENT_TIMEOUT_MS_MAX}",
                 limit=REASSIGNMENT_TIMEOUT_MS_MAX,
             )
         try:
-            return await self._active().reassign(
-                moves,
-                repeated,
-                throttle_bytes_per_s=throttle_bytes_per_s,
-                validate_only=validate_only,
-                timeout_ms=timeout_ms,
-                cancel_at_deadline=cancel_at_deadline,
-            )
+            return await self._active().reassign(asked, repeated)
         except StrandlineError as error:
             return [PartitionResult(name, error) for name in names]
 
@@ -140,27 +128,13 @@ class AdminService:
         repeated = check_partitions_asked(names)
         return await self._active().elect_unclean(names, repeated, validate_only=validate_only)
 
-    async def drain_broker(
-        self,
-        broker: int,
-        *,
-        replicas: bool = False,
-        undo: bool = False,
-        throttle_bytes_per_s: int = 0,
-        until_restart: bool = False,
-    ) -> DrainProgress:
+    async def drain_broker(self, asked: DrainBroker) -> DrainProgress:
         """Returns what the broker still has. The drain continues in the background; the same request again
         reports progress.
 
         Raises InvalidRequest, NotController, OutcomeUnknown.
         """
-        return await self._active().drain_broker(
-            BrokerId(broker),
-            replicas=replicas,
-            undo=undo,
-            throttle_bytes_per_s=throttle_bytes_per_s,
-            until_restart=until_restart,
-        )
+        return await self._active().drain_broker(asked)
 
     async def forget_broker(self, broker: int) -> ForgottenBroker:
         """Forgets a broker that will not return. Raises InvalidRequest if it is alive or has replicas,

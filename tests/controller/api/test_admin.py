@@ -23,7 +23,7 @@ from strandline.errors import (
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
 from strandline.local.zookeeper_process import four_letter_word
 from strandline.ports import Coordination
-from strandline.vocabulary.admin import AlterTopic, NewTopic, PartitionReassignment, TopicResult
+from strandline.vocabulary.admin import AlterTopic, NewTopic, PartitionReassignment, Reassign, TopicResult
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import SessionFactory
@@ -395,7 +395,7 @@ async def test_an_illegal_topic_name_never_becomes_a_path(active: Activate, name
                 await controller.admin.alter_topic(alteration)
         assert errors(await controller.admin.delete_topics([name])) == [UnknownTopicOrPartition]
         where = TopicPartition(name, -3)
-        (moved,) = await controller.admin.reassign([PartitionReassignment(where, (1,))])
+        (moved,) = await controller.admin.reassign(Reassign([PartitionReassignment(where, (1,))]))
         (elected,) = await controller.admin.elect_preferred([where])
         assert isinstance(moved.error, UnknownTopicOrPartition)
         assert isinstance(elected.error, UnknownTopicOrPartition)

@@ -14,9 +14,11 @@ from strandline.ports import Coordination, NoNode
 from strandline.vocabulary.admin import (
     BalanceAction,
     BalanceDescription,
+    DrainBroker,
     NewTopic,
     PartitionBytes,
     PartitionReassignment,
+    Reassign,
     StartBalance,
 )
 from strandline.vocabulary.metadata import (
@@ -145,8 +147,8 @@ async def test_a_paused_balance_begins_nothing_until_it_is_resumed(active: Activ
         await complete(session)
         await controller.admin.create_topics([NewTopic("u", 1, 1)])  # something to see rounds of upkeep by
         for _ in range(3):
-            await controller.admin.drain_broker(1)
-            await controller.admin.drain_broker(1, undo=True)
+            await controller.admin.drain_broker(DrainBroker(1))
+            await controller.admin.drain_broker(DrainBroker(1, undo=True))
         assert await moving(session) == {}
         described = await controller.admin.describe_balance()
         assert (described.done, described.left) == (had_begun, 4 - had_begun)
@@ -166,7 +168,7 @@ async def test_a_paused_balance_whose_moves_have_all_begun_ends(active: Activate
         await begun(session, 4)
         assert (await controller.admin.alter_balance(BalanceAction.PAUSE)).state is BalanceState.PAUSED
         await complete(session)
-        await controller.admin.drain_broker(1)  # a round of upkeep
+        await controller.admin.drain_broker(DrainBroker(1))  # a round of upkeep
         ended = await finish(session, controller)
         assert (ended.state, ended.done) == (BalanceState.COMPLETED, 4)
 
@@ -180,7 +182,7 @@ async def test_a_cancelled_balance_begins_nothing_and_reverts_only_if_asked(
         await controller.admin.balance(StartBalance())
         await begun(session)
         by_hand = PartitionReassignment(TopicPartition("t", 0), (BrokerId(3),))
-        assert [result.error for result in await controller.admin.reassign([by_hand])] == [None]
+        assert [result.error for result in await controller.admin.reassign(Reassign([by_hand]))] == [None]
         for _ in range(2):
             cancelled = await controller.admin.alter_balance(action)
             assert cancelled.state is BalanceState.CANCELLED

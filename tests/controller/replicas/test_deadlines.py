@@ -8,7 +8,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.errors import InvalidRequest
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.ports import Coordination
-from strandline.vocabulary.admin import NO_DEADLINE, NewTopic, PartitionReassignment
+from strandline.vocabulary.admin import NO_DEADLINE, NewTopic, PartitionReassignment, Reassign
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 from tests.controller.support.running import Activate, Running
@@ -45,7 +45,7 @@ async def overdue_events(session: Coordination) -> list[StateChangeEvent]:
 async def test_a_move_to_a_dead_broker_is_warned_of_then_overdue_once_and_goes_on(active: Activate) -> None:
     async with active([1, 2], **SETTINGS) as (session, controller, epochs):
         await led_topic(session, controller, epochs)
-        (begun,) = await controller.admin.reassign(to(1, 9), timeout_ms=1)
+        (begun,) = await controller.admin.reassign(Reassign(to(1, 9), timeout_ms=1))
         assert begun.error is None
         assert list(begun.warnings) == ["t-0: not alive, so that nothing is copied there yet: broker 9"]
         (event,) = await eventually(lambda: overdue_events(session))
@@ -58,7 +58,7 @@ async def test_a_move_to_a_dead_broker_is_warned_of_then_overdue_once_and_goes_o
         looked = health.looked_at
         await eventually(lambda: health.looked_at > looked, what="one more round")
         assert await overdue_events(session) == [event]
-        (begun,) = await controller.admin.reassign(to(1, 9), timeout_ms=60_000)
+        (begun,) = await controller.admin.reassign(Reassign(to(1, 9), timeout_ms=60_000))
         (listed,) = await controller.admin.list_reassignments()
         assert not listed.overdue, "a later request for the same replicas may give it more time"
 
@@ -67,7 +67,7 @@ async def test_a_move_may_be_taken_back_at_its_deadline(active: Activate) -> Non
     """Also by a controller that finds the mark which another one wrote before it died."""
     async with active([1, 2], **SETTINGS) as (session, controller, epochs):
         await led_topic(session, controller, epochs)
-        await controller.admin.reassign(to(1, 9), timeout_ms=1, cancel_at_deadline=True)
+        await controller.admin.reassign(Reassign(to(1, 9), timeout_ms=1, cancel_at_deadline=True))
 
         async def goes_back() -> bool:
             found = await reassignment(session, "t", 0)
@@ -85,7 +85,7 @@ async def test_the_time_is_that_of_the_request_else_the_controllers(active: Acti
         await led_topic(session, controller, epochs)
 
         async def time_ms(timeout_ms: int, *replicas: int) -> int | None:
-            await controller.admin.reassign(to(*replicas), timeout_ms=timeout_ms)
+            await controller.admin.reassign(Reassign(to(*replicas), timeout_ms=timeout_ms))
             found = await reassignment(session, "t", 0)
             assert found is not None
             return None if found.deadline is None else found.deadline.at_ms - found.at_ms
@@ -97,7 +97,7 @@ async def test_the_time_is_that_of_the_request_else_the_controllers(active: Acti
         assert await time_ms(0, 2, 9) == 70_000, "another target is another move"
         for wrong in (-2, 2**31):
             with pytest.raises(InvalidRequest, match=f"timeout_ms = {wrong}"):
-                await controller.admin.reassign(to(1, 9), timeout_ms=wrong)
+                await controller.admin.reassign(Reassign(to(1, 9), timeout_ms=wrong))
 
 
 async def test_a_new_topic_is_created_with_a_warning(active: Activate) -> None:

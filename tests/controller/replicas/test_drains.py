@@ -13,7 +13,7 @@ from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.errors import InvalidReplicationFactor, InvalidRequest, NotController, StrandlineError
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.ports import Coordination, NoNode
-from strandline.vocabulary.admin import NewTopic, PartitionReassignment
+from strandline.vocabulary.admin import DrainBroker, NewTopic, PartitionReassignment, Reassign
 from strandline.vocabulary.metadata import Drain, IsrMember, PartitionState
 from tests.conftest import SessionFactory
 from tests.controller.support.running import Activate, Running, process, running
@@ -63,14 +63,14 @@ async def test_a_drain_asks_the_broker_to_hand_each_leadership_over(active: Acti
         await created(controller, "t", (1, 3, 2), (2, 1, 3))
         await lead(session, "t", 1, epochs, 1, 2, 3)
         await lead(session, "t", 2, epochs, 1, 2, 3, partition=1)
-        progress = await controller.admin.drain_broker(1)
+        progress = await controller.admin.drain_broker(DrainBroker(1))
         assert (progress.leaderships, progress.replicas, list(progress.problems)) == (1, 2, [])
         (notice,) = await eventually(lambda: notices(session, 1), deadline_s=ROUND_S_MAX)
         assert (notice.topic, notice.key.partition, notice.leader_epoch) == ("t", 0, 5)
         assert (notice.give_to, notice.reason) == (3, "drain")
         assert await drains(session) == {1: Drain(BrokerEpoch(epochs[1]), replicas=False)}
         await lead(session, "t", 3, epochs, 1, 2, 3)
-        assert (await controller.admin.drain_broker(1)).leaderships == 0
+        assert (await controller.admin.drain_broker(DrainBroker(1))).leaderships == 0
         assert await notices(session, 2) == await notices(session, 3) == []
 
 
@@ -78,9 +78,9 @@ async def test_a_partition_without_a_possible_successor_is_reported_with_its_val
     async with active([1, 2], **SETTINGS) as (session, controller, epochs):
         await created(controller, "t", (1, 2))
         await lead(session, "t", 1, epochs, 1)
-        (problem,) = (await controller.admin.drain_broker(1)).problems
+        (problem,) = (await controller.admin.drain_broker(DrainBroker(1))).problems
         assert problem.startswith("t-0 cannot be led by another: its ISR is 1 of the replicas 1,2")
-        (problem,) = (await controller.admin.drain_broker(2, replicas=True)).problems
+        (problem,) = (await controller.admin.drain_broker(DrainBroker(2, replicas=True))).problems
         assert problem.startswith("t-0 has the replicas 1,2, and no other broker")
 
 
@@ -89,7 +89,7 @@ async def test_a_drain_of_replicas_reassigns_them_and_places_nothing_new_there(a
         await created(controller, "t", (1, 2), (1, 2), (2, 1), (2, 3))
         for number, isr in enumerate(((1, 2), (1, 2), (1, 2), (2, 3))):
             await lead(session, "t", 2, epochs, *isr, partition=number)
-        await controller.admin.drain_broker(1, replicas=True, throttle_bytes_per_s=1_000)
+        await controller.admin.drain_broker(DrainBroker(1, replicas=True, throttle_bytes_per_s=1_000))
 
         async def moving() -> list[str]:
             if znodes.REASSIGNED.split("/")[-1] not in await session.children("/brokers"):
@@ -116,7 +116,7 @@ async def test_a_drain_of_replicas_reassigns_them_and_places_nothing_new_there(a
         (outcome,) = await controller.admin.create_topics([NewTopic("large", 1, 3)])
         assert isinstance(outcome.error, InvalidReplicationFactor)
         assert "2 brokers are alive and not being drained" in outcome.error.message
-        await controller.admin.drain_broker(1, undo=True)
+        await controller.admin.drain_broker(DrainBroker(1, undo=True))
         (outcome,) = await controller.admin.create_topics([NewTopic("large", 1, 3)])
         assert outcome.error is None
 
@@ -152,8 +152,8 @@ async def test_a_drain_survives_the_sessions_of_its_broker(
     await register(other, [2, 3])
     async with running(zookeeper, **SETTINGS) as controller:
         await controller.wait_active()
-        await controller.admin.drain_broker(2)
-        await controller.admin.drain_broker(3, replicas=True)
+        await controller.admin.drain_broker(DrainBroker(2))
+        await controller.admin.drain_broker(DrainBroker(3, replicas=True))
         assert not (await controller.admin.check_broker(2, end_drain=True)).drain_ended, "the same life"
 
         async def drained() -> list[int]:
@@ -161,7 +161,9 @@ async def test_a_drain_survives_the_sessions_of_its_broker(
 
         assert await drained() == [2, 3]
         await other.close()
-        assert (await controller.admin.drain_broker(2)).leaderships == 0, "to ask how far it is is no error"
+        assert (await controller.admin.drain_broker(DrainBroker(2))).leaderships == 0, (
+            "to ask how far it is is no error"
+        )
         await register(session, [2, 3])
         assert await drained() == [2, 3]
         for broker in (2, 3):
@@ -182,9 +184,9 @@ async def test_a_drain_until_the_next_restart_ends_by_itself(
     async with running(zookeeper, **SETTINGS) as controller:
         await controller.wait_active()
         drain = controller.admin.drain_broker
-        await drain(2, until_restart=True)
-        await drain(3)
-        await drain(3, until_restart=True)
+        await drain(DrainBroker(2, until_restart=True))
+        await drain(DrainBroker(3))
+        await drain(DrainBroker(3, until_restart=True))
         assert {b: each.until_restart for b, each in (await drains(session)).items()} == {2: True, 3: False}
         await other.close()
         await register(session, [2, 3])
@@ -193,11 +195,11 @@ async def test_a_drain_until_the_next_restart_ends_by_itself(
             return list(await drains(session)) == [3]
 
         await eventually(is_over, deadline_s=ROUND_S_MAX)
-        await drain(2, until_restart=True)
-        await drain(2)
+        await drain(DrainBroker(2, until_restart=True))
+        await drain(DrainBroker(2))
         assert not (await drains(session))[2].until_restart
         with pytest.raises(InvalidRequest, match="does not end with a restart"):
-            await drain(1, replicas=True, until_restart=True)
+            await drain(DrainBroker(1, replicas=True, until_restart=True))
 
 
 async def test_a_drain_that_gets_another_throttle_remembers_the_earlier_ones(active: Activate) -> None:
@@ -208,8 +210,10 @@ async def test_a_drain_that_gets_another_throttle_remembers_the_earlier_ones(act
             await lead(session, "t", 2, epochs, 1, 2, partition=number)
         own, by_hand = TopicPartition("t", 0), TopicPartition("t", 1)
         target = (BrokerId(3), BrokerId(2))
-        await controller.admin.reassign([PartitionReassignment(by_hand, target)], throttle_bytes_per_s=77)
-        await controller.admin.drain_broker(1, replicas=True, throttle_bytes_per_s=10)
+        await controller.admin.reassign(
+            Reassign([PartitionReassignment(by_hand, target)], throttle_bytes_per_s=77)
+        )
+        await controller.admin.drain_broker(DrainBroker(1, replicas=True, throttle_bytes_per_s=10))
 
         async def throttle(name: TopicPartition) -> int | None:
             with suppress(NoNode):
@@ -221,7 +225,7 @@ async def test_a_drain_that_gets_another_throttle_remembers_the_earlier_ones(act
             return await throttle(own) == bytes_per_s
 
         await eventually(lambda: throttled(10), deadline_s=ROUND_S_MAX)
-        await controller.admin.drain_broker(1, replicas=True, throttle_bytes_per_s=5_000)
+        await controller.admin.drain_broker(DrainBroker(1, replicas=True, throttle_bytes_per_s=5_000))
         await eventually(lambda: throttled(5_000), deadline_s=ROUND_S_MAX)
         assert await throttle(by_hand) == 77
         assert (await drains(session))[1].earlier_throttles == (10,)
@@ -245,7 +249,7 @@ async def test_an_invalid_drain_is_refused_with_its_value(
     async with running(zookeeper, **SETTINGS) as controller:
         await controller.wait_active()
         with pytest.raises(InvalidRequest, match=said):
-            await controller.admin.drain_broker(broker, **asked)
+            await controller.admin.drain_broker(DrainBroker(broker, **asked))
         assert await drains(session) == {}
 
 
@@ -253,10 +257,10 @@ async def test_to_take_back_what_is_not_there_is_no_error_and_half_a_drain_is_no
     active: Activate,
 ) -> None:
     async with active([1, 2], **SETTINGS) as (_, controller, _):
-        assert (await controller.admin.drain_broker(1, undo=True)).leaderships == 0
-        await controller.admin.drain_broker(1, replicas=True)
+        assert (await controller.admin.drain_broker(DrainBroker(1, undo=True))).leaderships == 0
+        await controller.admin.drain_broker(DrainBroker(1, replicas=True))
         with pytest.raises(InvalidRequest, match="take that back first"):
-            await controller.admin.drain_broker(1)
+            await controller.admin.drain_broker(DrainBroker(1))
 
 
 async def test_a_broker_is_ready_when_it_is_in_sync_and_can_be_spared(active: Activate) -> None:
@@ -284,7 +288,7 @@ async def test_a_standby_names_the_active_controller(zookeeper: str) -> None:
         async with running(zookeeper, 2, **SETTINGS) as two:
             await two.wait_knows(1)
             refused: list[StrandlineError] = []
-            for asked in (two.admin.drain_broker(1), two.admin.check_broker(1)):
+            for asked in (two.admin.drain_broker(DrainBroker(1)), two.admin.check_broker(1)):
                 with pytest.raises(NotController) as caught:
                     await asked
                 refused.append(caught.value)

@@ -12,7 +12,7 @@ from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.errors import InvalidRequest
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.ports import Coordination, Create
-from strandline.vocabulary.admin import NewTopic
+from strandline.vocabulary.admin import DrainBroker, NewTopic
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command, RequestState, StateChange, StateChangeEvent
 from tests.conftest import SessionFactory
@@ -62,7 +62,7 @@ def ended(events: Sequence[StateChangeEvent]) -> list[tuple[str, RequestState, s
 async def test_its_requests_fail_and_nothing_of_it_stays(active: Activate) -> None:
     async with active([1, 2], **SETTINGS) as (session, controller, _):
         ids = await leave_behind(session)
-        await controller.admin.drain_broker(GONE, replicas=True)
+        await controller.admin.drain_broker(DrainBroker(GONE, replicas=True))
         health = controller.activity.require().health
         await eventually(lambda: GONE in health.backlogs, what="the metrics have it")
         forgotten = await controller.admin.forget_broker(GONE)

@@ -28,6 +28,7 @@ from strandline.vocabulary.admin import (
     OngoingReassignment,
     PartitionReassignment,
     PartitionResult,
+    Reassign,
 )
 from strandline.vocabulary.metadata import REPLACED_MAX, PartitionState
 from strandline.vocabulary.state_changes import Command, RequestState, StateChange
@@ -64,7 +65,7 @@ async def topic_on(controller: Running, *assigned: tuple[int, ...], name: str = 
 
 
 async def begun(controller: Running, *moves: PartitionReassignment) -> None:
-    assert errors(await controller.admin.reassign(moves)) == [None] * len(moves)
+    assert errors(await controller.admin.reassign(Reassign(moves))) == [None] * len(moves)
 
 
 async def requests_to(session: Coordination, broker: int, number: int) -> list[StateChange]:
@@ -90,7 +91,7 @@ async def test_ar_grows_and_every_replica_gets_a_request_in_one_write(active: Ac
         topic_id = await topic_on(controller, (1, 2), (2, 1))
         led = PartitionState(BrokerId(2), LeaderEpoch(41), ())
         await session.set(znodes.isr("t", 1), znodes.dump_isr(led))
-        outcomes = await controller.admin.reassign([move(1, 3, 2)], throttle_bytes_per_s=1_000)
+        outcomes = await controller.admin.reassign(Reassign([move(1, 3, 2)], throttle_bytes_per_s=1_000))
         assert errors(outcomes) == [None]
         wanted = await reassignment(session, "t", 1)
         assert wanted is not None
@@ -115,7 +116,9 @@ async def test_each_partition_has_an_outcome_of_its_own(active: Activate) -> Non
     async with active([1, 2, 3]) as (session, controller, _):
         await topic_on(controller, (1, 2), (2, 1), (1, 2))
         outcomes = await controller.admin.reassign(
-            [move(0, 3, 1), move(1, 9), move(7, 1), move(0, 1, topic="never"), move(2), move(1, 2, 1)]
+            Reassign(
+                [move(0, 3, 1), move(1, 9), move(7, 1), move(0, 1, topic="never"), move(2), move(1, 2, 1)]
+            )
         )
         assert errors(outcomes) == [
             None,
@@ -126,7 +129,7 @@ async def test_each_partition_has_an_outcome_of_its_own(active: Activate) -> Non
             InvalidRequest,
         ]
         assert await assignments(session, "t") == [(1, 2, 3), (2, 1), (1, 2)]
-        (outcome,) = await controller.admin.reassign([move(1, 9)])
+        (outcome,) = await controller.admin.reassign(Reassign([move(1, 9)]))
         assert isinstance(outcome.error, InvalidReplicaAssignment)
 
 
@@ -135,7 +138,7 @@ async def test_a_reassignment_without_a_change_writes_nothing(active: Activate) 
         await topic_on(controller, (1, 2))
         queued = await requests(session, 1)
         await begun(controller, move(0, 1, 2))
-        outcomes = await controller.admin.reassign([move(0, 3, 2)], validate_only=True)
+        outcomes = await controller.admin.reassign(Reassign([move(0, 3, 2)], validate_only=True))
         assert errors(outcomes) == [None]
         assert await requests(session, 1) == queued
         assert await nothing_under_way(session)
@@ -206,7 +209,7 @@ async def test_a_change_that_came_between_read_and_write_is_met_not_overwritten(
     async with active([1, 2, 3, 4, 5]) as (session, controller, _):
         await topic_on(controller, (1, 2))
         async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(controller.admin.reassign([move(0, b)])) for b in (3, 4, 5)]
+            asked = [tasks.create_task(controller.admin.reassign(Reassign([move(0, b)]))) for b in (3, 4, 5)]
         assert [errors(task.result()) for task in asked] == [[None]] * 3
         (assigned,) = await assignments(session, "t")
         assert assigned[:2] == (1, 2)
@@ -247,7 +250,9 @@ async def test_reassignments_and_a_deletion_at_once_leave_nothing(active: Activa
         for attempt in range(5):
             topic_id = await topic_on(controller, *[(1, 2)] * 20)
             async with asyncio.TaskGroup() as tasks:
-                moving = tasks.create_task(controller.admin.reassign([move(n, 3, 2) for n in range(20)]))
+                moving = tasks.create_task(
+                    controller.admin.reassign(Reassign([move(n, 3, 2) for n in range(20)]))
+                )
                 deleted = tasks.create_task(controller.admin.delete_topics(["t"]))
             assert deleted.result()[0].error is None, attempt
             assert set(errors(moving.result())) <= {None, UnknownTopicOrPartition}
@@ -266,7 +271,7 @@ async def test_a_topic_that_is_marked_for_deletion_is_not_reassigned(active: Act
     async with active([1, 2, 3], reconcile_ms=60_000) as (session, controller, _):
         topic_id = await topic_on(controller, (1, 2))
         await session.create(znodes.delete_topic("t"), znodes.dump_deletion(TopicId(topic_id)))
-        (outcome,) = await controller.admin.reassign([move(0, 3)])
+        (outcome,) = await controller.admin.reassign(Reassign([move(0, 3)]))
         assert isinstance(outcome.error, UnknownTopicOrPartition)
         assert "being deleted" in outcome.error.message
 
@@ -312,9 +317,11 @@ async def test_too_much_and_too_little_is_refused_as_a_whole(zookeeper: str) -> 
     async with running(zookeeper) as controller:
         await controller.wait_active()
         with pytest.raises(InvalidRequest, match=str(PARTITIONS_PER_REQUEST_MAX)):
-            await controller.admin.reassign([move(n, 1) for n in range(PARTITIONS_PER_REQUEST_MAX + 1)])
+            await controller.admin.reassign(
+                Reassign([move(n, 1) for n in range(PARTITIONS_PER_REQUEST_MAX + 1)])
+            )
         with pytest.raises(InvalidRequest, match="throttle_bytes_per_s = -1"):
-            await controller.admin.reassign([move(0, 1)], throttle_bytes_per_s=-1)
+            await controller.admin.reassign(Reassign([move(0, 1)], throttle_bytes_per_s=-1))
 
 
 async def test_a_standby_controller_reassigns_nothing(zookeeper: str) -> None:
@@ -322,7 +329,7 @@ async def test_a_standby_controller_reassigns_nothing(zookeeper: str) -> None:
         await one.wait_active()
         async with running(zookeeper, 2) as two:
             await two.wait_knows(1)
-            (outcome,) = await two.admin.reassign([move(0, 1)])
+            (outcome,) = await two.admin.reassign(Reassign([move(0, 1)]))
             assert isinstance(outcome.error, NotController)
 
 

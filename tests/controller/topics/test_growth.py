@@ -18,7 +18,7 @@ from strandline.errors import (
 from strandline.ids import TopicPartition
 from strandline.ports import Coordination
 from strandline.rpc import admin_pb2
-from strandline.vocabulary.admin import AlterTopic, NewTopic, PartitionReassignment
+from strandline.vocabulary.admin import AlterTopic, NewTopic, PartitionReassignment, Reassign
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import SessionFactory
 from tests.controller.support.running import Activate, ControllerProcess, Running, process
@@ -129,7 +129,7 @@ async def test_new_partitions_have_as_many_replicas_as_the_others_will_have(acti
     """While the first partition's replicas move, where they go counts."""
     async with active([1, 2, 3]) as (session, controller, _):
         await create(controller, NewTopic("t", 0, assignments=((1,),)))
-        await controller.admin.reassign([PartitionReassignment(TopicPartition("t", 0), (2, 3))])
+        await controller.admin.reassign(Reassign([PartitionReassignment(TopicPartition("t", 0), (2, 3))]))
         await grow(controller, 2)
         assert [len(assigned) for assigned in await assignments(session, "t")] == [3, 2]
 
