@@ -214,7 +214,7 @@ class Drain:
 
 
 class BalanceState(StrEnum):
-    """From RUNNING to PAUSED and back; from both to CANCELLED, and from RUNNING to COMPLETED."""
+    """From RUNNING to PAUSED and back; from both to CANCELLED or COMPLETED."""
 
     NONE = "none"
     """There was no balance."""
