@@ -38,6 +38,7 @@ from strandline.vocabulary.metadata import Balance, BalanceMove, BalanceState
 logger = structlog.get_logger(__name__)
 
 CAUSE: Final = "balance"
+NO_BALANCE: Final = Balance(BalanceState.NONE, (), 0)
 
 
 class Balances:
@@ -88,16 +89,14 @@ class Balances:
     async def describe(self, survey: Survey) -> BalanceDescription:
         """How far the balance is."""
         found = await read_balance(self._term.session)
-        return (
-            BalanceDescription(BalanceState.NONE) if found is None else self._described(found.value, survey)
-        )
+        return self._described(NO_BALANCE if found is None else found.value, survey)
 
     async def alter(self, action: BalanceAction, survey: Survey) -> BalanceDescription:
         """Pauses, resumes or cancels the balance. The same request again changes nothing. Raises
         InvalidRequest if no balance is under way, OutcomeUnknown."""
         async with self._changes:
             standing = await read_balance(self._term.session)
-            balance = Balance(BalanceState.NONE, (), 0) if standing is None else standing.value
+            balance = NO_BALANCE if standing is None else standing.value
             wanted = self._altered(balance, action, survey)
             if wanted != balance:
                 await self._write(wanted, standing)
