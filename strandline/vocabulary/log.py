@@ -177,6 +177,11 @@ UNKNOWN: Final = -1
 """In place of a number: the replica has reported nothing to this leader."""
 
 
+def known(number: int) -> int | None:
+    """A number of a `ReplicaProgress`; None if it is unknown."""
+    return None if number < 0 else number
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicasQuery:
     """Asks the leader of this partition."""

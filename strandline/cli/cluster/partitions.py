@@ -49,23 +49,21 @@ def partition_rows(description: TopicDescription) -> list[dict[str, Any]]:
 
 
 def _progress_row(progress: ReplicaProgress) -> dict[str, Any]:
+    from strandline.vocabulary.log import known
+
     return {
         "broker": progress.broker,
         "in_sync": progress.in_sync,
         "fetching": progress.fetching,
         "adding": progress.adding,
         "removing": progress.removing,
-        "leo": _known(progress.log_end_offset),
-        "lag": _known(progress.lag),
-        "lag_bytes": _known(progress.lag_bytes),
-        "lag_ms": _known(progress.lag_ms),
-        "bytes_per_s": _known(progress.bytes_per_s),
-        "ms_left": _known(progress.ms_left),
+        "leo": known(progress.log_end_offset),
+        "lag": known(progress.lag),
+        "lag_bytes": known(progress.lag_bytes),
+        "lag_ms": known(progress.lag_ms),
+        "bytes_per_s": known(progress.bytes_per_s),
+        "ms_left": known(progress.ms_left),
     }
-
-
-def _known(number: int) -> int | None:
-    return None if number < 0 else number
 
 
 def partition_table(description: TopicDescription) -> list[list[object]]:

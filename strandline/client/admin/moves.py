@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from strandline.errors import StrandlineError
 from strandline.vocabulary.admin import OngoingReassignment
-from strandline.vocabulary.log import DescribedReplicas, ReplicaProgress
+from strandline.vocabulary.log import DescribedReplicas, ReplicaProgress, known
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +81,15 @@ def reassignment_progress(
 
 
 def _copy(replica: ReplicaProgress, size_bytes: int) -> CopyProgress:
-    left = _known(replica.lag_bytes)
+    left = known(replica.lag_bytes)
     return CopyProgress(
         replica.broker,
         replica.in_sync,
         None if left is None else max(0, size_bytes - left),
         left,
-        _known(replica.bytes_per_s),
-        _known(replica.ms_left),
+        known(replica.bytes_per_s),
+        known(replica.ms_left),
     )
-
-
-def _known(number: int) -> int | None:
-    return None if number < 0 else number
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
