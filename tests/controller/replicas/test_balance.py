@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import pytest
 
 from strandline.adapters.zookeeper import balance_znodes, znodes
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import Coordination, NoNode
 from strandline.vocabulary.admin import (
     BalanceAction,
@@ -24,13 +23,17 @@ from strandline.vocabulary.admin import (
 from strandline.vocabulary.metadata import (
     Balance,
     BalanceState,
-    IsrMember,
-    PartitionState,
     Reassignment,
 )
 from tests.conftest import SessionFactory
 from tests.controller.support.running import Activate, Running, running
-from tests.controller.support.znodes_seen import assignments, register
+from tests.controller.support.znodes_seen import (
+    assignments,
+    finish_reassignment,
+    lead,
+    reassignment,
+    register,
+)
 from tests.waiting import eventually
 
 ROUND_S_MAX = 40.0
@@ -48,9 +51,7 @@ async def laid_out(
     (outcome,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=replicas)])
     assert outcome.error is None
     for number, brokers in enumerate(replicas):
-        isr = tuple(IsrMember(BrokerId(b), BrokerEpoch(epochs[b])) for b in brokers)
-        state = PartitionState(isr[0].broker, LeaderEpoch(5), isr)
-        await session.set(znodes.isr("t", number), znodes.dump_isr(state))
+        await lead(session, "t", brokers[0], epochs, *brokers, partition=number)
 
 
 async def stored(session: Coordination) -> Balance:
@@ -59,20 +60,19 @@ async def stored(session: Coordination) -> Balance:
 
 async def moving(session: Coordination) -> dict[int, Reassignment]:
     """The reassignments of topic "t"."""
-    found = {}
-    with suppress(NoNode):
-        for child in await session.children(znodes.reassigned_topic("t")):
-            data = (await session.get(znodes.reassigned("t", int(child)))).data
-            found[int(child)] = znodes.load_reassignment("t", int(child), data)
-    return found
+    try:
+        numbers = znodes.numbers(await session.children(znodes.reassigned_topic("t")))
+    except NoNode:
+        return {}
+    found = {number: await reassignment(session, "t", number) for number in numbers}
+    return {number: wanted for number, wanted in found.items() if wanted is not None}
 
 
 async def complete(session: Coordination) -> int:
     """End the reassignments as their leaders would. Returns how many there were."""
     under_way = await moving(session)
-    for number, wanted in under_way.items():
-        await session.set(znodes.replicas("t", number), znodes.dump_replicas(wanted.target))
-        await session.delete(znodes.reassigned("t", number))
+    for number in under_way:
+        await finish_reassignment(session, "t", number)
     return len(under_way)
 
 

@@ -6,13 +6,12 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.errors import InvalidRequest
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from strandline.ids import TopicPartition
 from strandline.ports import Coordination
 from strandline.vocabulary.admin import NO_DEADLINE, NewTopic, PartitionReassignment, Reassign
-from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
 from tests.controller.support.running import Activate, Running
-from tests.controller.support.znodes_seen import reassignment
+from tests.controller.support.znodes_seen import kept_events, lead, reassignment
 from tests.waiting import eventually
 
 SETTINGS = {"reconcile_ms": 50, "mend_after_ms": 60_000}
@@ -28,18 +27,11 @@ async def led_topic(session: Coordination, controller: Running, epochs: dict[int
     await session.ensure_path(znodes.state_queue(9))
     (made,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=[(1, 2)])])
     assert made.error is None
-    members = tuple(IsrMember(BrokerId(b), BrokerEpoch(epochs[b])) for b in (1, 2))
-    state = PartitionState(BrokerId(1), LeaderEpoch(5), members)
-    await session.set(znodes.isr("t", 0), znodes.dump_isr(state))
+    await lead(session, "t", 1, epochs, 1, 2)
 
 
 async def overdue_events(session: Coordination) -> list[StateChangeEvent]:
-    """Kept in ZooKeeper until `__state_changes` has them; no broker is there to write it."""
-    found: list[StateChangeEvent] = []
-    for name in await session.children(znodes.UNRECORDED):
-        path = znodes.unrecorded(name)
-        found += znodes.load_unrecorded(path, (await session.get(path)).data)
-    return [event for event in found if event.command is ChangeKind.OVERDUE]
+    return [event for event in await kept_events(session) if event.command is ChangeKind.OVERDUE]
 
 
 async def test_a_move_to_a_dead_broker_is_warned_of_then_overdue_once_and_goes_on(active: Activate) -> None:
@@ -64,7 +56,6 @@ async def test_a_move_to_a_dead_broker_is_warned_of_then_overdue_once_and_goes_o
 
 
 async def test_a_move_may_be_taken_back_at_its_deadline(active: Activate) -> None:
-    """Also by a controller that finds the mark which another one wrote before it died."""
     async with active([1, 2], **SETTINGS) as (session, controller, epochs):
         await led_topic(session, controller, epochs)
         await controller.admin.reassign(Reassign(to(1, 9), timeout_ms=1, cancel_at_deadline=True))

@@ -11,13 +11,13 @@ import pytest
 from strandline.adapters.zookeeper import drain_znodes, queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.errors import InvalidReplicationFactor, InvalidRequest, NotController, StrandlineError
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from strandline.ids import BrokerEpoch, BrokerId, TopicPartition
 from strandline.ports import Coordination, NoNode
 from strandline.vocabulary.admin import DrainBroker, NewTopic, PartitionReassignment, Reassign
-from strandline.vocabulary.metadata import Drain, IsrMember, PartitionState
+from strandline.vocabulary.metadata import Drain
 from tests.conftest import SessionFactory
 from tests.controller.support.running import Activate, Running, process, running
-from tests.controller.support.znodes_seen import assignments, register
+from tests.controller.support.znodes_seen import assignments, lead, register
 from tests.waiting import eventually
 
 ROUND_S_MAX = 40.0
@@ -29,15 +29,6 @@ SETTINGS = {"reconcile_ms": 50, "mend_after_ms": 60_000}
 async def created(controller: Running, name: str, *replicas: tuple[int, ...]) -> None:
     (outcome,) = await controller.admin.create_topics([NewTopic(name, 0, assignments=replicas)])
     assert outcome.error is None
-
-
-async def lead(
-    session: Coordination, name: str, leader: int, epochs: dict[int, int], *isr: int, partition: int = 0
-) -> None:
-    """Write what the election of this leader would."""
-    members = tuple(IsrMember(BrokerId(b), BrokerEpoch(epochs[b])) for b in isr)
-    state = PartitionState(BrokerId(leader), LeaderEpoch(5), members)
-    await session.set(znodes.isr(name, partition), znodes.dump_isr(state))
 
 
 async def notices(session: Coordination, broker: int) -> list[ElectionNotice]:

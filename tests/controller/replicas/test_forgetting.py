@@ -17,7 +17,7 @@ from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command, RequestState, StateChange, StateChangeEvent
 from tests.conftest import SessionFactory
 from tests.controller.support.running import Activate, process, running
-from tests.controller.support.znodes_seen import is_gone, register, requests
+from tests.controller.support.znodes_seen import is_gone, kept_events, register, requests
 from tests.waiting import eventually
 
 SETTINGS = {"reconcile_ms": 50, "mend_after_ms": 60_000}
@@ -39,15 +39,6 @@ async def leave_behind(session: Coordination, count: int = 2) -> list[str]:
     notice = queue_znodes.dump_notices([ElectionNotice("t", KEY, LeaderEpoch(1))])
     await session.create(znodes.election_notice_prefix(GONE), notice, sequential=True)
     return [change.request_id for change in changes]
-
-
-async def kept_events(session: Coordination) -> list[StateChangeEvent]:
-    """Events that are in ZooKeeper until `__state_changes` has them; no broker is there to write it."""
-    found: list[StateChangeEvent] = []
-    for name in sorted(await session.children(znodes.UNRECORDED)):
-        path = znodes.unrecorded(name)
-        found += znodes.load_unrecorded(path, (await session.get(path)).data)
-    return found
 
 
 async def left(session: Coordination) -> list[str]:

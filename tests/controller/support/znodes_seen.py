@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
-from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Coordination, Delete, NoNode, SetData
 from strandline.tasks import pipelined
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration
-from strandline.vocabulary.state_changes import Command, StateChange
+from strandline.vocabulary.state_changes import Command, StateChange, StateChangeEvent
 
 READS_IN_FLIGHT_MAX = 500
 
@@ -32,6 +32,15 @@ async def register(
         await session.create(path, znodes.dump_registration(registration), ephemeral=True)
         epochs[broker] = (await session.get(path)).czxid
     return epochs
+
+
+async def lead(
+    session: Coordination, name: str, leader: int, epochs: dict[int, int], *isr: int, partition: int = 0
+) -> None:
+    """Write what the election of this leader would."""
+    members = tuple(IsrMember(BrokerId(b), BrokerEpoch(epochs[b])) for b in isr)
+    state = PartitionState(BrokerId(leader), LeaderEpoch(5), members)
+    await session.set(znodes.isr(name, partition), znodes.dump_isr(state))
 
 
 async def topic_node(session: Coordination, name: str) -> znodes.TopicNode | None:
@@ -130,6 +139,15 @@ async def finish_reassignment(session: Coordination, name: str, number: int) -> 
             Delete(znodes.reassigned(name, number)),
         ]
     )
+
+
+async def kept_events(session: Coordination) -> list[StateChangeEvent]:
+    """Those that ZooKeeper keeps until `__state_changes` has them; without a broker nothing writes it."""
+    found: list[StateChangeEvent] = []
+    for name in sorted(await session.children(znodes.UNRECORDED)):
+        path = znodes.unrecorded(name)
+        found += znodes.load_unrecorded(path, (await session.get(path)).data)
+    return found
 
 
 async def noticed(session: Coordination, load: Callable[[str, bytes], Sequence[Named]]) -> list[Named]:

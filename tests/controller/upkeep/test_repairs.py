@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from strandline import Producer
@@ -18,7 +16,7 @@ from strandline.vocabulary.metadata import IsrMember, PartitionState, Reassignme
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import ClusterFactory
 from tests.controller.support.running import Activate, Running
-from tests.controller.support.znodes_seen import requests
+from tests.controller.support.znodes_seen import lead, requests
 from tests.waiting import eventually
 
 ROUND_S_MAX = 40.0
@@ -31,14 +29,6 @@ ROUNDS = {"reconcile_ms": 50, "mend_after_ms": 500}
 async def empty(session: Coordination, folder: str) -> None:
     for child in await session.children(folder):
         await session.delete(f"{folder}/{child}")
-
-
-async def lead(
-    session: Coordination, name: str, leader: int, epochs: dict[int, int], isr: Sequence[int]
-) -> None:
-    members = tuple(IsrMember(BrokerId(b), BrokerEpoch(epochs[b])) for b in isr)
-    state = PartitionState(BrokerId(leader), LeaderEpoch(5), members)
-    await session.set(znodes.isr(name, 0), znodes.dump_isr(state))
 
 
 async def created(controller: Running, *replicas: int) -> TopicId:
@@ -58,7 +48,7 @@ async def notices(session: Coordination, broker: int) -> list[ElectionNotice]:
 async def test_a_partition_without_a_leader_is_offered_to_its_first_live_member(active: Activate) -> None:
     async with active([2, 3], **SETTINGS) as (session, controller, epochs):
         await created(controller, 2, 3)
-        await lead(session, "t", -1, epochs, [3, 2])
+        await lead(session, "t", -1, epochs, 3, 2)
         (notice,) = await eventually(lambda: notices(session, 2), deadline_s=ROUND_S_MAX)
         assert (notice.topic, notice.leader_epoch, notice.give_to) == ("t", 5, -1)
         assert await notices(session, 3) == []
@@ -67,7 +57,7 @@ async def test_a_partition_without_a_leader_is_offered_to_its_first_live_member(
 async def test_an_assigned_replica_that_no_request_ever_started_is_asked(active: Activate) -> None:
     async with active([1, 2], **SETTINGS) as (session, controller, epochs):
         topic_id = await created(controller, 1, 2)
-        await lead(session, "t", 1, epochs, [1])
+        await lead(session, "t", 1, epochs, 1)
         await empty(session, znodes.state_queue(2))
         (change,) = await eventually(lambda: requests(session, 2), deadline_s=ROUND_S_MAX)
         assert (change.command, change.key, change.leader_epoch, change.requester) == (
@@ -78,7 +68,7 @@ async def test_an_assigned_replica_that_no_request_ever_started_is_asked(active:
 async def test_leftovers_of_what_is_gone_are_removed_and_of_what_is_there_are_not(active: Activate) -> None:
     async with active([1], **SETTINGS) as (session, controller, epochs):
         topic_id = await created(controller, 1)
-        await lead(session, "t", 1, epochs, [1])
+        await lead(session, "t", 1, epochs, 1)
         for name, incarnation in (("t", topic_id), ("gone", TopicId("e" * 32))):
             await session.ensure_path(znodes.reassigned_topic(name))
             wanted = Reassignment(incarnation, (BrokerId(1),), (BrokerId(1),))
@@ -111,7 +101,7 @@ async def test_foreign_znodes_are_skipped(active: Activate) -> None:
         ):  # fmt: skip
             await session.ensure_path(path)
             await session.set(path, b'{"odd":')
-        await lead(session, "t", -1, epochs, [1])
+        await lead(session, "t", -1, epochs, 1)
         assert await eventually(lambda: notices(session, 1), deadline_s=ROUND_S_MAX)
 
 
