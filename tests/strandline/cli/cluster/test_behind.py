@@ -73,8 +73,11 @@ async def test_partitions_are_selected_and_replicas_are_behind_while_brokers_are
     async def all_noticed() -> bool:
         return await selected(shell, "--under-replicated") == {"single": [on[3]], "three": [0, 1]}
 
+    async def others_lead() -> bool:
+        return await selected(shell, "--leaderless") == {"single": [on[3]]}
+
     await eventually(all_noticed, deadline_s=60)
-    assert await selected(shell, "--leaderless") == {"single": [on[3]]}
+    await eventually(others_lead, deadline_s=60, what="the rest has leaders")
     assert {"topic": "single", "partitions": [on[3]]} in await shell.objects("topic", "list", "--leaderless")
     assert (await selected(shell, "--at-min-isr"))["three"] == [0, 1]
     (done,) = await shell.objects("produce", topic, stdin=b"\n".join([b"x" * 100] * RECORDS))
@@ -99,5 +102,8 @@ async def test_partitions_are_selected_and_replicas_are_behind_while_brokers_are
     async def refused() -> bool:
         return "three" in await selected(shell, "--below-min-isr")
 
+    async def gone() -> bool:
+        return (await selected(shell, "--leaderless"))["single"] == sorted([on[2], on[3]])
+
     await eventually(refused, deadline_s=60)
-    assert (await selected(shell, "--leaderless"))["single"] == sorted([on[2], on[3]])
+    await eventually(gone, deadline_s=60, what="its session has ended")
