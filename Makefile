@@ -105,11 +105,11 @@ format: setup  ## Format the code, and fix what ruff can fix.
 lock: setup  ## Make the lock files anew; add ARGS=--upgrade to take newer versions.
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --group dev --extra local --extra streams --extra spark --extra security --extra oauth --extra opentelemetry --custom-compile-command 'make lock' $(ARGS) pyproject.toml -o requirements.lock
+	  --group dev --extra local --extra streams --extra spark --extra security --extra oauth --extra opentelemetry --extra console --custom-compile-command 'make lock' $(ARGS) pyproject.toml -o requirements.lock
 	@# The images' locks: the same versions, and only the packages that the images need.
 	@pin() { $(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --custom-compile-command 'make lock' --constraints requirements.lock "$$@"; }; \
-	  echo setuptools | pin --extra security --extra oauth pyproject.toml - -o docker/strandline.lock; \
+	  echo setuptools | pin --extra security --extra oauth --extra console pyproject.toml - -o docker/strandline.lock; \
 	  printf 'pyspark\njdk4py\n' | pin --no-deps - -o docker/zookeeper.lock
 
 .PHONY: clean
