@@ -72,7 +72,7 @@ async def test_the_next_controller_has_the_acls(zookeeper: str) -> None:
             await two.wait_knows(1)
             with pytest.raises(NotController):
                 await two.admin.create_acls([acl("waves")])
-            one.activity.withdraw()
+            await one.stop()
             await two.wait_active()
             assert await two.admin.describe_acls(AclFilter()) == [acl("tides")]
 

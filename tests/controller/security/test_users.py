@@ -123,7 +123,7 @@ async def test_the_next_controller_has_the_users(zookeeper: str) -> None:
             await two.wait_knows(1)
             with pytest.raises(NotController):
                 await two.admin.alter_users([given("bob")])
-            one.activity.withdraw()
+            await one.stop()
             await two.wait_active()
             assert await two.admin.describe_users([]) == [described("alice", SCRAM_SHA_512)]
 

@@ -38,6 +38,12 @@ class Running:
 
     activity: Activity
     admin: AdminService
+    task: asyncio.Task[None]
+
+    async def stop(self) -> None:
+        """As a clean stop: it does not claim to be the active one again."""
+        self.task.cancel()
+        await asyncio.wait([self.task])
 
     async def wait_active(self) -> None:
         await eventually(lambda: self.activity.active is not None, what="this controller is active")
@@ -82,7 +88,7 @@ async def running(zookeeper: str, controller_id: int = 1, **settings: Any) -> As
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(activity.run())
         try:
-            yield Running(activity, AdminService(activity))
+            yield Running(activity, AdminService(activity), task)
         finally:
             task.cancel()
 
