@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from strandline.cli.cluster.state_changes import age
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
 from strandline.cli.shell.waits import Waits
+from strandline.report.text.durations import age
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from strandline.cli.cluster.state_changes import age
 from strandline.cli.shell.command import Command, Invocation, pass_invocation, run
-from strandline.cli.shell.sizes import size
 from strandline.errors import NoReassignmentInProgress
 from strandline.ids import TopicPartition
+from strandline.report.text.durations import age
+from strandline.report.text.sizes import size
 
 if TYPE_CHECKING:
     from strandline.client.admin.moves import CopyProgress, ReassignmentProgress

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from strandline.cli.cluster.state_changes import age
-from strandline.cli.shell.sizes import size
+from strandline.report.text.durations import age
+from strandline.report.text.replicas import is_behind, lag_text, progress_row
+from strandline.report.text.sizes import size
 
 if TYPE_CHECKING:
     from strandline.client.admin.topics import PartitionDescription, TopicDescription
@@ -40,30 +41,10 @@ def partition_rows(description: TopicDescription) -> list[dict[str, Any]]:
             "leo": partition.log_end_offset,
             "size_bytes": partition.size_bytes,
             "conditions": sorted(condition.value for condition in partition.conditions),
-            "progress": None
-            if partition.progress is None
-            else [_progress_row(p) for p in partition.progress],
+            "progress": None if partition.progress is None else [progress_row(p) for p in partition.progress],
         }
         for partition in description.partitions
     ]
-
-
-def _progress_row(progress: ReplicaProgress) -> dict[str, Any]:
-    from strandline.vocabulary.log import known
-
-    return {
-        "broker": progress.broker,
-        "in_sync": progress.in_sync,
-        "fetching": progress.fetching,
-        "adding": progress.adding,
-        "removing": progress.removing,
-        "leo": known(progress.log_end_offset),
-        "lag": known(progress.lag),
-        "lag_bytes": known(progress.lag_bytes),
-        "lag_ms": known(progress.lag_ms),
-        "bytes_per_s": known(progress.bytes_per_s),
-        "ms_left": known(progress.ms_left),
-    }
 
 
 def partition_table(description: TopicDescription) -> list[list[object]]:
@@ -87,25 +68,6 @@ def _behind(partition: PartitionDescription) -> str | None:
     if partition.progress is None:
         return None
     return "; ".join(lag_text(each) for each in partition.progress if is_behind(each)) or "none"
-
-
-def is_behind(progress: ReplicaProgress) -> bool:
-    """True if the replica lacks something, or does not follow."""
-    return progress.lag != 0 or not progress.in_sync or not progress.fetching
-
-
-def lag_text(progress: ReplicaProgress) -> str:
-    """One replica in words: "3: 1,200 offsets, 4.1 MB, 12.0 s"."""
-    parts = ["nothing known of it" if progress.lag < 0 else f"{progress.lag:,} offsets"]
-    if progress.lag_bytes > 0:
-        parts.append(size(progress.lag_bytes))
-    if progress.lag_ms > 0:
-        parts.append(str(age(progress.lag_ms)))
-    if not progress.fetching:
-        parts.append("not fetching")
-    elif not progress.in_sync:
-        parts.append("catching up")
-    return f"{progress.broker}: {', '.join(parts)}"
 
 
 # --- a selection --------------------------------------------------------------------------------
@@ -152,7 +114,7 @@ def summary(topics: Sequence[TopicDescription]) -> dict[str, Any]:
         "unknown": sum(each.lag < 0 for _, _, each in behind),
         "worst": None
         if worst is None
-        else {"topic": worst[0], "partition": worst[1], **_progress_row(worst[2])},
+        else {"topic": worst[0], "partition": worst[1], **progress_row(worst[2])},
     }
 
 

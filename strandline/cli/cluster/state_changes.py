@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from strandline.cli.shell.command import INTERRUPTED, Command, Invocation, pass_invocation, run
+from strandline.report.text.durations import age
 
 if TYPE_CHECKING:
     from strandline import Admin
@@ -72,7 +73,7 @@ def state_changes(
         _show_backlog(invocation, brokers)
         return
     from strandline import Admin
-    from strandline.cli.cluster.state_changes_text import line_of
+    from strandline.report.text.state_changes import line_of
     from strandline.vocabulary.state_changes import dump_event
 
     async def main() -> None:
@@ -152,17 +153,3 @@ def _show_backlog(invocation: Invocation, brokers: Collection[int]) -> None:
         return
     table = [[row["broker"], row["alive"], row["queued"], age(row["oldest_age_ms"])] for row in rows]
     invocation.out.table(("broker", "alive", "queued", "oldest"), table)
-
-
-def age(age_ms: int | None) -> str | None:
-    """A duration with its two largest units."""
-    if age_ms is None:
-        return None
-    minutes, seconds = divmod(age_ms // 1000, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds} s" if minutes else f"{age_ms / 1000:.1f} s"

@@ -13,9 +13,9 @@ from strandline.cli.cluster.partitions import (
     summary,
     summary_line,
 )
-from strandline.cli.cluster.state_changes import age
 from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
 from strandline.errors import SettingsError
+from strandline.report.text.durations import age
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

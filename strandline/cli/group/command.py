@@ -21,7 +21,6 @@ from strandline.cli.group.offsets import (
 )
 from strandline.cli.group.view import (
     GroupView,
-    compact,
     group_view,
     members_of,
     mixed_warning,
@@ -30,6 +29,7 @@ from strandline.cli.group.view import (
 )
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
 from strandline.errors import NonEmptyGroup, StrandlineError
+from strandline.report.text.partition_names import compact
 
 if TYPE_CHECKING:
     from strandline import Admin, TopicPartition

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from strandline.cli.group.events_text import line_of, read_event
 from strandline.cli.shell.command import INTERRUPTED, Command, Invocation, pass_invocation, run
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition
+from strandline.report.text.group_events import line_of, read_event
 
 if TYPE_CHECKING:
     from strandline import Consumer, ConsumerRecord

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strandline.cli.cluster.state_changes import age
 from strandline.cli.pipeline.spark import FEW, connection_of, master_option, open_session, topic_exists
 from strandline.cli.shell.command import Command, Invocation, pass_invocation
 from strandline.ids import STATE_CHANGES_TOPIC
+from strandline.report.text.durations import age
 
 if TYPE_CHECKING:
     from strandline.pipeline.jobs.lifecycle import Lifecycle

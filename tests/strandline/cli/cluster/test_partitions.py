@@ -14,9 +14,9 @@ from strandline.cli.cluster.partitions import (
     summary_line,
     with_any,
 )
-from strandline.cli.shell.sizes import size
 from strandline.client.admin.topics import Condition, PartitionDescription, TopicDescription
 from strandline.ids import NO_BROKER, TopicId
+from strandline.report.text.sizes import size
 from strandline.vocabulary.log import ReplicaProgress
 
 LEADER = ReplicaProgress(1, True, True, log_end_offset=20, lag=0, lag_bytes=0, lag_ms=0)

@@ -15,10 +15,10 @@ import pytest
 from strandline import Consumer, ConsumerRecord
 from strandline.adapters.system.clock import SystemClock
 from strandline.cli.group.events import WAITING_RECORDS_MAX, Merge
-from strandline.cli.group.events_text import line_of, read_event
 from strandline.client.events.writer import EventWriter
 from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition
 from strandline.local.cluster import LocalCluster
+from strandline.report.text.group_events import line_of, read_event
 from tests.conftest import ClusterFactory
 from tests.integration.groups.support.group_members import GROUP_SETTINGS
 from tests.integration.groups.support.member_calls import member_transport

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from strandline.cli.group.view import (
-    compact,
     group_view,
     mixed_warning,
     view_json,
@@ -15,6 +14,7 @@ from strandline.cli.group.view import (
 from strandline.client.admin.groups import GroupDescription
 from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.ids import TopicPartition
+from strandline.report.text.partition_names import compact
 from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
 from strandline.vocabulary.metadata import Endpoint
 

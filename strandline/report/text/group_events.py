@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any, Final
 
-from strandline.cli.cluster.state_changes import age
-from strandline.cli.group.view import compact
 from strandline.ids import TopicPartition
+from strandline.report.text.durations import age
+from strandline.report.text.partition_names import compact
 
 VERSION: Final = 1
 """The version understood here. New fields and new events do not change it."""

@@ -7,8 +7,8 @@ from datetime import date, datetime
 
 import pytest
 
-from strandline.cli.cluster.state_changes_text import line_of
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
+from strandline.report.text.state_changes import line_of
 from strandline.vocabulary.state_changes import AskedBy, ChangeKind, Command, RequestState, StateChangeEvent
 
 DAY = date(2026, 11, 20)
