@@ -21,15 +21,14 @@ from strandline.adapters.system_host import system_host
 from strandline.config.client import ClientSettings
 from strandline.errors import SettingsError
 from strandline.host import Host
-from strandline.local.layout import ClusterFile, Layout, MemberFile
-from strandline.local.member_status import MemberStatus, member_status
-from strandline.local.new_cluster import new_broker, new_members
+from strandline.local.layout import ClusterFile, Layout
+from strandline.local.member_status import MemberStatus
+from strandline.local.members import Members
+from strandline.local.new_cluster import new_members
 from strandline.local.ports import LOOPBACK, check_ports
 from strandline.local.process import Process, Spawn
-from strandline.local.secure.files import ClusterSecurity
 from strandline.local.service import Service, as_environment
 from strandline.local.waits import START_S_MAX, all_of, locked, serving
-from strandline.local.zookeeper_process import RunningZooKeeper, ZooKeeperProcess
 
 
 class LocalCluster:
@@ -45,6 +44,8 @@ class LocalCluster:
     clients is encrypted, and both ends show certificates: see `client_settings`. That holds for metrics and
     for ZooKeeper, if the cluster runs it itself. `spawn` starts the processes of brokers and controllers.
     """
+
+    _members_type: type[Members] = Members
 
     def __init__(
         self,
@@ -83,9 +84,9 @@ class LocalCluster:
         self._broker_settings = for_brokers
         self._spawn_process = spawn
         self._temporary = directory is None and not keep
-        self._is_new = True
+        self._detached = detached
         home = directory if directory is not None else Path(tempfile.mkdtemp(prefix="strandline-"))
-        self._take_up(Layout(home), file, detached=detached)
+        self._members = self._members_of(Layout(home), file, is_new=True)
 
     @classmethod
     def open(cls, directory: Path) -> LocalCluster:
@@ -99,44 +100,18 @@ class LocalCluster:
         cluster._broker_settings = dict(file.brokers[0].settings) if file.brokers else {}
         cluster._spawn_process = Process.spawn
         cluster._temporary = False
-        cluster._is_new = False
-        cluster._take_up(layout, file, detached=True)
+        cluster._detached = True
+        cluster._members = cluster._members_of(layout, file, is_new=False)
         return cluster
 
-    def _take_up(self, layout: Layout, file: ClusterFile, *, detached: bool) -> None:
-        self._layout = layout
-        self._file = file
-        self._detached = detached
-        own_zookeeper = file.zookeeper.address is None
-        self._security = ClusterSecurity(layout, own_zookeeper=own_zookeeper) if file.secure else None
-        self._zookeeper = self._new_zookeeper()
-        self._controllers = {member.id: self._service("controller", member) for member in file.controllers}
-        self._brokers = {member.id: self._service("broker", member) for member in file.brokers}
-
-    def _new_zookeeper(self) -> ZooKeeperProcess | RunningZooKeeper:
-        member, layout = self._file.zookeeper, self._layout
-        if member.address is not None:
-            return RunningZooKeeper(member.address)
-        log_path = layout.log("zookeeper")
-        tls = None if self._security is None else self._security.zookeeper_server
-        server = ZooKeeperProcess(
-            layout.zookeeper, member.port, log_path=log_path, detached=self._detached, tls=tls
+    def _members_of(self, layout: Layout, file: ClusterFile, *, is_new: bool) -> Members:
+        return self._members_type(
+            layout, file, detached=self._detached, spawn=self._spawn_process, is_new=is_new
         )
-        if member.process_id is not None:
-            server.find(member.process_id)
-        return server
 
-    def _service(self, kind: str, member: MemberFile) -> Service:
-        name = f"{kind}-{member.id}"
-        log_path, spawn = self._layout.log(name), self._spawn_process
-        fixed: dict[str, Any] = {"host": LOOPBACK, "zookeeper": self.zookeeper}
-        if kind == "broker":
-            fixed |= {"data_dir": self._layout.broker(member.id), "rack": member.rack}
-        if self._security is not None:
-            fixed |= self._security.service_settings(name) | self._security.zookeeper_settings(name)
-        service = Service(kind, member, fixed, log_path=log_path, detached=self._detached, spawn=spawn)
-        service.find()
-        return service
+    @property
+    def _layout(self) -> Layout:
+        return self._members.layout
 
     # --- properties ---------------------------------------------------------------------------
 
@@ -147,12 +122,12 @@ class LocalCluster:
     @property
     def bootstrap(self) -> str:
         """`host:port` of every broker, running or not, separated by commas."""
-        return ",".join(service.address for service in self._brokers.values())
+        return ",".join(service.address for service in self._members.brokers.values())
 
     @property
     def kafka_bootstrap(self) -> str:
         """`host:port` of every broker for Kafka clients, separated by commas; empty without such ports."""
-        ports = (member.kafka_port for member in self._file.brokers)
+        ports = (member.kafka_port for member in self._members.file.brokers)
         return ",".join(f"{LOOPBACK}:{port}" for port in ports if port is not None)
 
     @property
@@ -163,65 +138,64 @@ class LocalCluster:
     @property
     def secure(self) -> bool:
         """True if its connections are encrypted, and its clients need certificates."""
-        return self._file.secure
+        return self._members.file.secure
 
     @property
     def client_settings(self) -> dict[str, Any]:
         """The settings with which its admin's clients connect: those of a plain cluster are the defaults."""
-        return {} if self._security is None else self._security.client_settings
+        security = self._members.security
+        return {} if security is None else security.client_settings
 
     @property
     def zookeeper(self) -> str:
         """`host:port` of ZooKeeper, with the chroot that the cluster was given."""
-        return self._zookeeper.address
+        return self._members.zookeeper.address
 
     @property
     def zookeeper_settings(self) -> dict[str, Any]:
         """The settings with which a tool looks at its znodes. A secure cluster has them for itself."""
-        return {"zookeeper": self.zookeeper} | (self._security.zookeeper_settings() if self._security else {})
+        security = self._members.security
+        return {"zookeeper": self.zookeeper} | ({} if security is None else security.zookeeper_settings())
 
     @property
     def broker_ids(self) -> list[int]:
-        return list(self._brokers)
+        return list(self._members.brokers)
 
     @property
     def controller_ids(self) -> list[int]:
-        return list(self._controllers)
+        return list(self._members.controllers)
 
     def address(self, broker_id: int) -> str:
         """`host:port` of one broker."""
-        return self._broker(broker_id).address
+        return self._members.broker(broker_id).address
 
     def controller_address(self, controller_id: int) -> str:
-        return self._controller(controller_id).address
+        return self._members.controller(controller_id).address
 
     def metrics_port(self, broker_id: int) -> int | None:
         """The port on which a broker serves `/metrics`, if it does."""
-        return self._broker(broker_id).member.metrics_port
+        return self._members.broker(broker_id).member.metrics_port
 
     def controller_metrics_port(self, controller_id: int) -> int | None:
-        return self._controller(controller_id).member.metrics_port
+        return self._members.controller(controller_id).member.metrics_port
 
     def pid(self, broker_id: int) -> int:
         """Raises SettingsError if the broker is not running."""
-        process = self._broker(broker_id).process
+        process = self._members.broker(broker_id).process
         if process is None:
             raise SettingsError(f"broker {broker_id} does not run")
         return process.pid
 
     def log_path(self, broker_id: int) -> Path:
         """The broker's output."""
-        return self._broker(broker_id).log_path
+        return self._members.broker(broker_id).log_path
 
     def data_dir(self, broker_id: int) -> Path:
         return self._layout.broker(broker_id)
 
     def members(self) -> list[MemberStatus]:
         """Every process of the cluster, running or not: its own ZooKeeper, controllers, brokers."""
-        services = [member_status(s.kind, s.member, s.process) for s in self._services()]
-        if self._file.zookeeper.address is not None:
-            return services
-        return [member_status("zookeeper", self._file.zookeeper, self._zookeeper.process), *services]
+        return self._members.statuses()
 
     # --- the whole cluster --------------------------------------------------------------------
 
@@ -233,7 +207,7 @@ class LocalCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._detached:
-            self._release()
+            self._members.release()
         else:
             await self.stop(clean=not self._temporary)
 
@@ -245,7 +219,7 @@ class LocalCluster:
         SettingsError, and does nothing, if another process is starting or stopping this cluster, or
         has created one here meanwhile, or if a port of a new cluster is taken.
         """
-        if self._is_new:
+        if self._members.is_new:
             await self._check_ports()
         with self._layout.lock():
             self._catch_up()
@@ -254,7 +228,7 @@ class LocalCluster:
     async def _check_ports(self) -> None:
         """Raises SettingsError if a port is taken, and leaves no folder then that was not there."""
         try:
-            check_ports(list(self._file.ports()))
+            check_ports(list(self._members.file.ports()))
         except SettingsError:
             if self._temporary:
                 await asyncio.to_thread(shutil.rmtree, self.directory)
@@ -265,28 +239,28 @@ class LocalCluster:
 
     async def _start(self, timeout_s: float) -> None:
         """`start`, under the lock."""
-        down = [service for service in self._services() if not service.alive]
-        had_zookeeper = self._zookeeper.alive
+        down = [service for service in self._members.services() if not service.alive]
+        had_zookeeper = self._members.zookeeper.alive
         try:
-            self._make_files()
+            self._members.make_files()
             if not had_zookeeper:
-                self._zookeeper.start()
-                self._save()
+                self._members.zookeeper.start()
+                self._members.save()
             for service in down:
                 self._spawn(service)
             await self.wait_serving(timeout_s)
         except BaseException:
             await all_of(service.stop(clean=False) for service in down)
             if not had_zookeeper:
-                await self._zookeeper.discard()
+                await self._members.zookeeper.discard()
             await self._leave()
             raise
 
     async def wait_serving(self, timeout_s: float = START_S_MAX) -> None:
         """Return once ZooKeeper and every started broker and controller serve. Raises ProcessFailed."""
-        running = [service for service in self._services() if service.process is not None]
+        running = [service for service in self._members.services() if service.process is not None]
         waits: list[Awaitable[None]] = [serving(service, timeout_s) for service in running]
-        await all_of([self._zookeeper.wait_serving(timeout_s), *waits])
+        await all_of([self._members.zookeeper.wait_serving(timeout_s), *waits])
 
     async def stop(self, *, clean: bool = True) -> int:
         """Stop everything: brokers and controllers first, by SIGTERM if `clean`, else by SIGKILL.
@@ -297,8 +271,8 @@ class LocalCluster:
         async with locked(self._layout):
             self._catch_up()
             running = sum(member.alive for member in self.members())
-            await all_of(service.stop(clean=clean) for service in self._services())
-            await (self._zookeeper.stop() if clean else self._zookeeper.discard())
+            await all_of(service.stop(clean=clean) for service in self._members.services())
+            await (self._members.zookeeper.stop() if clean else self._members.zookeeper.discard())
             await self._leave()
         return running
 
@@ -308,20 +282,20 @@ class LocalCluster:
         Raises SettingsError if one of them created a cluster where this one was to be new. An
         object that owns its processes knows them without the file.
         """
-        if self._is_new:
+        if self._members.is_new:
             _refuse_cluster(self._layout)
         elif self._detached and self._layout.holds_cluster:
             file = self._layout.read()
-            if file != self._file:
-                self._release()
-                self._take_up(self._layout, file, detached=True)
+            if file != self._members.file:
+                self._members.release()
+                self._members = self._members_of(self._layout, file, is_new=False)
 
     async def _leave(self) -> None:
         """Record that the cluster is stopped, or remove its folder."""
         if self._temporary:
             await asyncio.to_thread(shutil.rmtree, self.directory)
         else:
-            self._save()
+            self._members.save()
 
     # --- brokers -------------------------------------------------------------------------------
 
@@ -332,26 +306,27 @@ class LocalCluster:
 
         `wait_s` None: do not wait. Raises ProcessFailed, SettingsError.
         """
-        await self._start_one(self._broker(broker_id), wait_s, settings)
+        await self._start_one(self._members.broker(broker_id), wait_s, settings)
 
     async def stop_broker(self, broker_id: int) -> None:
         """SIGTERM: the broker hands its leaderships over first. Waits until it has exited."""
-        await self._stop(self._broker(broker_id), clean=True)
+        await self._stop(self._members.broker(broker_id), clean=True)
 
     async def kill_broker(self, broker_id: int) -> None:
         """SIGKILL. Waits until it has exited."""
-        await self._stop(self._broker(broker_id), clean=False)
+        await self._stop(self._members.broker(broker_id), clean=False)
 
     def pause_broker(self, broker_id: int) -> None:
         """SIGSTOP: the broker hangs, and its connections stay open."""
-        self._broker(broker_id).pause()
+        self._members.broker(broker_id).pause()
 
     def resume_broker(self, broker_id: int) -> None:
-        self._broker(broker_id).resume()
+        self._members.broker(broker_id).resume()
 
     async def add_broker(self, *, rack: str = "", wait_s: float | None = START_S_MAX, **settings: Any) -> int:
         """Add a broker with the cluster's settings and the given ones; returns its id."""
-        service = self._added(rack, as_environment("broker", settings))
+        wanted = {**self._broker_settings, **as_environment("broker", settings)}
+        service = self._members.add_broker(wanted, rack=rack)
         await self.start_broker(service.member.id, wait_s=wait_s)
         return service.member.id
 
@@ -366,15 +341,15 @@ class LocalCluster:
             self._catch_up()
             added: list[Service] = []
             try:
-                for _ in range(brokers - len(self._brokers)):
-                    added.append(self._added(None, {}))
-                self._make_files()
+                for _ in range(brokers - len(self._members.brokers)):
+                    added.append(self._members.add_broker(self._broker_settings, rack=None))
+                self._members.make_files()
                 for service in added:
                     self._spawn(service)
                 await all_of(serving(service, timeout_s) for service in added)
             except BaseException:
                 await all_of(service.stop(clean=False) for service in added)
-                self._leave_out(added)
+                self._members.leave_out(added)
                 raise
         return [service.member.id for service in added]
 
@@ -385,22 +360,10 @@ class LocalCluster:
         """
         async with locked(self._layout):
             self._catch_up()
-            service = self._broker(broker_id)
+            service = self._members.broker(broker_id)
             if service.alive:
                 raise SettingsError(f"broker {broker_id} runs: stop it first")
-            self._leave_out([service])
-
-    def _added(self, rack: str | None, settings: Mapping[str, str]) -> Service:
-        member = new_broker(self._file, {**self._broker_settings, **settings}, rack=rack)
-        self._file.brokers.append(member)
-        self._brokers[member.id] = self._service("broker", member)
-        return self._brokers[member.id]
-
-    def _leave_out(self, brokers: Sequence[Service]) -> None:
-        for service in brokers:
-            self._file.brokers.remove(service.member)
-            del self._brokers[service.member.id]
-        self._save()
+            self._members.leave_out([service])
 
     # --- controllers and ZooKeeper ---------------------------------------------------------------
 
@@ -411,90 +374,55 @@ class LocalCluster:
 
         `wait_s` None: do not wait. Raises ProcessFailed, SettingsError.
         """
-        await self._start_one(self._controller(controller_id), wait_s, settings)
+        await self._start_one(self._members.controller(controller_id), wait_s, settings)
 
     async def stop_controller(self, controller_id: int) -> None:
         """SIGTERM. Waits until it has exited."""
-        await self._stop(self._controller(controller_id), clean=True)
+        await self._stop(self._members.controller(controller_id), clean=True)
 
     async def kill_controller(self, controller_id: int) -> None:
         """SIGKILL. Waits until it has exited."""
-        await self._stop(self._controller(controller_id), clean=False)
+        await self._stop(self._members.controller(controller_id), clean=False)
 
     async def start_zookeeper(self, *, wait_s: float = START_S_MAX) -> None:
         """Start ZooKeeper on its old data and wait until it serves."""
-        self._zookeeper.start()
-        self._save()
-        await self._zookeeper.wait_serving(wait_s)
+        self._members.zookeeper.start()
+        self._members.save()
+        await self._members.zookeeper.wait_serving(wait_s)
 
     async def kill_zookeeper(self) -> None:
         """SIGKILL. Waits until it has exited."""
-        await self._zookeeper.kill()
-        self._save()
+        await self._members.zookeeper.kill()
+        self._members.save()
 
     def pause_zookeeper(self) -> None:
         """SIGSTOP: ZooKeeper hangs, and its connections stay open."""
-        self._zookeeper.pause()
+        self._members.zookeeper.pause()
 
     def resume_zookeeper(self) -> None:
-        self._zookeeper.resume()
+        self._members.zookeeper.resume()
 
     # --- internals -----------------------------------------------------------------------------
-
-    def _services(self) -> list[Service]:
-        return [*self._controllers.values(), *self._brokers.values()]
-
-    def _broker(self, broker_id: int) -> Service:
-        return _member(self._brokers, broker_id, "broker")
-
-    def _controller(self, controller_id: int) -> Service:
-        return _member(self._controllers, controller_id, "controller")
 
     async def _start_one(self, service: Service, wait_s: float | None, settings: Mapping[str, Any]) -> None:
         if service.alive:
             raise SettingsError(f"{service.kind} {service.member.id} runs already")
         service.member.settings |= as_environment(service.kind, settings)
-        self._make_files()
+        self._members.make_files()
         self._spawn(service)
         if wait_s is not None:
             await serving(service, wait_s)
 
-    def _make_files(self) -> None:
-        """Make what members read when they begin, where it is missing."""
-        if self._security is not None:
-            self._security.make([each.name for each in self._services()])
-
     def _spawn(self, service: Service) -> None:
         """Start it, and record it at once: `down` finds the processes of a start that was killed."""
         service.start()
-        self._save()
+        self._members.save()
 
     async def _stop(self, service: Service, *, clean: bool) -> None:
         await service.stop(clean=clean)
-        self._save()
-
-    def _save(self) -> None:
-        """Record the running processes, so that another process finds them."""
-        self._file.zookeeper.note(self._zookeeper.process)
-        for service in self._services():
-            service.member.note(service.process)
-        self._layout.write(self._file)
-        self._is_new = False
-
-    def _release(self) -> None:
-        """Give up the handles of the processes, which keep running."""
-        for process in (self._zookeeper.process, *(service.process for service in self._services())):
-            if process is not None:
-                process.release()
+        self._members.save()
 
 
 def _refuse_cluster(layout: Layout) -> None:
     if layout.holds_cluster:
         raise SettingsError(f"{layout.directory} holds a cluster already: LocalCluster.open takes it up")
-
-
-def _member(services: Mapping[int, Service], wanted: int, kind: str) -> Service:
-    if wanted not in services:
-        known = ", ".join(map(str, services)) or "none"
-        raise SettingsError(f"there is no {kind} {wanted}; there are: {known}")
-    return services[wanted]

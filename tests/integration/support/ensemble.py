@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.local.cluster import LocalCluster
+from strandline.local.members import Members
 from strandline.local.ports import LOOPBACK, free_ports
 from strandline.local.process import Process
 from strandline.local.zookeeper_process import ZooKeeperProcess, four_letter_word
@@ -105,11 +106,20 @@ class Ensemble(ZooKeeperProcess):
             server.resume()
 
 
-class EnsembleCluster(LocalCluster):
-    """All its members know all three."""
+class EnsembleMembers(Members):
+    """All of them know all three."""
 
     ensemble: Ensemble
 
-    def _new_zookeeper(self) -> ZooKeeperProcess:
-        self.ensemble = Ensemble(self._layout.zookeeper, log_path=self._layout.log("zookeeper"))
+    def _zookeeper(self) -> ZooKeeperProcess:
+        self.ensemble = Ensemble(self.layout.zookeeper, log_path=self.layout.log("zookeeper"))
         return self.ensemble
+
+
+class EnsembleCluster(LocalCluster):
+    _members: EnsembleMembers
+    _members_type = EnsembleMembers
+
+    @property
+    def ensemble(self) -> Ensemble:
+        return self._members.ensemble
