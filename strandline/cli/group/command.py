@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from strandline.cli.group.events import events
-from strandline.cli.group.offsets import (
-    Bounds,
-    Chosen,
-    ChosenType,
-    Reset,
-    Target,
-    TargetType,
-    chosen_partitions,
-    plan,
-    plan_json,
-)
-from strandline.cli.group.view import (
-    GroupView,
-    group_view,
-    members_of,
-    mixed_warning,
-    partitions_of,
-    view_json,
-)
+from strandline.cli.group.offsets import ChosenType, TargetType, plan_json
+from strandline.cli.group.view import mixed_warning, view_json
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
-from strandline.errors import NonEmptyGroup, StrandlineError
+from strandline.errors import NonEmptyGroup
 from strandline.report.text.partition_names import compact
 
 if TYPE_CHECKING:
-    from strandline import Admin, TopicPartition
+    from strandline.client.resets.plan import Chosen, Reset, Target
+    from strandline.consumer.described.view import GroupView
     from strandline.vocabulary.groups import DescribedGroup, ListedGroup
-    from strandline.vocabulary.log import ListedOffset
 
 
 @click.group(cls=Group)
@@ -78,10 +61,11 @@ def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
     brackets. The lag is counted from the committed offset to the high watermark.
     """
     from strandline import Admin
+    from strandline.consumer.described.reading import read_group
 
     async def main() -> Sequence[GroupView]:
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
-            return [await _viewed(admin, name) for name in names]
+            return [await read_group(admin, name) for name in names]
 
     for view in run(main):
         if invocation.out.json:
@@ -92,21 +76,9 @@ def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
             invocation.out.note(mixed_warning(view))
 
 
-async def _viewed(admin: Admin, name: str) -> GroupView:
-    """Asks the coordinator about the group, and the leaders for the ends of its partitions."""
-    from strandline.vocabulary.log import LATEST
-
-    description = await admin.describe_group(name)
-    committed = await admin.group_offsets(name)
-    wanted = partitions_of(members_of(description), committed)
-    found = await admin.list_offsets(dict.fromkeys(wanted, LATEST))
-    ends = {each: end.offset for each, end in found.items() if not isinstance(end, StrandlineError)}
-    return group_view(description, committed, ends)
-
-
 def _show(invocation: Invocation, view: GroupView) -> None:
     out = invocation.out
-    described, coordinator = view.description.group, view.description.coordinator
+    described, coordinator = view.group, view.coordinator
     sides = [f"{len(members)} {side}" for side, members in view.sides.items() if members]
     out.line(f"group         {described.group}")
     out.line(f"state         {described.state}, generation {described.generation}")
@@ -164,13 +136,14 @@ def reset_offsets(
     Only a group without members can be reset: stop its consumers first.
     """
     from strandline import Admin
+    from strandline.client.resets.reading import read_plan
 
     async def main() -> list[Reset]:
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             described = (await admin.describe_group(name)).group
             if described.members and execute:
                 raise NonEmptyGroup(_stop_first(described))
-            resets = await _planned(admin, name, chosen, target)
+            resets = await read_plan(admin, name, chosen, target)
             if described.members:
                 invocation.out.note(f"warning: {_stop_first(described)}")
             if execute:
@@ -206,38 +179,6 @@ def _stop_first(described: DescribedGroup) -> str:
         f"group {described.group} is {described.state} with {len(described.members)} members: {members}. "
         "Stop them before --execute: they would continue from their own positions, and commit over the change"
     )
-
-
-async def _planned(admin: Admin, name: str, chosen: Sequence[Chosen], target: Target) -> list[Reset]:
-    """Reads what the plan needs. Raises the error that keeps a leader from answering."""
-    from datetime import datetime
-
-    from strandline.vocabulary.log import EARLIEST, LATEST
-
-    metadata = await admin.metadata(sorted({each.topic for each in chosen}))
-    there = {topic.name: [p.partition for p in topic.partitions] for topic in metadata.topics}
-    names = chosen_partitions(chosen, there)
-    committed = {each: at.offset for each, at in (await admin.group_offsets(name)).items()}
-    starts = _all_known(await admin.list_offsets(dict.fromkeys(names, EARLIEST)))
-    # The ends are read before the times: where no record is recent enough, the next one will be.
-    ends = _all_known(await admin.list_offsets(dict.fromkeys(names, LATEST)))
-    at_time: dict[TopicPartition, int] = {}
-    if isinstance(target, datetime):
-        since_ms = int(target.timestamp() * 1000)
-        found = _all_known(await admin.list_offsets(dict.fromkeys(names, since_ms)))
-        at_time = {each: listed.offset for each, listed in found.items() if listed.offset >= 0}
-    bounds = {each: Bounds(starts[each].offset, ends[each].offset, at_time.get(each)) for each in names}
-    return plan(target, committed, bounds)
-
-
-def _all_known(
-    found: Mapping[TopicPartition, ListedOffset | StrandlineError],
-) -> dict[TopicPartition, ListedOffset]:
-    """Returns all offsets, or raises the first error: a partial plan would look like the whole."""
-    for end in found.values():
-        if isinstance(end, StrandlineError):
-            raise end
-    return {name: end for name, end in found.items() if not isinstance(end, StrandlineError)}
 
 
 @group.command()

@@ -1,152 +1,31 @@
-"""The view of a group: members' bytes, lag, owners, and both rebalance protocols in one group."""
+"""The view of a group for people and programs: its JSON, the warning about both protocols, short lists."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from strandline.cli.group.view import (
-    group_view,
-    mixed_warning,
-    view_json,
-)
-from strandline.client.admin.groups import GroupDescription
-from strandline.consumer.core.protocol import Assignment, Subscription
+from strandline.cli.group.view import mixed_warning, view_json
 from strandline.ids import TopicPartition
 from strandline.report.text.partition_names import compact
-from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
-from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.groups import CommittedOffset
+from tests.consumer.described_groups import described, member, viewed
 
-A, B, C = (TopicPartition("t", number) for number in range(3))
-
-
-def member(
-    name: str,
-    *assigned: TopicPartition,
-    version: int = 1,
-    owned: tuple[TopicPartition, ...] | None = None,
-    metadata: bytes | None = None,
-) -> DescribedMember:
-    return DescribedMember(
-        name,
-        f"client-{name}",
-        "127.0.0.1",
-        Subscription(version, ("t",)).encode() if metadata is None else metadata,
-        Assignment(version, assigned).encode() if metadata is None else b"",
-        owned=assigned if owned is None else owned,
-    )
+A = TopicPartition("t", 0)
 
 
-def described(*members: DescribedMember, protocol_type: str = "consumer") -> GroupDescription:
-    group = DescribedGroup(
-        "g", "Stable", 4, protocol_type, "sticky", "m1", members, "a member came", caused_by="m2"
-    )
-    return GroupDescription(group, Endpoint(2, "broker2", 9092))
-
-
-def test_lag_is_counted_from_the_committed_offset_to_the_high_watermark() -> None:
-    """USERS 22: lag next to the partition; what is not known is not called nothing."""
-    view = group_view(
-        described(member("m1", A, B, C)),
-        {A: CommittedOffset(7), B: CommittedOffset(12)},
-        {A: 10, B: 10, C: 5},
-    )
-    assert [(p.name, p.committed, p.end, p.lag) for p in view.partitions] == [
-        (A, 7, 10, 3),
-        (B, 12, 10, 0),
-        (C, None, 5, None),
-    ]
-    assert view.lag is None
-    whole = group_view(described(), {A: CommittedOffset(7), B: CommittedOffset(4)}, {A: 10, B: 10})
-    assert whole.lag == 9
-    assert group_view(described(member("m1")), {}, {}).lag is None, "it has not got its partitions yet"
-    assert group_view(described(), {}, {}).lag is None, "its first member has only got an id"
-
-
-def test_the_owner_is_the_one_that_reported_and_an_assigned_member_is_distinguished() -> None:
-    """A member that was given a partition does not own it before it says so (KIP-429: an added partition
-    may be on its way to it while it is assigned)."""
-    view = group_view(described(member("m1", A), member("m2", B, C, owned=(C,))), {}, {})
-    assert [(p.name, p.owner, p.assigned_to) for p in view.partitions] == [
-        (A, "m1", "m1"),
-        (B, None, "m2"),
-        (C, "m2", "m2"),
-    ]
-
-
-JAVA = bytes.fromhex("000300000001000174ffffffff00000000ffffffffffff")
-"""A subscription of Java's consumer: version 3, the topic t, eager or cooperative."""
-AIOKAFKA = bytes.fromhex("00000000000100017400000000")
-
-
-@pytest.mark.parametrize(
-    ("state", "protocol", "metadata", "owns"),
-    [
-        ("Stable", "range", JAVA, True),
-        ("Stable", "range", AIOKAFKA, True),
-        ("Stable", "cooperative-sticky", JAVA, True),
-        ("PreparingRebalance", "range", JAVA, False),
-        ("PreparingRebalance", "range", AIOKAFKA, False),
-        ("PreparingRebalance", "cooperative-sticky", JAVA, True),
-    ],
-)
-def test_a_kafka_client_owns_what_it_is_assigned(
-    state: str, protocol: str, metadata: bytes, owns: bool
-) -> None:
-    """It reports nothing. A partition is free before Kafka's assignors give it to another member; an eager
-    member gives all up before it joins again."""
-    assignment = Assignment(0, (A, B)).encode()
-    kafka = replace(member("m1", metadata=metadata), assignment=assignment)
-    given = described(kafka)
-    view = group_view(replace(given, group=replace(given.group, state=state, protocol=protocol)), {}, {})
-    assert view.members[0].assigned == (A, B)
-    assert view.members[0].owned == ((A, B) if owns else ())
-    assert [p.owner for p in view.partitions] == ["m1" if owns else None] * 2
-
-
-def test_a_partition_that_is_only_committed_is_shown_too() -> None:
-    """Offsets outlive members: an operator that deletes or resets a group needs to see them."""
-    view = group_view(described(), {A: CommittedOffset(1)}, {A: 2})
-    assert [(p.name, p.owner, p.lag) for p in view.partitions] == [(A, None, 1)]
-
-
-@pytest.mark.parametrize(
-    ("versions", "mixed"), [((0, 0), False), ((1, 1), False), ((0, 1), True), ((3, 1), True), ((3, 0), False)]
-)
-def test_a_group_on_both_protocols_names_the_members_of_each(versions: tuple[int, int], mixed: bool) -> None:
+def test_the_warning_names_the_members_of_each_protocol_and_how_to_go_on() -> None:
     """KIP-429: a group whose members never agree on a protocol falls into case 3.b forever."""
-    first, second = versions
-    view = group_view(described(member("m1", version=first), member("m2", version=second)), {}, {})
-    assert view.mixed is mixed
-    if mixed:
-        assert view_json(view)["rebalance_protocols"] == {"eager": ["m1"], "cooperative": ["m2"]}
-        warning = mixed_warning(view)
-        assert "Eager: m1." in warning
-        assert "Cooperative: m2." in warning
-        assert "rebalance_protocol=cooperative" in warning
-
-
-@pytest.mark.parametrize("metadata", [b"", b"\xff", b"\x00\x01\x7f\xff\xff\xff"])
-def test_unreadable_bytes_hide_nothing_else(metadata: bytes) -> None:
-    """The coordinator takes any bytes: a member of another kind must not make the group unreadable."""
-    view = group_view(described(member("m1", metadata=metadata, owned=(A,)), member("m2", B)), {}, {})
-    strange, other = view.members
-    assert (strange.topics, strange.assigned, strange.rebalance_protocol) == (None, None, None)
-    assert strange.owned == (A,)
-    assert other.assigned == (B,)
-    assert not view.mixed
-
-
-def test_members_of_another_protocol_type_are_not_read_as_consumers() -> None:
-    """A group may coordinate anything: its bytes are its own."""
-    (only,) = group_view(described(member("m1", A), protocol_type="connect"), {}, {}).members
-    assert (only.topics, only.assigned, only.rebalance_protocol) == (None, None, None)
+    view = viewed(described(member("m1", version=0), member("m2", version=1)))
+    assert view_json(view)["rebalance_protocols"] == {"eager": ["m1"], "cooperative": ["m2"]}
+    warning = mixed_warning(view)
+    assert "Eager: m1." in warning
+    assert "Cooperative: m2." in warning
+    assert "rebalance_protocol=cooperative" in warning
 
 
 def test_the_json_shape_is_the_documented_one() -> None:
     """docs/use/cli.md: the shape of `group describe`."""
-    shape = view_json(group_view(described(member("m1", A, owned=())), {A: CommittedOffset(3)}, {A: 5}))
+    shape = view_json(viewed(described(member("m1", A, owned=())), {A: CommittedOffset(3)}, {A: 5}))
     assert shape == {
         "group": "g",
         "state": "Stable",

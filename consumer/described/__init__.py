@@ -1,0 +1,1 @@
+"""What is known of groups from outside: for those who look at them."""

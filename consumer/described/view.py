@@ -1,0 +1,177 @@
+"""A group as its members understand it: from the answers of its coordinator, and of its partitions' leaders.
+Pure.
+
+The coordinator knows the members, and the bytes that they exchange; the members' own protocol gives the bytes
+their meaning. A group whose members follow both rebalance protocols works, but stays in the middle of an
+upgrade until an operator completes it (KIP-429, case 3.b). So the view names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscription
+from strandline.errors import InconsistentGroupProtocol
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
+from strandline.vocabulary.metadata import Endpoint
+
+CONSUMERS: Final = "consumer"
+"""The protocol type of groups whose bytes are those of `strandline.consumer.core.protocol`."""
+EAGER: Final = "eager"
+COOPERATIVE: Final = "cooperative"
+STABLE: Final = "Stable"
+"""The state of a group whose members may have their assignments."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """A member, with its decoded bytes: None if they are empty, as while a generation forms.
+
+    `assigned` is what the leader gave it, `owned` what it reported as taken. They differ until the member has
+    followed the assignment. Members that report nothing, as Kafka's clients, own what they are assigned
+    (`_owned`).
+    """
+
+    member: str
+    instance: str | None
+    client_id: str
+    host: str
+    rebalance_protocol: str | None
+    topics: tuple[str, ...] | None
+    assigned: tuple[TopicPartition, ...] | None
+    owned: tuple[TopicPartition, ...]
+
+    @property
+    def name(self) -> str:
+        """The member for people: its id alone is not enough."""
+        return f"{self.member} (client {self.client_id} at {self.host})"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition that the group has read or has assigned to a member; None is unknown.
+
+    `end` is the high watermark. `owner` owns the partition; `assigned_to` has not reported it yet.
+    """
+
+    name: TopicPartition
+    committed: int | None
+    end: int | None
+    owner: str | None
+    assigned_to: str | None
+
+    @property
+    def lag(self) -> int | None:
+        """The number of committed records from the committed offset on."""
+        if self.committed is None or self.end is None:
+            return None
+        return max(0, self.end - self.committed)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group with its coordinator, its members and its partitions."""
+
+    group: DescribedGroup
+    coordinator: Endpoint
+    members: tuple[MemberView, ...]
+    partitions: tuple[PartitionView, ...]
+
+    @property
+    def sides(self) -> Mapping[str, tuple[str, ...]]:
+        """The members of each rebalance protocol, by its name."""
+        return {
+            protocol: tuple(m.member for m in self.members if m.rebalance_protocol == protocol)
+            for protocol in (EAGER, COOPERATIVE)
+        }
+
+    @property
+    def mixed(self) -> bool:
+        return all(self.sides.values())
+
+    @property
+    def lag(self) -> int | None:
+        """The lag of all partitions together; None if one is unknown, or if there is none yet: a group exists
+        before its first member does."""
+        if not self.partitions:
+            return None
+        lags = [partition.lag for partition in self.partitions]
+        known = [lag for lag in lags if lag is not None]
+        return sum(known) if len(known) == len(lags) else None
+
+
+def member_view(member: DescribedMember, group: DescribedGroup) -> MemberView:
+    """A member with its bytes decoded; if they cannot be decoded, the other facts are still shown."""
+    topics = protocol = assigned = subscription = None
+    if group.protocol_type == CONSUMERS:
+        with suppress(InconsistentGroupProtocol):
+            subscription = Subscription.decode(member.metadata)
+            topics = subscription.topics
+            protocol = COOPERATIVE if subscription.cooperative(group.protocol) else EAGER
+        with suppress(InconsistentGroupProtocol):
+            assigned = tuple(sorted(Assignment.decode(member.assignment).assigned))
+    return MemberView(
+        member.member,
+        member.instance,
+        member.client_id,
+        member.host,
+        protocol,
+        topics,
+        assigned,
+        tuple(sorted(member.owned)) or _owned(subscription, assigned, group),
+    )
+
+
+def _owned(
+    subscription: Subscription | None, assigned: tuple[TopicPartition, ...] | None, group: DescribedGroup
+) -> tuple[TopicPartition, ...]:
+    """What a member owns that has reported nothing.
+
+    Only the draft assigns partitions that their last owner still has. In the other forms a partition is free
+    before it is assigned, so the member owns it. An eager member gives all up before it joins again.
+    """
+    if subscription is None or subscription.version == DRAFT_VERSION or assigned is None:
+        return ()
+    keeps = group.state == STABLE or subscription.cooperative(group.protocol)
+    return assigned if keeps else ()
+
+
+def members_of(group: DescribedGroup) -> tuple[MemberView, ...]:
+    """The members, sorted by id."""
+    members = (member_view(member, group) for member in group.members)
+    return tuple(sorted(members, key=lambda member: member.member))
+
+
+def partitions_of(
+    members: Iterable[MemberView], committed: Mapping[TopicPartition, CommittedOffset]
+) -> list[TopicPartition]:
+    """All partitions that the group reads or has read."""
+    taken = {name for member in members for name in (*member.owned, *(member.assigned or ()))}
+    return sorted(taken | committed.keys())
+
+
+def group_view(
+    group: DescribedGroup,
+    coordinator: Endpoint,
+    committed: Mapping[TopicPartition, CommittedOffset],
+    ends: Mapping[TopicPartition, int],
+) -> GroupView:
+    """Combines the answers of coordinator and leaders; `ends` lacks leaders that could not be asked."""
+    members = members_of(group)
+    owners = {name: member.member for member in members for name in member.owned}
+    assigned = {name: member.member for member in members for name in member.assigned or ()}
+    partitions = tuple(
+        PartitionView(
+            name,
+            committed[name].offset if name in committed else None,
+            ends.get(name),
+            owners.get(name),
+            assigned.get(name),
+        )
+        for name in partitions_of(members, committed)
+    )
+    return GroupView(group, coordinator, members, partitions)

@@ -1,0 +1,1 @@
+"""Resets of the offsets of groups."""
