@@ -124,9 +124,11 @@ class Admin(
         raise_first((each.topic, each.error) for each in results)
         return created
 
-    async def delete_topics(self, topics: Sequence[str]) -> None:
-        """Delete topics with their records. Raises the first refusal, with the others as notes."""
-        results = await self._ask_controller(DELETE_TOPICS, DeleteTopics(topics))
+    async def delete_topics(self, topics: Sequence[str] | Mapping[str, TopicId]) -> None:
+        """Delete topics with their records; with ids, only those that still have them: a topic that was
+        created anew under the name stays. Raises the first refusal, with the others as notes."""
+        ids = [topics[name] for name in topics] if isinstance(topics, Mapping) else []
+        results = await self._ask_controller(DELETE_TOPICS, DeleteTopics(list(topics), ids))
         raise_first((each.topic, each.error) for each in results)
 
     async def alter_topic(
@@ -137,20 +139,23 @@ class Admin(
         unset: Sequence[str] = (),
         partitions: int | None = None,
         assignments: Sequence[Sequence[int]] = (),
+        validate_only: bool = False,
     ) -> None:
         """Change a topic's config, with Kafka's names, or raise its number of partitions.
 
         `assignments` names the replicas of each new partition, in order. Groups, and producers that choose no
         partition, use new partitions as soon as they notice them; the records of a key may go to another
         partition from then on. The change is written on return; each broker reads it a moment later, and
-        until then describes the topic as it was.
+        until then describes the topic as it was. With `validate_only` nothing changes: it only raises.
 
         Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment, ….
         """
         size = 0
         if partitions is not None:
             size = arguments.whole("partitions", partitions, 1, arguments.INT32_MAX)
-        wanted = AlterTopic(topic, dict(set or {}), tuple(unset), size, tuple(map(tuple, assignments)))
+        wanted = AlterTopic(
+            topic, dict(set or {}), tuple(unset), size, tuple(map(tuple, assignments)), bool(validate_only)
+        )
         await self._ask_controller(ALTER_TOPIC, wanted)
 
     async def list_topics(self) -> list[str]:
