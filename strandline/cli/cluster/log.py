@@ -10,8 +10,8 @@ import click
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation
-from strandline.cli.shell.output import shown
 from strandline.errors import SettingsError
+from strandline.report.text.records import shown
 
 path_argument = click.argument("path", type=click.Path(exists=True, path_type=Path))
 

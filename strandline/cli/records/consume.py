@@ -14,7 +14,7 @@ from strandline.cli.records.start import Start, from_option
 from strandline.cli.records.subscription import Membership, Stop, group_options, report_changes, subscribe
 from strandline.cli.shell.command import Command, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
-from strandline.cli.shell.output import json_line, shown
+from strandline.report.text.records import json_line, record_json
 
 if TYPE_CHECKING:
     import asyncio
@@ -112,19 +112,6 @@ async def read_until(
         for records in batches.values():
             write(records)
             limits.note(len(records))
-
-
-def record_json(record: ConsumerRecord) -> dict[str, Any]:
-    """A record as JSON; keys and values that are not UTF-8 are base64 and marked (`shown`)."""
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        **shown("key", record.key),
-        **shown("value", record.value),
-        "headers": [{"key": name, **shown("value", value)} for name, value in record.headers],
-    }
 
 
 @click.command(cls=Command)

@@ -36,8 +36,8 @@ from strandline.cli.records.start import Start, from_option
 from strandline.cli.records.subscription import Membership, group_options, report_changes, subscribe
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
-from strandline.cli.shell.output import json_line, shown
 from strandline.errors import ErrorCode, Outcome, StrandlineError
+from strandline.report.text.records import json_line, shown
 
 if TYPE_CHECKING:
     import asyncio

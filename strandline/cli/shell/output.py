@@ -7,15 +7,14 @@ it.
 
 from __future__ import annotations
 
-import base64
-import json as json_text
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from strandline.adapters.telemetry.terminal import escaped_json, printable
+from strandline.adapters.telemetry.terminal import printable
+from strandline.report.text.records import json_line
 
 
 @dataclass(slots=True)
@@ -74,25 +73,6 @@ class Output:
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task(printable(what), total=total)
             yield lambda done: progress.advance(task, done)
-
-
-def json_line(value: Mapping[str, Any]) -> str:
-    return escaped_json(json_text.dumps(value, ensure_ascii=False, separators=(", ", ": "))) + "\n"
-
-
-def shown(name: str, data: bytes | None) -> dict[str, str | None]:
-    """`data` as JSON fields: text if it is UTF-8, otherwise base64 and a field `<name>_encoding` that says
-    so.
-
-    >>> shown("value", b"\\xff")
-    {'value': '/w==', 'value_encoding': 'base64'}
-    """
-    if data is None:
-        return {name: None}
-    try:
-        return {name: data.decode()}
-    except UnicodeDecodeError:
-        return {name: base64.b64encode(data).decode("ascii"), f"{name}_encoding": "base64"}
 
 
 def aligned(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

@@ -15,9 +15,10 @@ from click.testing import CliRunner, Result
 from strandline.cli.__main__ import cli
 from strandline.cli.records.start import StartType
 from strandline.cli.shell.command import Invocation, Root, pass_invocation
-from strandline.cli.shell.output import aligned, shown
+from strandline.cli.shell.output import aligned
 from strandline.errors import NotEnoughReplicas, SettingsError
 from strandline.local.layout import ClusterFile, Layout, MemberFile
+from strandline.report.text.records import shown
 
 pytestmark = pytest.mark.usefixtures("logging_as_before")
 
