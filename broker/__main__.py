@@ -18,11 +18,11 @@ def main() -> int:
     from strandline.adapters.service_host import service_host, stop_on_signals
     from strandline.adapters.system.descriptors import DESCRIPTORS_RESERVED, take_all
     from strandline.adapters.system.files import SYSTEM_FILES, keep_files_private
+    from strandline.adapters.system.unknown_settings import warn_of_unknown_names
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.broker.process import Broker
     from strandline.config.load import load
     from strandline.config.services import BrokerSettings
-    from strandline.config.unknown import warn_of_unknown_names
     from strandline.errors import SettingsError
 
     gc.freeze()  # modules and classes stay: later collections pass over them

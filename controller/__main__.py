@@ -16,10 +16,10 @@ def main() -> int:
 
     from strandline.adapters.service_host import service_host, stop_on_signals
     from strandline.adapters.system.files import keep_files_private
+    from strandline.adapters.system.unknown_settings import warn_of_unknown_names
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.config.load import load
     from strandline.config.services import ControllerSettings
-    from strandline.config.unknown import warn_of_unknown_names
     from strandline.controller.process import serve
     from strandline.errors import SettingsError
 

@@ -11,11 +11,11 @@ import pytest
 from pydantic import BaseModel
 
 import strandline.config
+from strandline.adapters.system.unknown_settings import OTHER_VARIABLES, UnknownName, unknown_names
 from strandline.config.load import PREFIX
-from strandline.config.unknown import OTHER_VARIABLES, UnknownName, unknown_names
 from strandline.errors import SettingsError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 READING = ("*.py", "docker-compose*.yml", "Dockerfile", "*.sh", "*.env")
 """Files that read or set variables."""
 

@@ -76,8 +76,9 @@ def _names(*classes: type[BaseModel]) -> set[str]:
 
 
 def _names_of_clients() -> set[str]:
-    from strandline.config.consumer import ConsumerSettings  # here, too: a service has no use for them
+    from strandline.config.console import ConsoleSettings  # here, too: a service has no use for them
+    from strandline.config.consumer import ConsumerSettings
     from strandline.config.producer import ProducerSettings
     from strandline.config.streams import StreamsSettings
 
-    return _names(ConsumerSettings, ProducerSettings, StreamsSettings)
+    return _names(ConsoleSettings, ConsumerSettings, ProducerSettings, StreamsSettings)
