@@ -27,6 +27,7 @@ from strandline.client.metrics import ClientMetric
 from strandline.config import (
     authorization,
     client,
+    console,
     consumer,
     limits,
     login,
@@ -62,6 +63,7 @@ SETTINGS: dict[str, type[BaseModel]] = {
         oauth,
         login,
         client,
+        console,
         producer,
         consumer,
         streams,

@@ -16,7 +16,7 @@ CORRECTNESS_TESTS = Path("docs/correctness-tests.md")
 OPERATIONS = Path("docs/run/operations.md")
 PACKAGES = (
     *("strandline", "broker", "controller", "producer", "consumer", "streams", "pipeline", "chaos"),
-    "simulation",
+    *("simulation", "console"),
 )
 
 

@@ -15,6 +15,7 @@ from strandline.cli.cluster.log import log
 from strandline.cli.cluster.state_changes import state_changes
 from strandline.cli.cluster.topic import topic
 from strandline.cli.cluster.up_down import down, status, up
+from strandline.cli.console import console
 from strandline.cli.demo.command import demo
 from strandline.cli.group.command import group
 from strandline.cli.perf.command import perf
@@ -43,7 +44,7 @@ def cli() -> None:
 
 for _command in (
     up, down, status, state_changes, cluster, broker, topic, group, acl, produce, consume, verify, log, perf,
-    pipeline, demo, chaos, simulate, security, user, quota,
+    pipeline, demo, chaos, simulate, security, user, quota, console,
 ):  # fmt: skip
     cli.add_command(_command)
 

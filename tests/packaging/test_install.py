@@ -17,7 +17,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-NAMES_OF_USERS = ("broker", "consumer", "controller", "producer", "streams", "chaos", "simulation")
+NAMES_OF_USERS = ("broker", "consumer", "controller", "producer", "streams", "chaos", "simulation", "console")
 """Scripts that a user may well have beside their program; `pipeline/` is a package of theirs."""
 REFUSAL = 'raise SystemExit(f"a module of the user was imported: {__file__}")\n'
 BUILD = "import setuptools.build_meta as backend; print(backend.build_{kind}({to!r}))"
@@ -148,6 +148,7 @@ def test_pytest_finds_the_fixtures(environment: Path, folder: Path) -> None:
         "strandline.pipeline",
         "strandline.chaos.rounds",
         "strandline.simulation.engine.loop",
+        "strandline.console.process",
     ],
 )
 def test_each_package_is_found_beside_a_users_modules(environment: Path, folder: Path, module: str) -> None:

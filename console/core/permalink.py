@@ -1,0 +1,31 @@
+"""Addresses of the timeline: what it shows stands in its address, so that a link opens the same view."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlencode
+
+SPAN_MS: Final = 60_000
+"""The time that a link shows around a moment."""
+
+
+def timeline_link(
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    broker: int | None = None,
+    group: str | None = None,
+    at_ms: int | None = None,
+    span_ms: int = SPAN_MS,
+) -> str:
+    """The timeline of a topic, partition, broker or group: `span_ms` around the moment `at_ms`, or live."""
+    rows = "group" if group is not None else "broker" if topic is None and broker is not None else "partition"
+    asked: dict[str, object] = {"rows": rows}
+    if at_ms is None:
+        asked["follow"] = 1
+    else:
+        asked |= {"from": max(0, at_ms - span_ms // 2), "until": at_ms + span_ms // 2}
+    named = {"topic": topic, "partition": partition, "broker": broker, "group": group}
+    return (
+        f"/timeline?{urlencode(asked | {name: value for name, value in named.items() if value is not None})}"
+    )

@@ -1,0 +1,38 @@
+"""What the console last saw of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from strandline.vocabulary.admin import BrokerDescription
+from strandline.vocabulary.metadata import Endpoint, TopicMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The state of the cluster. Times are milliseconds since 1970.
+
+    A part that was never read is None or empty. Every part stays as it was read last; the `problem` of a part
+    says why it could not be read since.
+    """
+
+    cluster_id: str = ""
+    brokers: tuple[Endpoint, ...] = ()
+    """Those that are alive, as a broker knows them."""
+    topics: tuple[TopicMetadata, ...] = ()
+    """With their partitions: leaders, replicas, in-sync replicas."""
+    read_at_ms: int | None = None
+    """When the three above were read."""
+    problem: str = ""
+
+    controller: Endpoint | None = None
+    """The active one."""
+    described: tuple[BrokerDescription, ...] = ()
+    """The brokers as the active controller knows them, also those that are gone and have queued requests."""
+    described_at_ms: int | None = None
+    controller_problem: str = ""
+
+    def of_topics(self, names: Collection[str]) -> Seen:
+        """The same without the topics that are not named."""
+        return replace(self, topics=tuple(topic for topic in self.topics if topic.name in names))

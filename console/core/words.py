@@ -1,0 +1,72 @@
+"""Numbers, sizes and times as the pages write them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.report.text.durations import age
+from strandline.report.text.sizes import size
+
+UNKNOWN: Final = "unknown"
+
+
+def bytes_(count: int | None) -> str:
+    """A number of bytes, in units of a thousand.
+
+    >>> bytes_(4_096), bytes_(None)
+    ('4.1 kB', 'unknown')
+    """
+    return UNKNOWN if count is None else size(count)
+
+
+def number(value: float | None) -> str:
+    """A number with commas between thousands.
+
+    >>> number(1234567), number(0.25), number(None)
+    ('1,234,567', '0.2', 'unknown')
+    """
+    if value is None:
+        return UNKNOWN
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def duration(ms: int | None) -> str:
+    """A time in its two largest units.
+
+    >>> duration(61_000), duration(250)
+    ('1 min 1 s', '0.2 s')
+    """
+    return age(ms) or UNKNOWN
+
+
+def ago(at_ms: int | None, now_ms: int) -> str:
+    """How long ago a moment was.
+
+    >>> ago(1_000, 62_000), ago(5_000, 5_000)
+    ('1 min 1 s ago', 'now')
+    """
+    if at_ms is None:
+        return UNKNOWN
+    return "now" if now_ms - at_ms < 1_000 else f"{duration(now_ms - at_ms)} ago"
+
+
+def utc(at_ms: int) -> str:
+    """A moment in milliseconds since 1970 as ISO 8601 in UTC.
+
+    The days are counted as in https://howardhinnant.github.io/date_algorithms.html (civil_from_days).
+
+    >>> utc(0), utc(1_709_210_096_123)
+    ('1970-01-01T00:00:00.000Z', '2024-02-29T12:34:56.123Z')
+    """
+    days, ms = divmod(at_ms, 86_400_000)
+    era, of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * of_year + 2) // 153
+    day = of_year - (153 * shifted + 2) // 5 + 1
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    year = year_of_era + era * 400 + (month <= 2)
+    hour, ms = divmod(ms, 3_600_000)
+    minute, ms = divmod(ms, 60_000)
+    second, ms = divmod(ms, 1_000)
+    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"

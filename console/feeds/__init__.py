@@ -1,0 +1,1 @@
+"""Reads the cluster with public clients alone."""

@@ -1,0 +1,91 @@
+"""The process of the console: what it reads of the cluster, then the web server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import structlog
+
+from strandline.adapters.system_host import client_host
+from strandline.adapters.tls.reloaded import ReloadedPem
+from strandline.adapters.tls.server_context import NewestContext
+from strandline.client.admin.admin import Admin
+from strandline.config.client import ClientSettings
+from strandline.config.console import ConsoleSettings
+from strandline.config.load import load
+from strandline.console.feeds.cluster import ClusterFeed
+from strandline.console.web import server
+from strandline.console.web.admins import Admins, Connection
+from strandline.console.web.app import PLACES, application
+from strandline.console.web.context import Console, templates
+from strandline.console.web.live import EventStreams, Pulse
+from strandline.host import Host
+
+logger = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIterator[Console]:
+    """A console whose feeds run until the end of the block. Raises SettingsError."""
+    host = _host(connection)
+    pulse = Pulse()
+    async with Admin(connection.bootstrap, **connection.arguments) as admin:
+        cluster = ClusterFeed(admin, host.clock, settings.refresh_ms, pulse.beat)
+        console = Console(
+            settings=settings,
+            host=host,
+            admins=Admins(connection, admin),
+            cluster=cluster,
+            pulse=pulse,
+            streams=EventStreams(settings.event_streams_max),
+            templates=templates(),
+            places=PLACES,
+        )
+        async with asyncio.TaskGroup() as tasks:
+            feeds = [tasks.create_task(cluster.run())]
+            try:
+                yield console
+            finally:
+                pulse.close()
+                for feed in feeds:
+                    feed.cancel()
+
+
+async def serve(
+    settings: ConsoleSettings,
+    connection: Connection,
+    stop: asyncio.Event,
+    ready: Callable[[str], None],
+) -> None:
+    """Serves the console until `stop` is set; `ready` gets its address once browsers can connect.
+
+    Raises SettingsError.
+    """
+    async with running(settings, connection) as console:
+        tls = None
+        if settings.encrypted:
+            pem = ReloadedPem(settings, console.clock, demands_certificates=settings.demands_certificates)
+            tls = NewestContext(pem)
+        listener = server.bind(settings)
+        port = listener.getsockname()[1]
+        shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+        address = f"{'https' if settings.encrypted else 'http'}://{shown}:{port}/"
+        logger.info("the console is served", address=address, changes=settings.allow_changes)
+        ready(address)
+
+        async def end_streams() -> None:
+            await stop.wait()
+            console.pulse.close()
+
+        async with asyncio.TaskGroup() as tasks:
+            ending = tasks.create_task(end_streams())
+            await server.serve(application(console), settings, listener, stop, tls)
+            ending.cancel()
+    logger.info("the console has ended")
+
+
+def _host(connection: Connection) -> Host:
+    """Raises SettingsError."""
+    return client_host(load(ClientSettings, **connection.settings), connection.host)

@@ -1,0 +1,1 @@
+"""The pages, and the server that gives them to browsers."""

@@ -1,0 +1,70 @@
+"""The web application: its pages, what is below them, and the guard in front."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from strandline.console.web.access import HEALTH, STATIC, Guard
+from strandline.console.web.context import Console, Place
+from strandline.console.web.errors import defect, failure, refusal
+from strandline.console.web.live import changes
+from strandline.console.web.pages import overview
+from strandline.errors import StrandlineError
+
+STATIC_FILES: Final = Path(__file__).parent / "static"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: its place in the navigation, None if it has none, and its routes."""
+
+    place: Place | None
+    routes: Callable[[Console], Sequence[BaseRoute]]
+
+
+PAGES: Final[tuple[Page, ...]] = (Page(Place("Overview", "/"), overview.routes),)
+"""Every page, in the order of the navigation."""
+
+PLACES: Final = tuple(page.place for page in PAGES if page.place is not None)
+
+
+def application(console: Console) -> ASGIApp:
+    """What a server serves."""
+
+    async def live(_: Request) -> Response:
+        return console.streams.respond(changes(console.pulse))
+
+    async def healthy(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return refusal(console, request, error)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, StrandlineError)
+        return failure(console, request, error)
+
+    async def broken(request: Request, error: Exception) -> Response:
+        return defect(console, request, error)
+
+    routes: list[BaseRoute] = [
+        Route(HEALTH, healthy),
+        Route("/live", live),
+        Mount(STATIC.rstrip("/"), StaticFiles(directory=STATIC_FILES)),
+    ]
+    for page in PAGES:
+        routes += page.routes(console)
+    handlers = {HTTPException: refused, StrandlineError: failed, Exception: broken}
+    return Guard(console, Starlette(routes=routes, exception_handlers=handlers))

@@ -1,0 +1,100 @@
+"""What every page needs: the cluster as it was seen, the callers' own clients, and templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from strandline.config.console import ConsoleSettings
+from strandline.console.core import words
+from strandline.console.core.permalink import timeline_link
+from strandline.console.core.seen import Seen
+from strandline.console.feeds.cluster import ClusterFeed
+from strandline.console.web.admins import Admins
+from strandline.console.web.live import EventStreams, Pulse
+from strandline.host import Host
+from strandline.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page that the navigation names."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """What a page needs. `pulse` beats when something that pages show has changed."""
+
+    settings: ConsoleSettings
+    host: Host
+    admins: Admins
+    cluster: ClusterFeed
+    pulse: Pulse
+    streams: EventStreams
+    templates: Environment
+    places: Sequence[Place]
+
+    @property
+    def clock(self) -> Clock:
+        return self.host.clock
+
+    async def seen(self, request: Request) -> Seen:
+        """The state of the cluster, as far as the caller may know it."""
+        return await self.admins.visible(request, self.cluster.seen)
+
+    async def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+        """The page that `template` makes of `values`, and of what all pages show.
+
+        With `?part=NAME` only the block NAME of the template, which the page replaces in itself. Raises
+        HTTPException 404 for an unknown block.
+        """
+        given = {**self.common(request), **values}
+        found = self.templates.get_template(template)
+        part = request.query_params.get("part")
+        if part is None:
+            return HTMLResponse(found.render(given), status)
+        if part not in found.blocks:
+            raise HTTPException(404, f"this page has no part {part[:100]!r}")
+        return HTMLResponse("".join(found.blocks[part](found.new_context(given))), status)
+
+    def common(self, request: Request) -> dict[str, Any]:
+        """What the frame of every page shows."""
+        state = request.state
+        return {
+            "places": self.places if state.admitted else (),
+            "path": request.url.path,
+            "cluster_id": self.cluster.seen.cluster_id if state.admitted else "",
+            "changes_allowed": self.settings.allow_changes,
+            "csrf": state.csrf,
+            "user": state.user,
+            "now_ms": self.clock.wall_ms(),
+        }
+
+
+def templates() -> Environment:
+    """The templates of the console. Every value is escaped, and a missing one is an error."""
+    made = Environment(
+        loader=PackageLoader("strandline.console.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "bytes": words.bytes_,
+        "number": words.number,
+        "duration": words.duration,
+        "ago": words.ago,
+        "utc": words.utc,
+    }
+    made.globals["timeline_link"] = timeline_link
+    return made

@@ -1,0 +1,73 @@
+"""What a browser gets when something cannot be shown: a page, or JSON below /api/, without a traceback."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from strandline import errors
+from strandline.console.web.context import Console
+from strandline.errors import Outcome, StrandlineError
+
+logger = structlog.get_logger(__name__)
+
+API: Final = "/api/"
+_STATUS: Final[tuple[tuple[tuple[type[StrandlineError], ...], int], ...]] = (
+    ((errors.UnknownTopicOrPartition, errors.GroupIdNotFound, errors.ResourceNotFound), 404),
+    (
+        (
+            errors.ClusterAuthorizationFailed,
+            errors.GroupAuthorizationFailed,
+            errors.TopicAuthorizationFailed,
+        ),
+        403,
+    ),
+    ((errors.AuthenticationFailed,), 401),
+)
+
+
+def status_of(error: StrandlineError) -> int:
+    """The status of HTTP for an error of the cluster."""
+    for kinds, status in _STATUS:
+        if isinstance(error, kinds):
+            return status
+    match error.outcome:
+        case Outcome.RETRIABLE:
+            return 503
+        case Outcome.UNKNOWN:
+            return 504
+        case Outcome.FATAL:
+            return 400
+
+
+def refusal(console: Console, request: Request, error: HTTPException) -> Response:
+    """The answer to a request that is refused."""
+    return _answer(console, request, error.status_code, error.detail, dict(error.headers or {}))
+
+
+def failure(console: Console, request: Request, error: StrandlineError) -> Response:
+    """The answer when the cluster refuses or does not answer."""
+    return _answer(console, request, status_of(error), error.message, {})
+
+
+def defect(console: Console, request: Request, error: Exception) -> Response:
+    """The answer after a defect of the console. The log has the traceback; the browser gets none."""
+    logger.error("a page failed", path=request.url.path[:300], exc_info=error)
+    said = "the console failed at this page; its log says why"
+    return _answer(console, request, 500, said, {})
+
+
+def _answer(
+    console: Console, request: Request, status: int, message: str, headers: dict[str, str]
+) -> Response:
+    title = HTTPStatus(status).phrase
+    if request.url.path.startswith(API):
+        return JSONResponse({"error": message}, status, headers)
+    found = console.templates.get_template("error.html")
+    given = {**console.common(request), "title": title, "status": status, "message": message}
+    return HTMLResponse(found.render(given), status, headers)

@@ -1,0 +1,97 @@
+"""Tells open pages that something has changed (server-sent events)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
+
+PAUSE_S: Final = 1.0
+"""The shortest time between two events of `/live`."""
+PING_S: Final = 15.0
+"""A stream says something this often, so that neither end takes the other for gone."""
+
+
+class Pulse:
+    """Counts changes, and wakes those who wait for one."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._beaten = asyncio.Event()
+        self._closed = asyncio.Event()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed.is_set()
+
+    def beat(self) -> None:
+        """Something has changed."""
+        self.version += 1
+        self._beaten.set()
+        self._beaten = asyncio.Event()
+
+    def close(self) -> None:
+        """Ends every stream."""
+        self._closed.set()
+        self.beat()
+
+    async def after(self, version: int, wait_s: float) -> None:
+        """Return once there is another version, or after this time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while self.version == version:
+                    await self._beaten.wait()
+
+    async def pause(self, wait_s: float) -> None:
+        """Return after this time, or once the pulse is closed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._closed.wait()
+
+
+class EventStreams:
+    """Bounds the open streams of all browsers together."""
+
+    def __init__(self, streams_max: int) -> None:
+        self._streams_max = streams_max
+        self._open = 0
+
+    def respond(self, events: AsyncIterator[str]) -> StreamingResponse:
+        """An answer made of events, which `event` writes. Raises HTTPException 503 beyond the limit."""
+        if self._open >= self._streams_max:
+            raise HTTPException(
+                503, f"{self._open} open pages follow the cluster: close one, or reload this one"
+            )
+        return StreamingResponse(
+            self._counted(events), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        )
+
+    async def _counted(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+        self._open += 1
+        try:
+            async for each in events:
+                yield each
+        finally:
+            self._open -= 1
+
+
+def event(fields: Mapping[str, Any]) -> str:
+    """One event with a JSON object."""
+    return f"data: {json.dumps(fields, separators=(',', ':'))}\n\n"
+
+
+async def changes(pulse: Pulse, pause_s: float = PAUSE_S) -> AsyncIterator[str]:
+    """An event at once, then one after each change, with pauses between; ends once the pulse is closed."""
+    while not pulse.closed:
+        version = pulse.version
+        yield event({"version": version})
+        await pulse.pause(pause_s)
+        await pulse.after(version, PING_S)
+        while pulse.version == version:
+            yield ": nothing new\n\n"
+            await pulse.after(version, PING_S)

@@ -1,0 +1,149 @@
+// Makes a page live: sections with data-live are loaded again when the cluster has changed; times are shown in
+// this browser's zone. A page without this script shows the same, as it was when it was loaded.
+
+const PAUSE_MS = 1000;
+const RETRY_MS = 2000;
+
+// --- times ---------------------------------------------------------------------------------------
+
+const today = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
+const otherDay = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+/** Writes every <time> below `root` in this browser's zone. */
+export function localTimes(root) {
+  const now = new Date();
+  for (const each of root.querySelectorAll("time[datetime]")) {
+    const at = new Date(each.dateTime);
+    if (Number.isNaN(at.getTime())) continue;
+    each.textContent = (at.toDateString() === now.toDateString() ? today : otherDay).format(at);
+  }
+}
+
+// --- sections ------------------------------------------------------------------------------------
+
+const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
+const last = new WeakMap();
+
+/** The address of a section's newest content: the page's own query stays, with the part added. */
+function addressOf(section) {
+  const address = new URL(section.dataset.live, location.href);
+  if (address.pathname === location.pathname) {
+    for (const [name, value] of new URLSearchParams(location.search)) {
+      if (!address.searchParams.has(name)) address.searchParams.append(name, value);
+    }
+  }
+  return address;
+}
+
+/** Whether a person is writing in this section, or has text of it selected: it then stays as it is. */
+function isInUse(section) {
+  const active = document.activeElement;
+  if (active && section.contains(active) && active.matches("input:not([type=hidden]), select, textarea")) return true;
+  const selection = getSelection();
+  return selection !== null && !selection.isCollapsed && section.contains(selection.anchorNode);
+}
+
+function replace(section, html) {
+  const focused = section.contains(document.activeElement) ? document.activeElement : null;
+  const place = focused ? [...section.querySelectorAll(FOCUSABLE)].indexOf(focused) : -1;
+  const id = focused?.id;
+  const open = new Set([...section.querySelectorAll("details[open][id]")].map((each) => each.id));
+  const scrolled = new Map(
+    [...section.querySelectorAll("[role=region][aria-label]")].map((each) => [each.getAttribute("aria-label"), [each.scrollLeft, each.scrollTop]]),
+  );
+  section.innerHTML = html; // the server's own page: it escapes every value, and the policy runs no inline script
+  localTimes(section);
+  for (const each of section.querySelectorAll("details[id]")) if (open.has(each.id)) each.open = true;
+  for (const each of section.querySelectorAll("[role=region][aria-label]")) {
+    const [left, top] = scrolled.get(each.getAttribute("aria-label")) ?? [0, 0];
+    each.scrollLeft = left;
+    each.scrollTop = top;
+  }
+  if (focused) {
+    const again = (id && document.getElementById(id)) || section.querySelectorAll(FOCUSABLE)[place];
+    again?.focus({ preventScroll: true });
+  }
+  section.dispatchEvent(new CustomEvent("live:replaced", { bubbles: true }));
+}
+
+async function refresh(section) {
+  if (isInUse(section)) return;
+  const response = await fetch(addressOf(section), { headers: { Accept: "text/html" } });
+  if (response.redirected && new URL(response.url).pathname === "/login") location.reload();
+  if (!response.ok) return;
+  const html = await response.text();
+  if (html !== last.get(section) && !isInUse(section)) {
+    last.set(section, html);
+    replace(section, html);
+  }
+}
+
+async function refreshAll() {
+  const sections = [...document.querySelectorAll("[data-live]")];
+  await Promise.allSettled(sections.map(refresh));
+}
+
+// --- the stream of changes -----------------------------------------------------------------------
+
+const state = document.getElementById("connection");
+
+function say(words) {
+  if (state && state.textContent !== words) state.textContent = words;
+}
+
+let wanted = false;
+let running = false;
+
+async function pump() {
+  if (running) return;
+  running = true;
+  while (wanted) {
+    wanted = false;
+    await refreshAll();
+    await new Promise((done) => setTimeout(done, PAUSE_MS / 2));
+  }
+  running = false;
+}
+
+function follow() {
+  const stream = new EventSource("/live");
+  stream.onmessage = () => {
+    say("live");
+    wanted = true;
+    pump();
+  };
+  stream.onerror = () => {
+    say("not connected");
+    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, RETRY_MS);
+  };
+  addEventListener("pagehide", () => stream.close(), { once: true });
+}
+
+addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload();
+});
+
+// --- theme ---------------------------------------------------------------------------------------
+
+function themeSwitch() {
+  const button = document.getElementById("theme");
+  if (!button) return;
+  const isDark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const name = () => (button.textContent = isDark() ? "Light theme" : "Dark theme");
+  button.hidden = false;
+  name();
+  button.addEventListener("click", () => {
+    const theme = isDark() ? "light" : "dark";
+    document.documentElement.dataset.theme = theme;
+    name();
+    try {
+      localStorage.setItem("strandline-theme", theme);
+    } catch {
+      // Storage may be switched off; the choice then holds for this page.
+    }
+  });
+}
+
+localTimes(document);
+themeSwitch();
+if (document.querySelector("[data-live]")) follow();

@@ -1,0 +1,70 @@
+"""`strandline console`: serves a web page beside a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from strandline.cli.shell.command import Command, Invocation, pass_invocation
+from strandline.config.console import LISTEN_DEFAULT
+
+
+@click.command(cls=Command)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help=f"Address for browsers; default: {LISTEN_DEFAULT}. Port 0: any free one.",
+)
+@click.option("--allow-changes", is_flag=True, default=None, help="Let the pages change the cluster.")
+@pass_invocation
+def console(
+    invocation: Invocation,
+    listen: str | None,
+    allow_changes: bool | None,
+) -> None:
+    """Serve a web page that shows the cluster, until Ctrl-C.
+
+    On an address that other machines reach it begins only if browsers have to show certificates. It changes
+    nothing without --allow-changes. The page needs `pip install 'strandline[console]'`.
+    """
+    import asyncio
+    import signal
+
+    import uvloop
+
+    from strandline.adapters.telemetry.logs import configure_logging
+    from strandline.config.console import ConsoleSettings
+    from strandline.config.load import load
+    from strandline.errors import SettingsError
+
+    try:
+        from strandline.console.process import serve
+        from strandline.console.web.admins import Connection
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"the console needs pip install 'strandline[console]' ({error})") from None
+
+    given: dict[str, Any] = {"log_format": "console"} if invocation.debug else {}
+    settings = load(
+        ConsoleSettings,
+        listen=listen,
+        allow_changes=allow_changes,
+        **given,
+    )
+    connection = Connection(invocation.bootstrap_servers(), invocation.client_settings())
+    configure_logging(settings)
+
+    def ready(address: str) -> None:
+        if invocation.out.json:
+            invocation.out.emit({"address": address}, flush=True)
+        else:
+            click.echo(f"the console is at {address}")
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await serve(settings, connection, stop, ready)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
