@@ -19,6 +19,7 @@ from strandline.report.page import (
 )
 from strandline.simulation.plan import Plan
 from strandline.simulation.reporting.cluster_states import ClusterStates
+from strandline.simulation.reporting.evidence import write_evidence
 from strandline.simulation.reporting.run_facts import facts_of
 from strandline.simulation.run import Outcome, run_quietly
 
@@ -34,10 +35,14 @@ class PageOf:
 
 
 def write_page(wanted: PageOf) -> Path:
-    """Run the plan and write its page and its picture into `out`. Returns the page's path. Raises OSError."""
+    """Run the plan and write its page, its picture and what happened into `out`. Returns the page's path.
+
+    Raises OSError.
+    """
     states = ClusterStates()
     outcome = run_quietly(wanted.plan, states.watch)
     facts = facts_of(outcome, states.observations, states.names)
+    write_evidence(wanted.out, facts, outcome.problems, states)
     report = wanted.out / REPORT
     report.write_text(page(outcome, facts, wanted.command, picture_of(facts, wanted.out)))
     return report
