@@ -21,10 +21,11 @@ from strandline.adapters.system_host import system_host
 from strandline.config.client import ClientSettings
 from strandline.errors import SettingsError
 from strandline.host import Host
+from strandline.local.bring_up import BringUp
 from strandline.local.layout import ClusterFile, Layout
-from strandline.local.member_status import MemberStatus
-from strandline.local.members import Members
-from strandline.local.new_cluster import new_members
+from strandline.local.members.member_status import MemberStatus
+from strandline.local.members.members import Members
+from strandline.local.members.new_cluster import new_members
 from strandline.local.ports import LOOPBACK, check_ports
 from strandline.local.process import Process, Spawn
 from strandline.local.service import Service, as_environment
@@ -214,10 +215,11 @@ class LocalCluster:
     async def start(self, *, timeout_s: float = START_S_MAX) -> None:
         """Start every process that is not running, and wait until all serve.
 
-        Raises ProcessFailed, with the end of the log, if a process dies or does not start to serve;
-        then the processes started here are stopped again, and the earlier ones keep running. Raises
-        SettingsError, and does nothing, if another process is starting or stopping this cluster, or
-        has created one here meanwhile, or if a port of a new cluster is taken.
+        Waits for a process that is stopping, and starts it then. Raises ProcessFailed, with the last line of
+        a log, if a process dies or does not serve in time. What serves keeps running then, and so does
+        what is only slow: the next start continues. Only a cluster that is not detached stops what it
+        has started here. Raises SettingsError, and does nothing, if another process is starting or
+        stopping this cluster, or has created one here meanwhile, or if a port of a new cluster is taken.
         """
         if self._members.is_new:
             await self._check_ports()
@@ -243,16 +245,12 @@ class LocalCluster:
         had_zookeeper = self._members.zookeeper.alive
         try:
             self._members.make_files()
-            if not had_zookeeper:
-                self._members.zookeeper.start()
-                self._members.save()
-            for service in down:
-                self._spawn(service)
-            await self.wait_serving(timeout_s)
+            await BringUp(self._members, timeout_s).run(self._members.services(), with_zookeeper=True)
         except BaseException:
-            await all_of(service.stop(clean=False) for service in down)
-            if not had_zookeeper:
-                await self._members.zookeeper.discard()
+            if not self._detached:  # no later `down` would find them
+                await all_of(service.stop(clean=False) for service in down)
+                if not had_zookeeper:
+                    await self._members.zookeeper.discard()
             await self._leave()
             raise
 
@@ -334,8 +332,9 @@ class LocalCluster:
         """Add brokers until there are this many, and wait until they serve; returns the ids of the new ones.
 
         They get the cluster's settings, the next ports, and racks in turn. No replica moves to them by
-        itself. Raises ProcessFailed, and adds none, if one dies or does not start to serve. Waits while
-        another process starts or stops this cluster; raises SettingsError if that takes too long.
+        itself. Raises ProcessFailed if one dies, which is then not added, or does not serve in time; the
+        others stay. Waits while another process starts or stops this cluster; raises SettingsError if
+        that takes too long.
         """
         async with locked(self._layout):
             self._catch_up()
@@ -344,12 +343,9 @@ class LocalCluster:
                 for _ in range(brokers - len(self._members.brokers)):
                     added.append(self._members.add_broker(self._broker_settings, rack=None))
                 self._members.make_files()
-                for service in added:
-                    self._spawn(service)
-                await all_of(serving(service, timeout_s) for service in added)
+                await BringUp(self._members, timeout_s).run(added, with_zookeeper=False)
             except BaseException:
-                await all_of(service.stop(clean=False) for service in added)
-                self._members.leave_out(added)
+                self._members.leave_out([service for service in added if not service.alive])
                 raise
         return [service.member.id for service in added]
 

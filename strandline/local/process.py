@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from strandline.errors import StrandlineError
 from strandline.local.die_with_parent import dying_with_this_process
+from strandline.local.last_words import last_words
 
 LOG_TAIL_LINES: Final = 30
 _START_TIME_FIELD: Final = 19
@@ -28,7 +29,7 @@ _LISTEN: Final = "0A"
 
 
 class ProcessFailed(StrandlineError):
-    """A process of the local cluster died, or did not start to serve. The message ends with the end
+    """A process of the local cluster died, or did not start to serve. The message ends with the last line
     of its log."""
 
 
@@ -51,13 +52,16 @@ class Process:
         log_path: Path,
         *,
         wait_status: Callable[[int], int] | None = None,
+        log_begin: int = 0,
     ) -> None:
-        """`wait_status` reaps the process after its end, once; None if another process does that."""
+        """`wait_status` reaps the process after its end, once; None if another process does that.
+        `log_begin` is the size of the log at its start: earlier lines are of earlier processes."""
         self.name = name
         self.log_path = log_path
         self.id = ProcessId(pid, _start_time(pid))
         self._pidfd = pidfd
         self._wait_status = wait_status
+        self._log_begin = log_begin
         self._exit_status: int | None = None
 
     @classmethod
@@ -79,6 +83,7 @@ class Process:
             command = [*dying_with_this_process(), *command]
         log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        log_begin = log_path.stat().st_size if log_path.exists() else 0
         pid = os.posix_spawn(
             command[0],
             list(command),
@@ -91,7 +96,8 @@ class Process:
             setsid=detached,
             setsigdef=[signal.SIGPIPE],  # Python ignores it, and the child would inherit that
         )
-        return cls(name, pid, os.pidfd_open(pid), log_path, wait_status=_wait_status)
+        pidfd = os.pidfd_open(pid)
+        return cls(name, pid, pidfd, log_path, wait_status=_wait_status, log_begin=log_begin)
 
     @classmethod
     def find(cls, name: str, wanted: ProcessId, *, log_path: Path) -> Process | None:
@@ -185,14 +191,20 @@ class Process:
             self._exit_status = os.waitstatus_to_exitcode(self._wait_status(self.pid))
 
     def failure(self, what: str) -> ProcessFailed:
-        """The error for `what`, with the last lines of the process's log."""
+        """The error for `what`, with the line of the log that says most. A traceback of it has more lines."""
         status = self.exit_status
         ended = "" if status is None else f" (exit status {status})"
-        return ProcessFailed(f"{self.name} {what}{ended}; the end of {self.log_path}:\n{self.log_tail()}")
+        tail = self.log_tail()
+        words = last_words(tail.splitlines())
+        said = f"the last line of {self.log_path}: {words}" if words else f"{self.log_path} has no line of it"
+        failure = ProcessFailed(f"{self.name} {what}{ended}; {said}")
+        failure.add_note(f"the end of {self.log_path}:\n{tail}")
+        return failure
 
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
         try:
             with self.log_path.open(errors="replace") as log:
+                log.seek(self._log_begin)
                 return "".join(deque(log, maxlen=lines))
         except FileNotFoundError:
             return ""

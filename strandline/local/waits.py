@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import ExitStack, asynccontextmanager
 from typing import Final
 
+from strandline.errors import StrandlineError
 from strandline.local.layout import Layout, Locked
-from strandline.local.process import ProcessFailed
 from strandline.local.service import Service
 
 START_S_MAX: Final = 30.0
@@ -41,11 +41,11 @@ async def serving(service: Service, timeout_s: float) -> None:
             await service.wait_serving()
     except TimeoutError:
         assert service.process is not None  # otherwise wait_serving raises
-        raise service.process.failure(f"did not serve within {timeout_s} s") from None
+        raise service.process.failure(f"does not serve after {timeout_s:g} s") from None
 
 
 async def all_of(waits: Iterable[Awaitable[None]]) -> None:
-    """Waits for all concurrently; the first failure ends the others and is raised without a group."""
+    """Waits for all concurrently; the first StrandlineError ends the others and is raised without a group."""
 
     async def wait(one: Awaitable[None]) -> None:
         await one
@@ -54,7 +54,7 @@ async def all_of(waits: Iterable[Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as group:
             for one in waits:
                 group.create_task(wait(one))
-    except* ProcessFailed as failures:
+    except* StrandlineError as failures:
         first = failures.exceptions[0]
     else:
         return

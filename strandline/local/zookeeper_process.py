@@ -151,7 +151,7 @@ class ZooKeeperProcess:
                         return
                     await asyncio.sleep(SERVING_POLL_S)
         except TimeoutError:
-            raise self.process.failure(f"did not serve within {timeout_s} s") from None
+            raise self.process.failure(f"does not serve after {timeout_s:g} s") from None
 
     async def serves(self) -> bool:
         """True if this server accepts sessions; another one on its port does not count."""

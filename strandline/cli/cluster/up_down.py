@@ -29,6 +29,7 @@ ADDED: Final = (
     "new topics get replicas there too; those that exist stay where they are until you move them, with "
     "`strandline cluster balance` or `strandline topic reassign`"
 )
+AFTER_A_FAILURE: Final = "What serves stays up: `strandline up` continues, `strandline down` stops it"
 STATUS_TIMEOUT_MS: Final = 2_000
 """Short, because `status` is also for a cluster in trouble."""
 
@@ -61,11 +62,13 @@ def up(
 ) -> None:
     """Start ZooKeeper, brokers and a controller, and wait until they serve.
 
-    If the folder has a cluster already, start its missing processes; with more --brokers than it has, add
-    the missing brokers. Replicas move to them only on request.
+    If the folder has a cluster already, start its missing processes, also those that are just stopping; with
+    more --brokers than it has, add the missing brokers. Replicas move to them only on request. A failure
+    leaves what serves as it is.
     """
     from strandline import LocalCluster
     from strandline.adapters.system.files import keep_files_private
+    from strandline.local.process import ProcessFailed
 
     keep_files_private()
     directory = invocation.directory
@@ -94,7 +97,10 @@ def up(
     missing = sum(not member.alive for member in cluster.members())
     missing += max(0, (brokers or 0) - len(cluster.broker_ids))
     with invocation.out.progress(f"starting {missing} processes in {directory}"):
-        added = run(main)
+        try:
+            added = run(main)
+        except ProcessFailed as failure:
+            raise ProcessFailed(f"{failure.message}. {AFTER_A_FAILURE}") from failure
     if invocation.out.json:
         row = {"dir": str(cluster.directory), "bootstrap": cluster.bootstrap}
         invocation.out.emit(row | {"kafka_bootstrap": cluster.kafka_bootstrap or None, "added": added})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.local.cluster import LocalCluster
-from strandline.local.members import Members
+from strandline.local.members.members import Members
 from strandline.local.ports import LOOPBACK, free_ports
 from strandline.local.process import Process
 from strandline.local.zookeeper_process import ZooKeeperProcess, four_letter_word

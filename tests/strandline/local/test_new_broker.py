@@ -10,7 +10,7 @@ import pytest
 from strandline import LocalCluster
 from strandline.errors import SettingsError
 from strandline.local.layout import ClusterFile, Layout, MemberFile
-from strandline.local.new_cluster import new_broker, new_members
+from strandline.local.members.new_cluster import new_broker, new_members
 from strandline.local.ports import LOOPBACK, METRICS_OFFSET, free_ports, is_free
 from strandline.local.process import ProcessFailed
 

@@ -50,7 +50,18 @@ async def test_both_outputs_go_to_the_log(log_path: Path) -> None:
     await process.wait(10)
     assert log_path.read_text() == "to out\nto err\n"
     assert (process.alive, process.exit_status) == (False, 3)
-    assert str(process.failure("died")).startswith(f"it died (exit status 3); the end of {log_path}:\nto out")
+    failure = process.failure("died")
+    assert str(failure) == f"it died (exit status 3); the last line of {log_path}: to err"
+    assert failure.__notes__ == [f"the end of {log_path}:\nto out\nto err\n"]
+
+
+async def test_lines_of_an_earlier_process_are_not_taken_for_those_of_this_one(log_path: Path) -> None:
+    """A process that hangs before its first line would be said to have stopped, by its predecessor's last."""
+    log_path.parent.mkdir()
+    log_path.write_text("stopped\n")
+    process = Process.spawn("it", ["/bin/true"], log_path=log_path, environment={})
+    await process.wait(10)
+    assert str(process.failure("died")) == f"it died (exit status 0); {log_path} has no line of it"
 
 
 async def test_the_environment_is_the_one_given(log_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from strandline.errors import SettingsError
 from strandline.local.layout import ClusterFile, Layout, MemberFile
-from strandline.local.member_status import MemberStatus, member_status
-from strandline.local.new_cluster import new_broker
+from strandline.local.members.member_status import MemberStatus, member_status
+from strandline.local.members.new_cluster import new_broker
 from strandline.local.ports import LOOPBACK
 from strandline.local.process import Spawn
 from strandline.local.secure.files import ClusterSecurity
