@@ -16,6 +16,7 @@ from typing import NamedTuple
 import structlog
 
 from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.election.election import leader_stands
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.facts.assignments import Assignments
@@ -58,7 +59,7 @@ class _PartitionFacts(NamedTuple):
     assignment: PartitionAssignment
     config: TopicConfig
     record: PartitionState | None
-    """Read for a close-replica only."""
+    """Read before the assignment: for a close-replica, and to start a replica that is closed."""
 
 
 class Executor:
@@ -106,8 +107,9 @@ class Executor:
         record: PartitionState | None = None
         try:
             if change.command is Command.CLOSE_REPLICA:
-                raw = await self._session.get(znodes.isr(change.topic, change.key.partition))
-                record = znodes.load_isr(change.topic, change.key.partition, raw.data)
+                record = await self._read_record(change.topic, change.key)
+            elif change.command is Command.START_REPLICA:
+                record = await self._read_record_if_closed(change.topic, change.key)
             assignment = await assignments.read(change.topic, change.key)
         except NoNode:
             return None
@@ -115,6 +117,13 @@ class Executor:
             # It decides against the request, so it must not be of a topic that has just taken the name.
             return await self._read_once_more(change, topic, assignment)
         return _PartitionFacts(assignment, TopicConfig.parse(topic.config), record)
+
+    async def _read_record_if_closed(self, topic: str, key: PartitionKey) -> PartitionState | None:
+        return None if self._manager.closed(key) is None else await self._read_record(topic, key)
+
+    async def _read_record(self, topic: str, key: PartitionKey) -> PartitionState:
+        raw = await self._session.get(znodes.isr(topic, key.partition))
+        return znodes.load_isr(topic, key.partition, raw.data)
 
     async def _read_once_more(
         self, change: StateChange, topic: znodes.TopicNode, assignment: PartitionAssignment
@@ -150,9 +159,10 @@ class Executor:
         """
         key = PartitionKey(node.topic_id, PartitionId(partition))
         try:
+            record = await self._read_record_if_closed(topic, key)
             assignment = await assignments.read(topic, key)
             self._ensure_replica(
-                topic, key, _PartitionFacts(assignment, TopicConfig.parse(node.config), None)
+                topic, key, _PartitionFacts(assignment, TopicConfig.parse(node.config), record)
             )
         except NoNode:
             return None
@@ -172,7 +182,7 @@ class Executor:
     ) -> None:
         """`led_in` is the epoch of the leader that sent the request: a leader of an older epoch learns here
         that it is deposed. While a reassignment is to remove it, a closed replica stays closed, unless a
-        leader requests it."""
+        leader requests it, or no leader stands: it may be the one that has to lead (CORRECTNESS Q8)."""
         manager, name = self._manager, TopicPartition(topic, key.partition)
         if manager.me not in facts.assignment.replicas:
             existing = manager.get(key)
@@ -182,7 +192,7 @@ class Executor:
         closed = manager.closed(key)
         if closed is None:
             replica = manager.create(name, key, facts.config)
-        elif reopen or manager.me in facts.assignment.target:
+        elif reopen or manager.me in facts.assignment.target or self._is_vacant(key, facts.record):
             manager.reopen(closed)
             replica = closed
         else:
@@ -190,6 +200,14 @@ class Executor:
         manager.reconfigure(replica, facts.assignment, facts.config)
         if replica.leadership is None or replica.leadership.epoch < led_in:
             self._vacant(replica)
+
+    def _is_vacant(self, key: PartitionKey, record: PartitionState | None) -> bool:
+        """True if no leader stands by this record, and it is not older than what is known here."""
+        return (
+            record is not None
+            and record.leader_epoch >= self._known_epoch(key)
+            and not leader_stands(record, self._manager.live, frozenset())
+        )
 
     # --- close and delete --------------------------------------------------------------------
 
@@ -202,6 +220,13 @@ class Executor:
         if self._manager.me in facts.assignment.target:
             self._ensure_replica(change.topic, change.key, facts)
             return ExecutionResult(SUPERSEDED, "the replica is to stay on this broker")
+        if record is None or not self._leads(change, record):
+            # The next leader asks again if it has to be closed.
+            self._ensure_replica(change.topic, change.key, facts)
+            return ExecutionResult(
+                SUPERSEDED,
+                f"broker {change.requester} does not lead in epoch {change.leader_epoch} any longer",
+            )
         self._requested_epochs[change.key] = change.leader_epoch
         replica = self._manager.get(change.key)
         if replica is None:
@@ -213,7 +238,9 @@ class Executor:
             await self._manager.host.threads.run(replica.log.flush)
         except (StorageFailed, StorageBusy):
             logger.warning("closed without a sync", partition=str(replica.name))
-        if replica.leadership is not None:  # it may have been elected meanwhile
+        if (newer := self._newer(change)) is not None:  # it may follow another leader by now, or lead
+            return newer
+        if replica.leadership is not None:
             return ExecutionResult(
                 FAILED,
                 f"{replica.state.value} → {ReplicaState.CLOSING.value} is illegal: it leads in epoch "
@@ -240,14 +267,25 @@ class Executor:
         aside = self._manager.delete(replica)
         await self._manager.host.threads.run(self._manager.folder.remove_aside, aside)
 
+    def _leads(self, change: StateChange, record: PartitionState) -> bool:
+        """True if the leader that sent the request leads by this record, in the life and epoch of then."""
+        return (
+            record.leader == change.requester
+            and record.leader_epoch == change.leader_epoch
+            and leader_stands(record, self._manager.live, frozenset())
+        )
+
     def _newer(self, change: StateChange) -> ExecutionResult | None:
         """The outcome of a leader's request if a later epoch is known here. Requests of the controller have
         no epoch."""
-        replica = self._manager.get(change.key) or self._manager.closed(change.key)
-        known = max(
-            NO_EPOCH if replica is None else replica.leader_epoch,
-            self._requested_epochs.get(change.key, NO_EPOCH),
-        )
+        known = self._known_epoch(change.key)
         if change.requester == NO_BROKER or change.leader_epoch >= known:
             return None
         return ExecutionResult(SUPERSEDED, f"epoch {known} is known here, and {change.leader_epoch} is over")
+
+    def _known_epoch(self, key: PartitionKey) -> LeaderEpoch:
+        replica = self._manager.get(key) or self._manager.closed(key)
+        return max(
+            NO_EPOCH if replica is None else replica.leader_epoch,
+            self._requested_epochs.get(key, NO_EPOCH),
+        )

@@ -118,7 +118,8 @@ def _of_partition(
         if (
             registration is not None
             and not registration.shutting_down
-            and broker in partition.wanted  # else a reassignment closes it
+            # A reassignment closes those that it removes: they open again only if no other can lead.
+            and (broker == candidate or broker in partition.wanted)
             and (broker == candidate or not _is_added(partition, broker))
             and not (led and _is_member(partition, broker, registration.epoch))
             and partition.key not in queued.get(broker, ())

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import pytest
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.broker.core.replication.replica_states import ReplicaState
+from strandline.broker.facts.assignments import Assignments
 from strandline.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionId
 from strandline.ports import Delete, SetData
+from strandline.vocabulary.metadata import PartitionState, Registration
 from strandline.vocabulary.state_changes import Command, RequestState, StateChange
 from tests.broker.support.queue_bench import (
     CLOSE,
@@ -30,6 +34,9 @@ from tests.broker.support.queue_bench import (
 from tests.broker.support.replicas import ASSIGNED, KEY, LIVE, NAME, values, write
 from tests.broker.support.seat import ME, led_by, seated
 from tests.waiting import eventually
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -145,10 +152,79 @@ async def test_a_leader_refuses_to_close_with_the_reason(bench: QueueBench) -> N
     """DESIGN §4: an illegal transition is visible with its values, and costs the broker nothing."""
     bench.seat.lead(5)
     await bench.moves_away()
-    end = await bench.asked(CLOSE)
+    end = await bench.asked(CLOSE, requester=ME)
     assert end.state is FAILED
     assert "leader → closing is illegal: it leads in epoch 5" in end.reason
     assert bench.seat.leads_in() == 5
+
+
+@pytest.mark.parametrize(
+    ("record", "live"),
+    [
+        (led_by(NO_BROKER, 1, 2, 3, epoch=5), LIVE),
+        (led_by(3, 1, 2, 3, epoch=5), LIVE),
+        (led_by(1, 1, 2, 3, epoch=5), {b: LIVE[b] for b in LIVE if b != 1}),
+        (
+            led_by(1, 1, 2, 3, epoch=5),
+            LIVE | {BrokerId(1): replace(LIVE[BrokerId(1)], epoch=BrokerEpoch(11))},
+        ),
+    ],
+    ids=["it resigned", "another leads", "it is gone", "it came back in another life"],
+)
+async def test_a_close_of_a_leader_that_no_longer_leads_closes_nothing(
+    bench: QueueBench, record: PartitionState, live: dict[BrokerId, Registration]
+) -> None:
+    """CORRECTNESS Q8: the partition may wait for what this log has."""
+    await bench.moves_away()
+    bench.seat.write(record)
+    bench.seat.manager.peers.live_changed(live)
+    end = await bench.asked(CLOSE)
+    assert (end.state, end.reason) == (SUPERSEDED, "broker 1 does not lead in epoch 5 any longer")
+    assert state(bench.seat.replica) is ReplicaState.FOLLOWER
+
+
+async def test_a_replica_that_follows_another_leader_before_it_is_closed_stays_open(
+    bench: QueueBench,
+) -> None:
+    """CORRECTNESS E6: while its log is synced, the next leader begins."""
+    await bench.moves_away()
+    manager = bench.seat.manager
+
+    class Threads:
+        async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+            manager.follow(bench.seat.replica, BrokerId(3), LeaderEpoch(6))
+            return function(*args, **kwargs)
+
+    manager.host = replace(manager.host, threads=Threads())
+    end = await bench.asked(CLOSE)
+    assert (end.state, end.reason) == (SUPERSEDED, "epoch 6 is known here, and 5 is over")
+    assert state(bench.seat.replica) is ReplicaState.FOLLOWER
+
+
+async def test_a_closed_replica_opens_again_if_no_leader_stands(bench: QueueBench) -> None:
+    """CORRECTNESS Q8: its leader died after it closed. It is in sync, and may be the only one that can
+    lead."""
+    await bench.moves_away()
+    assert (await bench.asked(CLOSE)).state is COMPLETED
+    bench.seat.write(led_by(NO_BROKER, 1, 2, 3, epoch=5))
+    assert (await bench.asked(START, requester=NO_BROKER)).state is COMPLETED
+    await eventually(lambda: bench.seat.leads_in() == 6)
+
+
+async def test_a_closed_replica_whose_leader_is_gone_is_found_without_a_request(bench: QueueBench) -> None:
+    """CORRECTNESS Q7, Q8: by the comparison with ZooKeeper."""
+    await bench.moves_away()
+    await bench.asked(CLOSE)
+    executor, node = bench.seat.receiver.executor, znodes.TopicNode(KEY.topic_id, 1, {})
+    for record, found in [
+        (led_by(1, 1, 2, 3, epoch=5), ReplicaState.CLOSED),
+        (led_by(NO_BROKER, 1, 2, 3, epoch=4), ReplicaState.CLOSED),  # older than what is known here
+        (led_by(NO_BROKER, 1, 2, 3, epoch=5), ReplicaState.FOLLOWER),
+    ]:
+        bench.seat.write(record)
+        assignments = await Assignments.listed(bench.seat.coordination)
+        assert await executor.ensure_replica(NAME.topic, node, assignments, 0) == KEY
+        assert state(bench.seat.replica) is found
 
 
 async def test_closing_a_missing_replica_is_done(bench: QueueBench) -> None:

@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from strandline.broker.core.election.election import leader_stands
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset, TopicId
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Reassignment
@@ -59,6 +60,10 @@ class ReassignmentMachine(RuleBasedStateMachine):
         lost here."""
         state, assigned = self.zookeeper.state, self.zookeeper.assignment.replicas
         return broker.up and not broker.closed and broker.id in assigned and broker.id in state
+
+    def _is_led(self) -> bool:
+        """By what is written: the leader of record is alive in the life in which it was elected."""
+        return leader_stands(self.zookeeper.state, self.brokers[BROKERS[0]].live(), frozenset())
 
     def _elect(self, broker: Broker) -> None:
         zookeeper = self.zookeeper
@@ -196,7 +201,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
         assigned = broker.id in assignment.replicas
         match command:
             case Command.START_REPLICA if assigned:
-                reopened = by_leader or broker.id in assignment.target
+                reopened = by_leader or broker.id in assignment.target or not self._is_led()
                 broker.has_replica, broker.closed = True, broker.closed and not reopened
                 if broker.leading is not None and not broker.leading.over:
                     broker.leading.read_assignment(self.now)
@@ -205,6 +210,8 @@ class ReassignmentMachine(RuleBasedStateMachine):
                         broker.leading = None
             case Command.CLOSE_REPLICA if broker.id in assignment.target:
                 broker.closed = False  # the replica is to stay
+            case Command.CLOSE_REPLICA if not self._is_led() or epoch != self.zookeeper.state.leader_epoch:
+                broker.closed = broker.closed and self._is_led()  # the partition may wait for its log
             case Command.CLOSE_REPLICA if epoch >= broker.epoch and broker.leading is None:
                 broker.closed = True
                 broker.stop_following(self.now)

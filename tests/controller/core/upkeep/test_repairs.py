@@ -131,6 +131,12 @@ def test_a_replica_that_a_reassignment_closes_is_not_started_again() -> None:
     assert lasting(reverted) == []
 
 
+def test_a_replica_that_a_reassignment_closes_is_started_if_it_has_to_lead() -> None:
+    """CORRECTNESS Q8: it has closed, and those that replace it are gone; a notice would find nothing."""
+    found = lasting(survey(partition(0, [1, 2], [1, 2, 3], to=[3, 2], leader=3), live=(1,), dead=(2, 3)))
+    assert (elections(found), starts(found)) == ([1], [1])
+
+
 def test_a_replica_that_a_reassignment_adds_is_not_missed_while_it_catches_up() -> None:
     """Under a throttle that takes hours; the request that starts it was written with the reassignment."""
     growing = survey(partition(0, [1, 2], [1, 2], to=[2, 3]))
