@@ -1691,6 +1691,7 @@ class BrokerLoad(_message.Message):
     REPLICAS_AFTER_FIELD_NUMBER: _builtins.int
     LEADS_AFTER_FIELD_NUMBER: _builtins.int
     BYTES_AFTER_FIELD_NUMBER: _builtins.int
+    KEPT_BECAUSE_FIELD_NUMBER: _builtins.int
     broker: _builtins.int
     replicas_before: _builtins.int
     leads_before: _builtins.int
@@ -1699,6 +1700,8 @@ class BrokerLoad(_message.Message):
     replicas_after: _builtins.int
     leads_after: _builtins.int
     bytes_after: _builtins.int
+    kept_because: _builtins.str
+    """why it gives and gets nothing; empty: it takes part"""
     def __init__(
         self,
         *,
@@ -1709,10 +1712,11 @@ class BrokerLoad(_message.Message):
         replicas_after: _builtins.int = ...,
         leads_after: _builtins.int = ...,
         bytes_after: _builtins.int = ...,
+        kept_because: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "bytes_after", b"bytes_after", "bytes_before", b"bytes_before", "leads_after", b"leads_after", "leads_before", b"leads_before", "replicas_after", b"replicas_after", "replicas_before", b"replicas_before"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "bytes_after", b"bytes_after", "bytes_before", b"bytes_before", "kept_because", b"kept_because", "leads_after", b"leads_after", "leads_before", b"leads_before", "replicas_after", b"replicas_after", "replicas_before", b"replicas_before"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1776,7 +1780,7 @@ class BalanceDescription(_message.Message):
     done: _builtins.int
     moving: _builtins.int
     skipped: _builtins.int
-    """partitions that were deleted, or that others have moved since"""
+    """partitions that were deleted, that others moved, or whose target is drained"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property

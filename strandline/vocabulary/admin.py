@@ -295,6 +295,8 @@ class BrokerLoad:
     replicas_after: int
     leads_after: int
     bytes_after: int
+    kept_because: str = ""
+    """Why it gives and gets nothing; empty: it takes part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ out the bytes. Last, replicas of different sizes are exchanged if a disk has muc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
 from strandline.controller.core.balance.exchanging import exchange_bytes
-from strandline.controller.core.balance.layout import Layout, Placement
+from strandline.controller.core.balance.layout import Held, Layout, Placement
 from strandline.controller.core.balance.spreading import spread_leaders, spread_replicas
 from strandline.controller.core.broker_list import listed
 from strandline.controller.core.survey import Survey, SurveyedPartition
@@ -63,10 +64,10 @@ def plan_balance(
         if layout.is_changed(index)
     ]
     moves.sort(key=attrgetter("turn"))
-    loads = tuple(
-        BrokerLoad(broker, *before[broker], *after) for broker, after in sorted(_loads(layout).items())
-    )
-    return BalancePlan(tuple(moves[:MOVES_MAX]), loads, max(0, len(moves) - MOVES_MAX))
+    loads = [BrokerLoad(broker, *before[broker], *after) for broker, after in _loads(layout).items()]
+    loads += _kept(placements, taking, survey)
+    loads.sort(key=attrgetter("broker"))
+    return BalancePlan(tuple(moves[:MOVES_MAX]), tuple(loads), max(0, len(moves) - MOVES_MAX))
 
 
 def _placement(
@@ -98,6 +99,30 @@ def _taking(survey: Survey, named: Collection[BrokerId]) -> Sequence[BrokerId]:
 def _loads(layout: Layout) -> dict[BrokerId, tuple[int, int, int]]:
     """Replicas, preferred leaders and bytes of each broker."""
     return {broker: (held.replicas, held.leads, held.bytes) for broker, held in layout.held.items()}
+
+
+def _kept(
+    placements: Sequence[Placement], taking: Collection[BrokerId], survey: Survey
+) -> Iterator[BrokerLoad]:
+    """What the other brokers have and keep, with the reasons."""
+    kept = defaultdict(Held, {broker: Held() for broker in survey.known if broker not in taking})
+    for each in placements:
+        for broker in each.replicas:
+            if broker not in taking:
+                kept[broker].replicas += 1
+                kept[broker].leads += each.replicas[0] == broker
+                kept[broker].bytes += each.bytes
+    for broker, held in kept.items():
+        has = held.replicas, held.leads, held.bytes
+        yield BrokerLoad(broker, *has, *has, _why_kept(broker, survey))
+
+
+def _why_kept(broker: BrokerId, survey: Survey) -> str:
+    if (registration := survey.live.get(broker)) is None:
+        return "not alive"
+    if survey.is_drained(broker):
+        return "drained"
+    return "about to stop" if registration.shutting_down else "not named"
 
 
 def fewest_copies(numbers: Mapping[BrokerId, int]) -> int:

@@ -14,7 +14,7 @@ from strandline.cli.shell.waits import Waits
 
 if TYPE_CHECKING:
     from strandline import Admin
-    from strandline.vocabulary.admin import BalanceDescription, BalancePlan
+    from strandline.vocabulary.admin import BalanceDescription, BalancePlan, BrokerLoad
     from strandline.vocabulary.metadata import BalanceMove
 
 LOOK_AGAIN_S: Final = 1.0
@@ -230,15 +230,19 @@ def _show_plan(invocation: Invocation, plan: BalancePlan, *, started: bool) -> N
 
 
 def _show_loads(invocation: Invocation, plan: BalancePlan) -> None:
-    columns = ("broker", "replicas", "", "preferred", "", "bytes", "")
+    columns = ("broker", "replicas", "", "preferred", "", "bytes", "", "")
     rows = [
         (
             load.broker, load.replicas_before, f"→ {load.replicas_after}", load.leads_before,
-            f"→ {load.leads_after}", load.bytes_before, f"→ {load.bytes_after}",
+            f"→ {load.leads_after}", load.bytes_before, f"→ {load.bytes_after}", _why_kept(load),
         )
         for load in plan.loads
     ]  # fmt: skip
     invocation.out.table(columns, rows)
+
+
+def _why_kept(load: BrokerLoad) -> str:
+    return f"stays as it is: {load.kept_because}" if load.kept_because else ""
 
 
 def _from_to(move: BalanceMove) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -265,6 +269,7 @@ def _plan_row(plan: BalancePlan, *, started: bool) -> dict[str, Any]:
         "brokers": [
             {
                 "broker": load.broker,
+                "kept_because": load.kept_because or None,
                 "before": {
                     "replicas": load.replicas_before,
                     "preferred": load.leads_before,

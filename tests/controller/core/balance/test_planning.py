@@ -16,7 +16,7 @@ from strandline.controller.core.balance.planning import MOVES_MAX, fewest_copies
 from strandline.controller.core.survey import Survey
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.ids import BrokerId, TopicPartition
-from strandline.vocabulary.admin import BalancePlan
+from strandline.vocabulary.admin import BalancePlan, BrokerLoad
 from tests.controller.core.support.surveys import has_nothing, leads_nothing, partition, survey
 
 GIB = 1024 * MIB
@@ -91,6 +91,21 @@ def test_a_broker_that_can_get_no_replicas_is_refused_with_those_that_can(named:
         plan_balance(placed((1,), live=(1,)))
 
 
+def test_brokers_that_take_no_part_are_shown_with_the_reason() -> None:
+    cluster = placed(
+        (4, 1), (5, 1), (7, 2), (1, 2), (1, 2),
+        live=(1, 2, 3, 4, 5, 6), leaving=(6,), dead=(7, 8), drains={4: has_nothing(4), 5: leads_nothing(5)},
+    )  # fmt: skip
+    sizes = {TopicPartition("t", 2): 9}
+    plan = plan_balance(cluster, brokers=[BrokerId(1), BrokerId(2)], sizes=sizes)
+    kept = {load.broker: load for load in plan.loads if load.kept_because}
+    assert {broker: load.kept_because for broker, load in kept.items()} == {
+        3: "not named", 4: "drained", 5: "drained", 6: "about to stop", 7: "not alive", 8: "not alive",
+    }  # fmt: skip
+    assert kept[7] == BrokerLoad(7, 1, 1, 9, 1, 1, 9, "not alive")
+    assert [load.broker for load in plan.loads] == [*range(1, 9)]
+
+
 def test_what_moves_already_or_is_deleted_or_has_no_leader_counts_where_it_will_be_and_stays() -> None:
     cluster = survey(
         partition(0, [1, 2], to=[3, 2]),
@@ -103,8 +118,8 @@ def test_what_moves_already_or_is_deleted_or_has_no_leader_counts_where_it_will_
     assert plan_balance(cluster, deleted=["t"]).moves == ()
     plan = plan_balance(cluster)
     assert set(targets(plan)) <= {2, 3}
-    assert [load.replicas_before for load in plan.loads] == [3, 3, 1]
-    assert [load.replicas_after for load in plan.loads] in ([3, 2, 2], [2, 3, 2])
+    assert [load.replicas_before for load in plan.loads] == [3, 3, 1, 1]
+    assert [load.replicas_after for load in plan.loads] in ([3, 2, 2, 1], [2, 3, 2, 1])
 
 
 def test_replicas_stay_in_as_many_racks() -> None:

@@ -89,7 +89,9 @@ ANSWERS: list[tuple[Call[Any, Any], Any]] = [
     (
         rpcs.BALANCE,
         BalancePlan(
-            (BalanceMove(NAME, TopicId("i"), BEFORE, AFTER, 5),), (BrokerLoad(1, 2, 3, 4, 5, 6, 7),), 8
+            (BalanceMove(NAME, TopicId("i"), BEFORE, AFTER, 5),),
+            (BrokerLoad(1, 2, 3, 4, 5, 6, 7, "dead"),),
+            8,
         ),
     ),
     (rpcs.DESCRIBE_BALANCE, BalanceDescription(BalanceState.PAUSED, 1, 2, 9, 4, 3, 1, ("a",))),
