@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from strandline.config.limits import REPLICAS_PER_BROKER_MAX
+from strandline.controller.core.broker_list import listed
 from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.topics import Brokers, check_replicas
 from strandline.errors import (
@@ -74,7 +75,7 @@ class Asked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveFrom(PartitionReassignment):
     """A move that was decided for this topic and AR: it is refused if the partition is not like that, or
-    moves."""
+    moves, or if the replicas of a broker that it adds are drained."""
 
     topic_id: TopicId
     before: ReplicaAssignment
@@ -83,6 +84,14 @@ class MoveFrom(PartitionReassignment):
 @dataclass(frozen=True, slots=True)
 class TakeBackOverdue(PartitionReassignment):
     """Takes back a reassignment that is marked as overdue and ends so; any other one stays as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeBackTo(PartitionReassignment):
+    """Takes back a reassignment to these replicas that is part of `cause`; any other one stays as it is."""
+
+    target: ReplicaAssignment
+    cause: str
 
 
 def plan_move(
@@ -98,6 +107,10 @@ def plan_move(
         return _with_throttle(move, standing, asked.throttle_bytes_per_s)
     if isinstance(move, TakeBackOverdue) and not _is_taken_back(standing):
         return None
+    if isinstance(move, TakeBackTo) and (
+        standing is None or (standing.replicas, standing.cause) != (move.target, move.cause)
+    ):
+        return None
     if not move.replicas:
         if standing is None:
             raise NoReassignmentInProgress(
@@ -108,6 +121,8 @@ def plan_move(
         standing is not None or now.assigned != move.before or context.topic_id != move.topic_id
     ):
         raise InvalidReplicaAssignment(f"{move.name} is not as it was when this move was planned")
+    if isinstance(move, MoveFrom) and (drained := context.brokers.emptied & _added(move)):
+        raise InvalidReplicaAssignment(f"{move.name}: the replicas of broker {listed(drained)} are drained")
     replicas = _check(move, now, context)
     if standing is None:
         if replicas == now.assigned:
@@ -140,6 +155,10 @@ def plan_move(
         cause=asked.cause,
         replaced=(*standing.replaced, before)[-REPLACED_MAX:],
     )
+
+
+def _added(move: MoveFrom) -> set[BrokerId]:
+    return {BrokerId(broker) for broker in move.replicas if broker not in move.before}
 
 
 def _is_taken_back(standing: Reassignment | None) -> bool:

@@ -13,8 +13,10 @@ from strandline.config.limits import PARTITIONS_PER_REQUEST_MAX, REPLICAS_PER_BR
 from strandline.controller.core.reassignment import (
     Asked,
     MoveContext,
+    MoveFrom,
     Placed,
     TakeBackOverdue,
+    TakeBackTo,
     forgotten,
     grown,
     plan_move,
@@ -207,6 +209,39 @@ def test_at_a_deadline_only_the_move_that_passed_it_is_taken_back() -> None:
     for other in (None, Deadline(150, cancels=True), replace(passed, cancels=False)):
         assert at_deadline(other) is None
     assert plan_move(TakeBackOverdue(NAME, ()), placed(1, 3), ground(1), Asked("other", 99)) is None
+
+
+def test_a_planned_move_adds_no_replica_to_a_broker_that_is_drained_meanwhile() -> None:
+    where = ground(1, 2, 3)
+    drained = replace(where, brokers=replace(where.brokers, emptied=frozenset(ids(3))))
+
+    def begin(*replicas: int) -> Reassignment | None:
+        move = MoveFrom(NAME, replicas, topic_id=TOPIC_ID, before=ids(1, 3))
+        return plan_move(move, placed(1, 3), drained, Asked("new", 99))
+
+    assert begin(2, 3) is not None, "it has that replica already"
+    with pytest.raises(InvalidReplicaAssignment, match="t-3: the replicas of broker 3 are drained"):
+        plan_move(
+            MoveFrom(NAME, (1, 3), topic_id=TOPIC_ID, before=ids(1, 2)),
+            placed(1, 2),
+            drained,
+            Asked("new", 99),
+        )
+
+
+def test_a_balance_takes_back_its_own_move_only() -> None:
+    """Since it looked the move may have ended, and the caller may have asked for another."""
+    moving = standing(placed(1, 2), 3)
+    assert moving.wanted is not None
+    back = TakeBackTo(NAME, (), target=ids(3), cause="balance")
+
+    def taken_back(wanted: Reassignment | None) -> Reassignment | None:
+        return plan_move(back, replace(moving, wanted=wanted), ground(1), Asked("other", 99))
+
+    ours = replace(moving.wanted, cause="balance")
+    assert taken_back(ours) == replace(ours, reverting=True)
+    for other in (None, moving.wanted, replace(ours, replicas=ids(4)), replace(ours, cause="drain")):
+        assert taken_back(other) is None
 
 
 def test_taken_back_it_goes_back_to_what_there_was() -> None:
