@@ -8,7 +8,7 @@ once a leadership has moved the survey differs, and a replica that moves has a r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from strandline.controller.core.placement import ReplicaAssignment
@@ -45,6 +45,10 @@ class DrainPlan:
     leaderships: Sequence[LeadershipMove]
     replicas: Sequence[ReplicaMove]
     progress: Mapping[BrokerId, DrainProgress]
+    leaving: Collection[BrokerId]
+    """Brokers whose replicas are drained, and that have one whose partition moves now."""
+    busy: Collection[BrokerId]
+    """Drained brokers that have moves under way, or moves that can begin now."""
 
 
 def plan_drains(survey: Survey, *, moving_max: int) -> DrainPlan:
@@ -96,7 +100,16 @@ class _Planner:
             )
             for broker, problems in sorted(self._problems.items())
         }
-        return DrainPlan(leaderships, replicas, progress)
+        leaving = {
+            broker
+            for partition in self._survey.partitions
+            if partition.reassignment is not None
+            for broker in self._emptied.intersection(partition.assigned)
+        }
+        beginning = (each.partition.assigned for each in replicas)
+        busy = {each.partition.state.leader for each in leaderships}
+        busy |= leaving.union(*(self._emptied.intersection(assigned) for assigned in beginning))
+        return DrainPlan(leaderships, replicas, progress, leaving, busy)
 
     def _move_leadership(self, partition: SurveyedPartition) -> list[LeadershipMove]:
         """Moves it to the first other replica in AR order that may lead now."""

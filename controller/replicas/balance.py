@@ -1,13 +1,14 @@
 """Balances the brokers: keeps a plan in a znode, and begins its moves, a bounded number at a time.
 
-The znode has everything that a later controller needs to continue: the moves from which replicas to which,
-the throttle, and the state. How far it is follows from the partitions themselves.
+The znode has everything that a later controller needs to continue: the moves that have not ended, from which
+replicas to which, the numbers of those that have, the throttle, and the state. What the moves do follows from
+the partitions themselves.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,23 +17,21 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import balance_znodes, znodes
 from strandline.adapters.zookeeper.facts import Fact, read_balance
+from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.balance.planning import plan_balance
-from strandline.controller.core.balance.progress import BalanceStep, next_step
-from strandline.controller.core.reassignment import MoveFrom
+from strandline.controller.core.balance.progress import BalanceStep, describe, next_step, settled
+from strandline.controller.core.reassignment import MoveFrom, TakeBackTo
 from strandline.controller.core.survey import Survey
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.term.asked import asked_by, doing_for
+from strandline.controller.term.placements import read_whole
+from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, OutcomeUnknown
 from strandline.ids import BrokerId
 from strandline.ports import BadVersion, Create, MultiFailed, NodeExists, NoNode, SetData
-from strandline.vocabulary.admin import (
-    BalanceAction,
-    BalanceDescription,
-    BalancePlan,
-    PartitionReassignment,
-    StartBalance,
-)
+from strandline.tasks import pipelined
+from strandline.vocabulary.admin import BalanceAction, BalanceDescription, BalancePlan, StartBalance
 from strandline.vocabulary.metadata import Balance, BalanceMove, BalanceState
 
 logger = structlog.get_logger(__name__)
@@ -49,6 +48,8 @@ class Balances:
         self._reassignments = reassignments
         self._changes = asyncio.Lock()
         """Held from the read of the znode to what follows from it: after a pause no move begins."""
+        self.seen: BalanceDescription | None = None
+        """How far the balance was at the last step; None before the first one."""
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -64,8 +65,6 @@ class Balances:
     async def begin(self, plan: BalancePlan, throttle_bytes_per_s: int) -> None:
         """Starts this balance, unless it has no moves. Raises InvalidRequest if another is under way,
         OutcomeUnknown."""
-        if not plan.moves:
-            return
         async with self._changes:
             standing = await read_balance(self._term.session)
             if standing is not None and standing.value.state.is_under_way:
@@ -74,6 +73,8 @@ class Balances:
                     f"{'resume it' if standing.value.state is BalanceState.PAUSED else 'wait for its end'}, "
                     "or cancel it (`strandline cluster balance --cancel`)"
                 )
+            if not plan.moves:
+                return
             wanted = Balance(
                 BalanceState.RUNNING,
                 plan.moves,
@@ -86,42 +87,33 @@ class Balances:
             crash_point("controller.balance.written")
         logger.info("balance begins", moves=len(plan.moves), copies=plan.copies)
 
-    async def describe(self, survey: Survey) -> BalanceDescription:
-        """How far the balance is."""
+    async def describe(self, survey: Survey, held_by: Collection[BrokerId]) -> BalanceDescription:
+        """How far the balance is. Brokers in `held_by` have moves of drains."""
         found = await read_balance(self._term.session)
-        return self._described(NO_BALANCE if found is None else found.value, survey)
+        balance = NO_BALANCE if found is None else found.value
+        return describe(balance, await self._step(balance, survey), held_by)
 
-    async def alter(self, action: BalanceAction, survey: Survey) -> BalanceDescription:
+    async def alter(
+        self, action: BalanceAction, survey: Survey, held_by: Collection[BrokerId]
+    ) -> BalanceDescription:
         """Pauses, resumes or cancels the balance. The same request again changes nothing. Raises
         InvalidRequest if no balance is under way, OutcomeUnknown."""
         async with self._changes:
             standing = await read_balance(self._term.session)
             balance = NO_BALANCE if standing is None else standing.value
-            wanted = self._altered(balance, action, survey)
+            wanted = _altered(balance, action)
             if wanted != balance:
                 await self._write(wanted, standing)
                 logger.info("balance changed", state=wanted.state.value)
             if action is BalanceAction.REVERT:
                 await self._take_back(wanted.moves)
-        return self._described(wanted, survey)
-
-    def _altered(self, balance: Balance, action: BalanceAction, survey: Survey) -> Balance:
-        ends = action in (BalanceAction.CANCEL, BalanceAction.REVERT)
-        if ends and balance.state is BalanceState.CANCELLED:
-            return balance
-        if not balance.state.is_under_way:
-            raise InvalidRequest("no balance is under way")
-        if ends:
-            step = self._step(balance, survey)
-            return replace(balance, state=BalanceState.CANCELLED, done=step.done, skipped=step.skipped)
-        paused = action is BalanceAction.PAUSE
-        return replace(balance, state=BalanceState.PAUSED if paused else BalanceState.RUNNING)
+        return describe(wanted, await self._step(wanted, survey), held_by)
 
     async def _take_back(self, moves: Sequence[BalanceMove]) -> None:
         """Cancels those of these moves that are under way."""
         targets = {move.name: move.after for move in moves}
         moving = [
-            PartitionReassignment(each.name, ())
+            TakeBackTo(each.name, (), target=targets[each.name], cause=CAUSE)
             for each in await self._reassignments.ongoing()
             if targets.get(each.name) == each.replicas and not each.reverting
         ]
@@ -131,25 +123,24 @@ class Balances:
 
     # --- carrying it out -----------------------------------------------------------------------
 
-    async def step(self, survey: Survey, *, begin: bool) -> bool:
-        """Begins what can move now, if `begin` and not paused; ends the balance once no move is left. Returns
-        True if more can move soon. Raises Deposed."""
+    async def step(self, survey: Survey, held_by: Collection[BrokerId]) -> bool:
+        """Keeps what has ended, and begins what can move now, unless paused or held by drains of these
+        brokers. Returns True if more can move soon. Raises Deposed."""
         async with self._changes:
             standing = await read_balance(self._term.session)
-            if standing is None or not standing.value.state.is_under_way:
+            balance = NO_BALANCE if standing is None else standing.value
+            step = await self._step(balance, survey)
+            self.seen = describe(balance, step, held_by)
+            now = settled(balance, step)
+            if now != balance:
+                await self._write(now, standing)
+            if not now.state.is_under_way:
+                if balance.state.is_under_way:
+                    logger.info("balance is complete", done=now.done, skipped=now.skipped)
                 return False
-            balance = standing.value
-            step = self._step(balance, survey)
-            if step.is_over:
-                ended = replace(
-                    balance, state=BalanceState.COMPLETED, moves=(), done=step.done, skipped=step.skipped
-                )
-                await self._write(ended, standing)
-                logger.info("balance is complete", done=step.done, skipped=step.skipped)
-                return False
-            if not begin or balance.state is BalanceState.PAUSED:
-                return step.moving > 0
-            return await self._move(balance, step.begin) or step.moving > 0
+            if held_by or now.state is BalanceState.PAUSED:
+                return bool(step.moving)
+            return await self._move(now, step.begin) or bool(step.moving)
 
     async def _move(self, balance: Balance, moves: Sequence[BalanceMove]) -> bool:
         if not moves:
@@ -168,25 +159,39 @@ class Balances:
         logger.info("balance moves replicas", begun=len(moves) - len(refused), wanted=len(moves))
         return len(refused) < len(moves)
 
-    def _step(self, balance: Balance, survey: Survey) -> BalanceStep:
+    async def _step(self, balance: Balance, survey: Survey) -> BalanceStep:
+        """The step that follows from this survey. A move is skipped only if it still has to be when its
+        partition is read again: the survey may be older than the plan, or torn."""
         moving_max = self._term.settings.reassignments_in_flight_max
-        return next_step(balance.moves, survey, moving_max=moving_max)
+        step = next_step(balance.moves, survey, moving_max=moving_max)
+        if step.in_doubt:
+            survey = await self._read_again(survey, step.in_doubt)
+            step = next_step(balance.moves, survey, moving_max=moving_max)
+        return step
 
-    def _described(self, balance: Balance, survey: Survey) -> BalanceDescription:
-        described = BalanceDescription(
-            balance.state, balance.at_ms, balance.throttle_bytes_per_s, balance.count, balance.done, 0,
-            balance.skipped,
-        )  # fmt: skip
-        if not balance.moves:
-            return described
-        step = self._step(balance, survey)
-        return replace(
-            described,
-            done=step.done,
-            moving=step.moving,
-            skipped=step.skipped,
-            problems=tuple(step.problems) if balance.state.is_under_way else (),
-        )
+    async def _read_again(self, survey: Survey, moves: Sequence[BalanceMove]) -> Survey:
+        """The survey with the present replicas of the partitions of these moves."""
+        session = self._term.session
+        topics = dict(survey.topics)
+        partitions = {each.name: each for each in survey.partitions}
+
+        async def read(move: BalanceMove) -> None:
+            node = await read_topic(session, move.name.topic)
+            found = await read_whole(session, *move.name)
+            surveyed = partitions.pop(move.name, None)
+            if node is None or node.topic_id != move.topic_id:
+                topics.pop(move.name.topic, None)
+                return
+            topics[move.name.topic] = node.topic_id
+            if surveyed is not None and found is not None:
+                assigned, wanted = found
+                ours = wanted is not None and wanted.topic_id == move.topic_id
+                partitions[move.name] = replace(
+                    surveyed, assigned=assigned, reassignment=wanted if ours else None
+                )
+
+        await pipelined(read, moves, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        return replace(survey, topics=topics, partitions=list(partitions.values()))
 
     async def _write(self, wanted: Balance, standing: Fact[Balance] | None) -> None:
         """Raises OutcomeUnknown if another writer was faster."""
@@ -208,3 +213,16 @@ class Balances:
             raise OutcomeUnknown(
                 "the balance was changed by others at the same time: look what it is"
             ) from None
+
+
+def _altered(balance: Balance, action: BalanceAction) -> Balance:
+    """Raises InvalidRequest if it is not under way."""
+    ends = action in (BalanceAction.CANCEL, BalanceAction.REVERT)
+    if ends and balance.state is BalanceState.CANCELLED:
+        return balance
+    if not balance.state.is_under_way:
+        raise InvalidRequest("no balance is under way")
+    if ends:
+        return replace(balance, state=BalanceState.CANCELLED)
+    paused = action is BalanceAction.PAUSE
+    return replace(balance, state=BalanceState.PAUSED if paused else BalanceState.RUNNING)

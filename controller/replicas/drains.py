@@ -155,12 +155,7 @@ class Drains:
         plan = self.plan(survey)
         begun = await self._move_replicas(plan.replicas)
         await self._move_leaderships(plan.leaderships)
-        moving = any(
-            partition.reassignment is not None
-            and any(survey.is_emptied(broker) for broker in partition.assigned)
-            for partition in survey.partitions
-        )
-        return begun or moving or bool(plan.leaderships)
+        return begun or bool(plan.leaving or plan.leaderships)
 
     async def _move_leaderships(self, moves: Sequence[LeadershipMove]) -> None:
         moved = 0

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_isr, read_reassignment, read_replicas, read_topic
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.reassignment import Placed
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ports import NoNode
 from strandline.tasks import pipelined
+from strandline.vocabulary.metadata import Reassignment
 from strandline.vocabulary.topics import is_topic_name
 
 
@@ -61,6 +63,24 @@ async def read_placements(
     return PlacedPartitions(
         name, node, topic.version, {each.number: each for each in found if each is not None}
     )
+
+
+async def read_whole(
+    session: FencedSession, name: str, number: int
+) -> tuple[ReplicaAssignment, Reassignment | None] | None:
+    """AR of a partition and its reassignment as they were at one moment; None if there is no AR.
+
+    A reassignment writes AR when it begins and when it ends. So one that is read while AR stays the same
+    belongs to it.
+    """
+    assigned = await read_replicas(session, name, number)
+    while assigned is not None:
+        wanted = await read_reassignment(session, name, number)
+        again = await read_replicas(session, name, number)
+        if again is not None and again.mzxid == assigned.mzxid:
+            return assigned.value, None if wanted is None else wanted.value
+        assigned = again
+    return None
 
 
 async def read_moving(session: FencedSession) -> list[tuple[str, int]]:

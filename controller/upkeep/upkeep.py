@@ -102,11 +102,12 @@ class Upkeep:
         return survey
 
     async def _move(self, survey: Survey) -> bool:
-        """Takes the next step of each drain and of the balance, which begins nothing while drains have moves.
-        Returns True if one of them continues."""
+        """Takes the next step of the balance, which begins nothing while drains have moves, and then of each
+        drain: what the balance has completed counts, also if a drain moves it on. Returns True if one of them
+        continues."""
         try:
+            balancing = await self._balances.step(survey, self._drains.plan(survey).busy)
             draining = await self._drains.step(survey)
-            balancing = await self._balances.step(survey, begin=not draining)
             return draining or balancing
         except (Deposed, SessionEnded):
             raise
@@ -150,10 +151,12 @@ class Upkeep:
         return plan
 
     async def describe_balance(self) -> BalanceDescription:
-        return await self._balances.describe(await self.survey())
+        survey = await self.survey()
+        return await self._balances.describe(survey, self._drains.plan(survey).busy)
 
     async def alter_balance(self, action: BalanceAction) -> BalanceDescription:
         """Pauses, resumes or cancels the balance. Raises InvalidRequest, OutcomeUnknown."""
-        described = await self._balances.alter(action, await self.survey())
+        survey = await self.survey()
+        described = await self._balances.alter(action, survey, self._drains.plan(survey).busy)
         self._asked.set()
         return described

@@ -64,6 +64,9 @@ ZOOKEEPER_READS_IN_FLIGHT_MAX: Final = 1_000
 ZNODE_BYTES_MAX: Final = 512 * KIB
 """Half of ZooKeeper's limit of 1 MB; exceeding that limit looks like a lost connection."""
 
+BALANCE_REASONS_BYTES_MAX: Final = 16 * KIB
+"""What a balance keeps of why it has skipped moves. It counts those for whose reasons there is no room."""
+
 REQUESTS_PER_ZNODE_MAX: Final = 1_000
 STATE_ENTRY_BYTES_MAX: Final = 192 * KIB
 """The state-change requests in one znode when they are queued. Their ends are later written beside them."""

@@ -330,7 +330,8 @@ class BalanceDescription:
     done: int = 0
     moving: int = 0
     skipped: int = 0
-    """Partitions that were deleted, or that others have moved since."""
+    """Partitions that were deleted, that others have moved since, or that were to get a replica on a broker
+    whose replicas are drained."""
     problems: tuple[str, ...] = ()
     """Why some moves were skipped, or cannot begin now."""
 

@@ -260,19 +260,22 @@ class BalanceMove:
 class Balance:
     """`/admin/balance`: the balance under way, or the last one.
 
-    The controller begins its moves, a few at a time. `moves` is empty after a balance that is complete.
-    `count`: all moves; `done` and `skipped`: those at its end.
+    The controller begins its moves, a few at a time. `moves` are those that have not ended. Once a balance is
+    cancelled they are those that still move; of one that is over there are none.
     """
 
     state: BalanceState
     moves: tuple[BalanceMove, ...]
     count: int
+    """All moves that it began with."""
     throttle_bytes_per_s: int = 0
     at_ms: int = 0
     done: int = 0
     skipped: int = 0
     by: AskedBy | None = None
     """The caller that asked for it; None: no caller did."""
+    reasons: tuple[str, ...] = ()
+    """Why moves were skipped: of the first ones, as many as have room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from strandline.adapters.zookeeper.znodes import BALANCE, dump, reading
-from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX, ZNODE_BYTES_MAX
+from strandline.config.limits import BALANCE_REASONS_BYTES_MAX, PARTITIONS_PER_TOPIC_MAX, ZNODE_BYTES_MAX
 from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.vocabulary.metadata import Balance, BalanceMove, BalanceState
 from strandline.vocabulary.state_changes import dump_asked_by, load_asked_by
@@ -14,7 +14,7 @@ from strandline.vocabulary.topics import check_topic_name
 from strandline.vocabulary.typed_json import INT32_MAX, integer, text
 
 HEAD_BYTES_MAX: Final = 8 * 1024
-"""What a balance has beside its moves."""
+"""What a balance has beside its moves and reasons."""
 
 
 def dump_balance(balance: Balance) -> bytes:
@@ -30,6 +30,7 @@ def dump_balance(balance: Balance) -> bytes:
         "at": balance.at_ms,
         "done": balance.done,
         "skipped": balance.skipped,
+        "reasons": list(balance.reasons),
     }
     if balance.by is not None:
         fields["by"] = dump_asked_by(balance.by)
@@ -48,12 +49,13 @@ def load_balance(data: bytes) -> Balance:
             integer(raw["done"], least=0),
             integer(raw["skipped"], least=0),
             load_asked_by(raw.get("by")),
+            tuple(text(each) for each in raw["reasons"]),
         )
 
 
 def fitting(moves: Sequence[BalanceMove]) -> Sequence[BalanceMove]:
     """The first moves, as many as the znode can hold."""
-    left = ZNODE_BYTES_MAX - HEAD_BYTES_MAX
+    left = ZNODE_BYTES_MAX - HEAD_BYTES_MAX - BALANCE_REASONS_BYTES_MAX
     topics = set[str]()
     for number, move in enumerate(moves):
         if move.name.topic not in topics:

@@ -212,7 +212,71 @@ async def test_what_others_moved_or_deleted_is_skipped_and_said(active: Activate
         assert described.problems == (f"t-{taken} was moved to 3 by others",)
         ended = await finish(session, controller)
         assert (ended.state, ended.done, ended.skipped) == (BalanceState.COMPLETED, 3, 1)
+        assert ended.problems == described.problems, "the reasons stay"
         assert (await assignments(session, "t"))[taken] == (3,)
+
+
+async def test_what_is_complete_counts_also_if_it_is_moved_on(active: Activate) -> None:
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
+        await laid_out(session, controller, epochs, BEFORE)
+        await controller.admin.balance(StartBalance())
+        first, _ = await begun(session)
+        await complete(session)
+
+        async def kept() -> bool:
+            return (await stored(session)).done == 2
+
+        await eventually(kept, deadline_s=ROUND_S_MAX, what="two moves are complete")
+        by_hand = PartitionReassignment(TopicPartition("t", first), (BrokerId(1), BrokerId(2)))
+        assert [each.error for each in await controller.admin.reassign(Reassign([by_hand]))] == [None]
+        await complete(session)
+        assert (await controller.admin.describe_balance()).done >= 2
+        ended = await finish(session, controller)
+        assert (ended.state, ended.done, ended.skipped) == (BalanceState.COMPLETED, 4, 0)
+
+
+async def test_a_balance_that_a_drain_holds_says_so_and_skips_moves_to_its_broker(active: Activate) -> None:
+    async with active([1, 2, 3, 4], **SETTINGS) as (session, controller, epochs):
+        await laid_out(session, controller, epochs, BEFORE)
+        await controller.admin.balance(StartBalance(brokers=(1, 2, 3)))
+        await controller.admin.alter_balance(BalanceAction.PAUSE)
+        await complete(session)
+        await controller.admin.drain_broker(DrainBroker(3, replicas=True))
+
+        async def skipped() -> bool:
+            balance = await stored(session)
+            return balance.done + balance.skipped == 4
+
+        await eventually(skipped, deadline_s=ROUND_S_MAX, what="no move begins to the drained broker")
+        described = await controller.admin.describe_balance()
+        assert described.state is BalanceState.COMPLETED
+        assert all("the replicas of broker 3 are drained" in problem for problem in described.problems)
+
+
+async def test_a_drain_of_another_broker_holds_a_balance_and_is_named(active: Activate) -> None:
+    async with active([1, 2, 3, 4], **SETTINGS) as (session, controller, epochs):
+        await laid_out(session, controller, epochs, (*BEFORE, (4, 1)))
+        await controller.admin.balance(StartBalance(brokers=(1, 2, 3)))
+        await controller.admin.alter_balance(BalanceAction.PAUSE)
+        await controller.admin.drain_broker(DrainBroker(4, replicas=True))
+        resumed = await controller.admin.alter_balance(BalanceAction.RESUME)
+        held = "no move begins while the drain of broker 4 moves leaderships or replicas"
+        assert held in resumed.problems
+        await controller.admin.drain_broker(DrainBroker(4, undo=True))
+        ended = await finish(session, controller)
+        assert (ended.state, ended.problems) == (BalanceState.COMPLETED, ())
+
+
+async def test_a_balance_is_refused_while_another_is_open_also_if_it_has_no_moves(active: Activate) -> None:
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
+        await laid_out(session, controller, epochs, BEFORE)
+        await controller.admin.create_topics([NewTopic("even", 0, assignments=[(1, 2), (2, 3), (3, 1)])])
+        even = StartBalance(topics=("even",))
+        assert (await controller.admin.balance(even)).moves == ()
+        await controller.admin.balance(StartBalance(topics=("t",)))
+        await controller.admin.alter_balance(BalanceAction.PAUSE)
+        with pytest.raises(InvalidRequest, match="a balance of 4 moves is paused"):
+            await controller.admin.balance(even)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from strandline.adapters.zookeeper.balance_znodes import dump_balance, fitting, load_balance
 from strandline.adapters.zookeeper.znodes import dump_isr, dump_registration, load_isr, load_registration
-from strandline.config.limits import TOPIC_NAME_LENGTH_MAX, ZNODE_BYTES_MAX
+from strandline.config.limits import BALANCE_REASONS_BYTES_MAX, TOPIC_NAME_LENGTH_MAX, ZNODE_BYTES_MAX
 from strandline.ids import (
     BrokerEpoch,
     BrokerId,
@@ -98,7 +98,9 @@ def move(topic: str, number: int, before: tuple[int, ...], after: tuple[int, ...
 
 def test_a_balance_is_read_as_it_was_written_with_its_moves_in_their_turn() -> None:
     moves = (move("b", 0, (1, 2), (3, 2)), move("b", 1, (2, 1), (3, 1)), move("a", 0, (1, 2), (2, 1)))
-    balance = Balance(BalanceState.PAUSED, moves, 3, 1_000, 5, 1, 1, AskedBy("User:alice", "192.0.2.1"))
+    balance = Balance(
+        BalanceState.PAUSED, moves, 3, 1_000, 5, 1, 1, AskedBy("User:alice", "192.0.2.1"), ("r",)
+    )
     assert load_balance(dump_balance(balance)) == balance
 
 
@@ -108,6 +110,8 @@ def test_a_plan_is_cut_to_the_size_of_a_znode() -> None:
     kept = fitting(moves)
     assert 0 < len(kept) < len(moves)
     asker = AskedBy("User:alice", "192.0.2.1")
-    size = len(dump_balance(Balance(BalanceState.RUNNING, tuple(kept), len(kept), 2**62, 2**62, by=asker)))
+    reasons = ("r" * (BALANCE_REASONS_BYTES_MAX // 100 - 3),) * 100
+    full = Balance(BalanceState.RUNNING, tuple(kept), len(kept), 2**62, 2**62, by=asker, reasons=reasons)
+    size = len(dump_balance(full))
     assert ZNODE_BYTES_MAX * 0.9 < size <= ZNODE_BYTES_MAX
     assert fitting(moves[:100]) == moves[:100]

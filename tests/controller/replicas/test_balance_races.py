@@ -1,0 +1,142 @@
+"""What begins between the reads of a balance, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import cast
+
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.service_host import service_host
+from strandline.adapters.zookeeper import znodes
+from strandline.config.services import ControllerSettings
+from strandline.controller.core.reassignment import MoveFrom
+from strandline.controller.core.survey import Survey
+from strandline.controller.replicas.balance import CAUSE, Balances
+from strandline.controller.replicas.reassignment import Reassignments
+from strandline.controller.term.fenced_session import FencedSession
+from strandline.controller.term.surveying import read_survey
+from strandline.controller.term.term import Term
+from strandline.ids import BrokerId, TopicId, TopicPartition
+from strandline.ports import Coordination
+from strandline.vocabulary.admin import (
+    BalanceAction,
+    BalancePlan,
+    NewTopic,
+    PartitionReassignment,
+)
+from strandline.vocabulary.metadata import BalanceMove, BalanceState, Endpoint
+from tests.conftest import SessionFactory
+from tests.controller.support.between import Between
+from tests.controller.support.running import running
+from tests.controller.support.znodes_seen import (
+    finish_reassignment,
+    lead,
+    reassignment,
+    register,
+    topic_node,
+)
+
+NAME = TopicPartition("t", 0)
+BEFORE, AFTER = (BrokerId(1), BrokerId(2)), (BrokerId(3), BrokerId(2))
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """The balances of a term in which nothing else acts. Topic "t" has one partition, on brokers 1 and 2."""
+
+    session: Coordination
+    reads: Between
+    """Those of the term."""
+    term: Term
+    reassignments: Reassignments
+    balances: Balances
+    topic_id: TopicId
+
+    async def survey(self) -> Survey:
+        return await read_survey(self.term.session, await self.term.brokers())
+
+    async def begin(self) -> None:
+        """A balance that moves the partition to brokers 3 and 2."""
+        move = BalanceMove(NAME, self.topic_id, BEFORE, AFTER)
+        await self.balances.begin(BalancePlan((move,), ()), 0)
+
+    async def ask(self, move: PartitionReassignment, cause: str = "") -> None:
+        assert [each.error for each in await self.reassignments.ask([move], cause=cause)] == [None]
+
+    async def move(self) -> None:
+        """As a step of the balance does."""
+        await self.ask(MoveFrom(NAME, AFTER, topic_id=self.topic_id, before=BEFORE), CAUSE)
+
+
+@asynccontextmanager
+async def acting(zookeeper: str, open_session: SessionFactory) -> AsyncIterator[Acting]:
+    session = await open_session()
+    epochs = await register(session, [1, 2, 3])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        (made,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=[BEFORE])])
+        assert made.error is None
+    await lead(session, "t", 1, epochs, 1, 2)
+    node, host, between = await topic_node(session, "t"), service_host(), Between(session)
+    assert node is not None
+    epoch = (await session.get(znodes.CONTROLLER_EPOCH)).version
+    fenced = FencedSession(cast(Coordination, between), epoch)
+    settings = ControllerSettings(zookeeper=zookeeper)
+    term = Term(fenced, Endpoint(7, "localhost", 7_000), settings, host, MemberKey(host.new_id))
+    reassignments = Reassignments(term)
+    try:
+        yield Acting(session, between, term, reassignments, Balances(term, reassignments), node.topic_id)
+    finally:
+        await term.recorder.close()
+
+
+async def test_a_move_that_begins_while_a_survey_is_read_is_not_skipped(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """The survey has its replicas, and no reassignment that explains them."""
+    async with acting(zookeeper, open_session) as on:
+        await on.begin()
+        on.reads.after[znodes.REASSIGNED] = on.move
+        torn = await on.survey()
+        assert [(each.assigned, each.reassignment) for each in torn.partitions] == [((1, 2, 3), None)]
+        described = await on.balances.describe(torn, ())
+        assert (described.moving, described.skipped, described.problems) == (1, 0, ())
+        await on.balances.step(torn, ())
+        await finish_reassignment(on.session, *NAME)
+        await on.balances.step(await on.survey(), ())
+        ended = await on.balances.describe(await on.survey(), ())
+        assert (ended.state, ended.done, ended.skipped) == (BalanceState.COMPLETED, 1, 0)
+
+
+async def test_a_survey_that_is_older_than_a_topic_does_not_take_it_for_deleted(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    async with acting(zookeeper, open_session) as on:
+        now = await on.survey()
+        older = Survey(now.live, now.known, {}, {}, ())
+        await on.begin()
+        await on.balances.step(older, ())
+        described = await on.balances.describe(now, ())
+        assert (described.state, described.left) == (BalanceState.RUNNING, 1)
+
+
+async def test_a_move_by_hand_that_begins_under_a_cancellation_is_not_taken_back(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    by_hand: Sequence[int] = (2, 3, 1)
+    async with acting(zookeeper, open_session) as on:
+        await on.begin()
+        await on.move()
+        survey = await on.survey()
+
+        async def asked() -> None:
+            await on.ask(PartitionReassignment(NAME, tuple(by_hand)))
+
+        on.reads.after[znodes.isr(*NAME)] = asked  # the list of what is under way is read whole then
+        described = await on.balances.alter(BalanceAction.REVERT, survey, ())
+        assert described.state is BalanceState.CANCELLED
+        now = await reassignment(on.session, *NAME)
+        assert now is not None
+        assert (now.replicas, now.reverting) == (by_hand, False)
