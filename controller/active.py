@@ -104,6 +104,11 @@ class ActiveController:
         return self._upkeep.health
 
     @property
+    def balance_seen(self) -> BalanceDescription | None:
+        """How far the balance was at the last look; None before the first one."""
+        return self._upkeep.balance_seen
+
+    @property
     def events(self) -> EventWriter | None:
         """Writes this controller's events; None before it has found a broker."""
         return self._term.recorder.events

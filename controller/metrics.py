@@ -20,6 +20,8 @@ from strandline.controller.activity import Activity
 from strandline.controller.topics.mutations import RATE
 from strandline.controller.upkeep.health import ClusterHealth
 from strandline.ports import Clock
+from strandline.vocabulary.admin import BalanceDescription
+from strandline.vocabulary.metadata import BalanceState
 
 _KAFKA: Final = "kafka_controller_kafkacontroller_"
 ACTIVE: Final = gauge(
@@ -51,6 +53,15 @@ OVERDUE: Final = gauge(
     "strandline_overdue_reassignments", "Of these, partitions whose reassignment has passed its deadline."
 )
 DRAINED: Final = gauge("strandline_drained_brokers", "Brokers that are to lead nothing, or to have nothing.")
+BALANCE_UNDER_WAY: Final = gauge(
+    "strandline_balance_under_way", "1 if a balance is under way, also if it is paused, else 0."
+)
+BALANCE_PAUSED: Final = gauge("strandline_balance_paused", "1 if it is paused, else 0.")
+BALANCE_MOVES: Final = gauge(
+    "strandline_balance_moves",
+    "Moves of the balance under way, or of the last one: `done`, `moving`, `left` or `skipped`.",
+    "state",
+)
 ALIVE: Final = gauge("strandline_broker_alive", "1 if this broker is registered, else 0.", "broker")
 QUEUE_REQUESTS: Final = gauge(
     "strandline_state_queue_requests", "State-change requests that wait for this broker.", "broker"
@@ -75,6 +86,7 @@ REFUSED_MUTATIONS: Final = counter(
 METRICS: Final = (
     ACTIVE, EPOCH, TOPICS, PARTITIONS, OFFLINE, NOT_PREFERRED, BROKERS, BROKERS_GONE,
     UNDER_REPLICATED, UNDER_MIN_INSYNC, REASSIGNING, OVERDUE, DRAINED,
+    BALANCE_UNDER_WAY, BALANCE_PAUSED, BALANCE_MOVES,
     ALIVE, QUEUE_REQUESTS, QUEUE_AGE_S, QUEUE_ZNODES, LOOK_AGE_S,
     *REQUEST_METRICS, MALFORMED, TOO_MANY, REFUSED_MUTATIONS,
     *SESSION_METRICS, *TLS_METRICS, *AUDIT_METRICS,
@@ -114,6 +126,8 @@ class ControllerMetrics:
         if active is not None:
             samples.append(EPOCH.is_now(active.epoch))
             samples += self._read_health(active.health)
+            if (balance := active.balance_seen) is not None:
+                samples += _read_balance(balance)
             if (events := active.events) is not None:
                 samples += read_writer(events)
         return samples
@@ -141,3 +155,12 @@ class ControllerMetrics:
             yield QUEUE_REQUESTS.is_now(backlog.requests, str(broker))
             yield QUEUE_AGE_S.is_now(age_ms / 1000, str(broker))
             yield QUEUE_ZNODES.is_now(backlog.znodes, str(broker))
+
+
+def _read_balance(balance: BalanceDescription) -> Iterator[Sample]:
+    yield BALANCE_UNDER_WAY.is_now(balance.state.is_under_way)
+    yield BALANCE_PAUSED.is_now(balance.state is BalanceState.PAUSED)
+    yield BALANCE_MOVES.is_now(balance.done, "done")
+    yield BALANCE_MOVES.is_now(balance.moving, "moving")
+    yield BALANCE_MOVES.is_now(balance.left, "left")
+    yield BALANCE_MOVES.is_now(balance.skipped, "skipped")

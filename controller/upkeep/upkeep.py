@@ -65,6 +65,11 @@ class Upkeep:
         self._asked = asyncio.Event()
         """Set when a drain or a balance was requested: the rest ends."""
 
+    @property
+    def balance_seen(self) -> BalanceDescription | None:
+        """How far the balance was at its last step; None before the first one."""
+        return self._balances.seen
+
     async def run(self) -> None:
         """Runs until cancelled. Raises Deposed, SessionEnded."""
         clock = self._term.clock

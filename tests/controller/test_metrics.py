@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from strandline.adapters.rpc.refused_requests import RefusedRequests
-from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.clock import SystemClock
-from strandline.adapters.telemetry.audit import Audit
-from strandline.adapters.telemetry.metrics import Buckets, Sample
-from strandline.controller.metrics import ControllerMetrics
 from strandline.local.layout import MemberFile
 from strandline.local.ports import free_ports
 from strandline.local.service import Service
 from strandline.vocabulary.admin import NewTopic
 from tests.conftest import SessionFactory
-from tests.controller.support.running import Running, process, running
+from tests.controller.support.metrics import Read, read
+from tests.controller.support.running import process, running
 from tests.controller.support.znodes_seen import register
 from tests.scraping import scraped
 from tests.waiting import eventually
 
 CLOCK = SystemClock()
 SETTINGS_REFUSED = 2
-
-
-class Read:
-    """One reading of a controller in this process."""
-
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        self._values = {(sample.metric.name, *sample.labels): sample.value for sample in samples}
-
-    def __call__(self, name: str, *labels: str) -> float | None:
-        value = self._values.get((name, *labels))
-        assert not isinstance(value, Buckets)
-        return value
-
-
-def read(controller: Running) -> Read:
-    return Read(
-        ControllerMetrics(
-            controller.activity, RequestTimes(CLOCK), RefusedRequests(CLOCK), Audit("", CLOCK), CLOCK
-        ).read()
-    )
 
 
 async def test_the_active_one_reports_the_cluster_and_every_brokers_queue(

@@ -26,6 +26,7 @@ from strandline.vocabulary.metadata import (
     Reassignment,
 )
 from tests.conftest import SessionFactory
+from tests.controller.support.metrics import read
 from tests.controller.support.running import Activate, Running, running
 from tests.controller.support.znodes_seen import (
     assignments,
@@ -277,6 +278,31 @@ async def test_a_balance_is_refused_while_another_is_open_also_if_it_has_no_move
         await controller.admin.alter_balance(BalanceAction.PAUSE)
         with pytest.raises(InvalidRequest, match="a balance of 4 moves is paused"):
             await controller.admin.balance(even)
+
+
+async def test_metrics_have_how_far_a_balance_is(active: Activate) -> None:
+    async with active([1, 2, 3], **SETTINGS) as (session, controller, epochs):
+        await laid_out(session, controller, epochs, BEFORE)
+
+        async def shown(under_way: float, paused: float, **moves: float) -> None:
+            def seen() -> bool:
+                found = read(controller)
+                states = {state: found("strandline_balance_moves", state) for state in moves}
+                now = found("strandline_balance_under_way"), found("strandline_balance_paused")
+                return (now, states) == ((under_way, paused), moves)
+
+            await eventually(seen, deadline_s=ROUND_S_MAX, what=f"{moves} are shown")
+
+        await shown(0, 0, done=0, moving=0, left=0, skipped=0)
+        await controller.admin.balance(StartBalance())
+        await begun(session)
+        await shown(1, 0, done=0, moving=2, left=2, skipped=0)
+        await controller.admin.alter_balance(BalanceAction.PAUSE)
+        await complete(session)
+        await shown(1, 1, done=2, moving=0, left=2, skipped=0)
+        await controller.admin.alter_balance(BalanceAction.RESUME)
+        await finish(session, controller)
+        await shown(0, 0, done=4, moving=0, left=0, skipped=0)
 
 
 @pytest.mark.parametrize(
