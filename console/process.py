@@ -15,6 +15,8 @@ from strandline.client.admin.admin import Admin
 from strandline.config.client import ClientSettings
 from strandline.config.console import ConsoleSettings
 from strandline.config.load import load
+from strandline.console.changes.change import Changes
+from strandline.console.changes.kinds import KINDS
 from strandline.console.feeds.cluster import ClusterFeed
 from strandline.console.web import server
 from strandline.console.web.admins import Admins, Connection
@@ -40,6 +42,7 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             cluster=cluster,
             pulse=pulse,
             streams=EventStreams(settings.event_streams_max),
+            changes=Changes(KINDS, host),
             templates=templates(),
             places=PLACES,
         )

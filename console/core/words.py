@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from strandline.report.text.durations import age
@@ -28,6 +29,24 @@ def number(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """A number with its noun.
+
+    >>> counted(1, "partition"), counted(3_000, "partition"), counted(0, "copy", "copies")
+    ('1 partition', '3,000 partitions', '0 copies')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def listed(each: Iterable[object]) -> str:
+    """Things with commas between them.
+
+    >>> listed([1, 2]), listed([])
+    ('1, 2', 'none')
+    """
+    return ", ".join(map(str, each)) or "none"
 
 
 def duration(ms: int | None) -> str:

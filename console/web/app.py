@@ -15,11 +15,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from strandline.console.web import changes
 from strandline.console.web.access import HEALTH, STATIC, Guard
 from strandline.console.web.context import Console, Place
 from strandline.console.web.errors import defect, failure, refusal
-from strandline.console.web.live import changes
-from strandline.console.web.pages import overview
+from strandline.console.web.live import changes as changes_seen
+from strandline.console.web.pages import overview, topics
 from strandline.errors import StrandlineError
 
 STATIC_FILES: Final = Path(__file__).parent / "static"
@@ -33,7 +34,11 @@ class Page:
     routes: Callable[[Console], Sequence[BaseRoute]]
 
 
-PAGES: Final[tuple[Page, ...]] = (Page(Place("Overview", "/"), overview.routes),)
+PAGES: Final[tuple[Page, ...]] = (
+    Page(Place("Overview", "/"), overview.routes),
+    Page(Place("Topics", "/topics"), topics.routes),
+    Page(None, changes.routes),
+)
 """Every page, in the order of the navigation."""
 
 PLACES: Final = tuple(page.place for page in PAGES if page.place is not None)
@@ -43,7 +48,7 @@ def application(console: Console) -> ASGIApp:
     """What a server serves."""
 
     async def live(_: Request) -> Response:
-        return console.streams.respond(changes(console.pulse))
+        return console.streams.respond(changes_seen(console.pulse))
 
     async def healthy(_: Request) -> Response:
         return PlainTextResponse("ok\n")

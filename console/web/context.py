@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from strandline.config.console import ConsoleSettings
+from strandline.console.changes.change import Changes
 from strandline.console.core import words
 from strandline.console.core.permalink import timeline_link
 from strandline.console.core.seen import Seen
@@ -40,6 +41,7 @@ class Console:
     cluster: ClusterFeed
     pulse: Pulse
     streams: EventStreams
+    changes: Changes
     templates: Environment
     places: Sequence[Place]
 

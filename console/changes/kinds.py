@@ -1,0 +1,16 @@
+"""Every kind of change, by the name that forms use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from strandline.console.changes.change import Kind
+from strandline.console.changes.topics import AlterTopic, CreateTopic, DeleteTopic, GrowTopic
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "create-topic": CreateTopic.read,
+    "alter-topic": AlterTopic.read,
+    "grow-topic": GrowTopic.read,
+    "delete-topic": DeleteTopic.read,
+}

@@ -1,0 +1,126 @@
+"""The list of topics: searched, filtered, sorted, and cut into pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from strandline.client.admin.topics import Condition, conditions
+from strandline.vocabulary.metadata import TopicMetadata
+
+T = TypeVar("T")
+
+
+class Sort(StrEnum):
+    NAME = "name"
+    PARTITIONS = "partitions"
+    PROBLEMS = "problems"
+
+
+class Only(StrEnum):
+    """Which topics are shown: those with a partition in this condition."""
+
+    ALL = "all"
+    PROBLEMS = "problems"
+    LEADERLESS = "leaderless"
+    BELOW_MIN_ISR = "below_min_isr"
+    AT_MIN_ISR = "at_min_isr"
+    UNDER_REPLICATED = "under_replicated"
+
+
+PROBLEMS = (Condition.LEADERLESS, Condition.BELOW_MIN_ISR, Condition.UNDER_REPLICATED)
+"""Conditions that want something done, the worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`text` is part of the name, in any case."""
+
+    text: str = ""
+    only: Only = Only.ALL
+    internal: bool = False
+    sort: Sort = Sort.NAME
+    page: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One topic: how many of its partitions are in each condition."""
+
+    topic: TopicMetadata
+    found: Counter[Condition]
+
+    @property
+    def replication_factor(self) -> int:
+        return max((len(each.replicas) for each in self.topic.partitions), default=0)
+
+    @property
+    def problems(self) -> list[tuple[Condition, int]]:
+        return [(each, self.found[each]) for each in PROBLEMS if self.found[each]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a longer list; pages count from 1."""
+
+    rows: Sequence[T]
+    page: int
+    pages: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    page: Page[TopicRow]
+    hidden: int
+    """Internal topics that are not shown, and would be otherwise."""
+
+
+def listing(
+    topics: Sequence[TopicMetadata], alive: Collection[int], wanted: Wanted, rows_max: int
+) -> Listing:
+    """The topics that are wanted, of these; `alive`: the ids of brokers."""
+    named = [each for each in topics if wanted.text.lower() in each.name.lower()]
+    shown = [each for each in named if wanted.internal or not each.name.startswith("__")]
+    if wanted.only is Only.ALL and wanted.sort is not Sort.PROBLEMS:
+        shown.sort(key=lambda each: _order(each, wanted.sort))
+        page = paged(shown, wanted.page, rows_max)
+        rows = [TopicRow(each, _conditions(each, alive)) for each in page.rows]
+        return Listing(Page(rows, page.page, page.pages, page.total), len(named) - len(shown))
+    found = [TopicRow(each, _conditions(each, alive)) for each in shown]
+    chosen = [row for row in found if _is_wanted(row, wanted.only)]
+    if wanted.sort is Sort.PROBLEMS:
+        chosen.sort(key=lambda row: ([-row.found[each] for each in PROBLEMS], row.topic.name))
+    else:
+        chosen.sort(key=lambda row: _order(row.topic, wanted.sort))
+    return Listing(paged(chosen, wanted.page, rows_max), len(named) - len(shown))
+
+
+def paged(rows: Sequence[T], page: int, rows_max: int) -> Page[T]:
+    """One page of these rows; the nearest one if there is none with this number."""
+    pages = max(1, -(-len(rows) // rows_max))
+    page = min(max(page, 1), pages)
+    return Page(rows[(page - 1) * rows_max : page * rows_max], page, pages, len(rows))
+
+
+def _conditions(topic: TopicMetadata, alive: Collection[int]) -> Counter[Condition]:
+    return Counter(
+        found for each in topic.partitions for found in conditions(each, topic.config, alive, None)
+    )
+
+
+def _is_wanted(row: TopicRow, only: Only) -> bool:
+    match only:
+        case Only.ALL:
+            return True
+        case Only.PROBLEMS:
+            return bool(row.problems)
+        case _:
+            return row.found[Condition(only.value)] > 0
+
+
+def _order(topic: TopicMetadata, sort: Sort) -> tuple[int, str]:
+    return (-len(topic.partitions) if sort is Sort.PARTITIONS else 0, topic.name)

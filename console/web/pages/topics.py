@@ -1,0 +1,129 @@
+"""The pages of topics: the list, and one topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from strandline.client.admin.admin import Admin
+from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
+from strandline.console.core.forms import Form
+from strandline.console.core.topics.listing import Only, Sort, Wanted, listing
+from strandline.console.core.topics.rates import Rates, Sample
+from strandline.console.web.context import Console
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+from strandline.vocabulary.log import DescribedReplicas
+from strandline.vocabulary.metadata import TopicMetadata
+
+LEADERS_WAIT_MS: Final = 400
+"""How long a page waits for leaders to say how large their partitions are."""
+PARTITIONS_ASKED_MAX: Final = 5_000
+"""Partitions whose sizes one page asks for; those of further topics are not shown."""
+PAGES_MAX: Final = 1_000_000
+REPLICAS_USUAL: Final = 3
+
+_ONLY_WORDS: Final = {
+    Only.ALL: "all",
+    Only.PROBLEMS: "with problems",
+    Only.LEADERLESS: "without a leader",
+    Only.BELOW_MIN_ISR: "below min.insync.replicas",
+    Only.AT_MIN_ISR: "at min.insync.replicas",
+    Only.UNDER_REPLICATED: "under-replicated",
+}
+_SORT_WORDS: Final = {Sort.NAME: "name", Sort.PARTITIONS: "partitions", Sort.PROBLEMS: "problems"}
+
+Described = Mapping[TopicPartition, DescribedReplicas]
+
+
+def routes(console: Console) -> Sequence[BaseRoute]:
+    """The pages below `/topics`."""
+    rates = Rates()
+
+    async def topics(request: Request) -> Response:
+        wanted = _wanted(request)
+        seen = await console.seen(request)
+        alive = {broker.id for broker in seen.brokers}
+        found = listing(seen.topics, alive, wanted, console.settings.page_rows_max)
+        shown = [row.topic for row in found.page.rows]
+        described = await describe(console.admins.admin(request), _names(shown))
+        note(rates, console.clock, described)
+        return await console.page(
+            request,
+            "topics/list.html",
+            title="Topics",
+            seen=seen,
+            wanted=wanted,
+            onlys=_ONLY_WORDS,
+            sorts=_SORT_WORDS,
+            listing=found,
+            sizes=_sizes(shown, described),
+            rates={each.name: rates.of_all(_names([each])) for each in shown},
+            link=lambda page: _link(wanted, page),
+            replicas_usual=min(max(len(alive), 1), REPLICAS_USUAL),
+        )
+
+    return [Route("/topics", topics)]
+
+
+async def describe(admin: Admin, names: Sequence[TopicPartition]) -> Described:
+    """What leaders say of their partitions within LEADERS_WAIT_MS, without those that refuse or do not
+    answer."""
+    if not names:
+        return {}
+    answers = await admin.describe_replicas(names, wait_ms=LEADERS_WAIT_MS)
+    return {
+        name: answer
+        for name, answer in answers.items()
+        if not isinstance(answer, StrandlineError) and answer.error is None
+    }
+
+
+def note(rates: Rates, clock: Clock, described: Described) -> None:
+    """Take samples for the rates."""
+    now_ms = clock.wall_ms()
+    for name, answer in described.items():
+        rates.note(name, Sample(now_ms, answer.log_end_offset, answer.size_bytes))
+
+
+def _wanted(request: Request) -> Wanted:
+    given = Form(request.query_params)
+    return Wanted(
+        given.text("text", chars_max=TOPIC_NAME_LENGTH_MAX),
+        Only(given.choice("only", list(Only))),
+        given.flag("internal"),
+        Sort(given.choice("sort", list(Sort))),
+        given.whole("page", 1, PAGES_MAX, 1),
+    )
+
+
+def _link(wanted: Wanted, page: int) -> str:
+    asked = {"text": wanted.text, "only": wanted.only, "sort": wanted.sort, "page": page}
+    return f"/topics?{urlencode({**asked, **({'internal': 1} if wanted.internal else {})})}"
+
+
+def _names(topics: Iterable[TopicMetadata]) -> list[TopicPartition]:
+    """The partitions of the first topics, up to PARTITIONS_ASKED_MAX."""
+    names: list[TopicPartition] = []
+    for topic in topics:
+        if len(names) + len(topic.partitions) > PARTITIONS_ASKED_MAX:
+            break
+        names += [TopicPartition(topic.name, each.partition) for each in topic.partitions]
+    return names
+
+
+def _sizes(topics: Iterable[TopicMetadata], described: Described) -> dict[str, int]:
+    """The bytes of the leaders' logs; a topic of which a leader did not answer has no size."""
+    sizes = {}
+    for topic in topics:
+        answers = [described.get(TopicPartition(topic.name, each.partition)) for each in topic.partitions]
+        known = [answer.size_bytes for answer in answers if answer is not None]
+        if len(known) == len(answers):
+            sizes[topic.name] = sum(known)
+    return sizes
