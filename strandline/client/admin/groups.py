@@ -13,7 +13,7 @@ from strandline.adapters.codecs.groups import (
     OFFSET_COMMIT,
     OFFSET_FETCH,
 )
-from strandline.client.admin.refusals import raise_first
+from strandline.client.admin.refusals import has_members, raise_first
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
 from strandline.client.retry import retry
@@ -58,9 +58,6 @@ _PASSING: Final = (
 )
 """Temporary errors: a coordinator moves, dies, or reads its log. After the last two the call may have been
 carried out: its connection broke, or its records are not committed yet."""
-
-NAMED_MAX: Final = 5
-"""The most members that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +157,7 @@ class GroupAdmin:
             members = (await self.describe(group)).group.members
         except StrandlineError:
             members = ()
-        named = ", ".join(f"{m.member} (client {m.client_id} at {m.host})" for m in members[:NAMED_MAX])
-        more = f" and {len(members) - NAMED_MAX} more" if len(members) > NAMED_MAX else ""
-        them = f": {named}{more}" if named else ""
-        return (
-            f"group {group!r} has members{them}; stop them first, they would go on as if nothing had happened"
-        )
+        return has_members(group, members)
 
     # --- the coordinator ---------------------------------------------------------------------
 
