@@ -18,6 +18,7 @@ from strandline.config.load import load
 from strandline.console.changes.change import Changes
 from strandline.console.changes.kinds import KINDS
 from strandline.console.feeds.cluster import ClusterFeed
+from strandline.console.feeds.groups import GroupsFeed
 from strandline.console.web import server
 from strandline.console.web.admins import Admins, Connection
 from strandline.console.web.app import PLACES, application
@@ -35,11 +36,13 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
     pulse = Pulse()
     async with Admin(connection.bootstrap, **connection.arguments) as admin:
         cluster = ClusterFeed(admin, host.clock, settings.refresh_ms, pulse.beat)
+        groups = GroupsFeed(admin, host.clock, pulse.beat)
         console = Console(
             settings=settings,
             host=host,
             admins=Admins(connection, admin),
             cluster=cluster,
+            groups=groups,
             pulse=pulse,
             streams=EventStreams(settings.event_streams_max),
             changes=Changes(KINDS, host),
@@ -47,7 +50,7 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             places=PLACES,
         )
         async with asyncio.TaskGroup() as tasks:
-            feeds = [tasks.create_task(cluster.run())]
+            feeds = [tasks.create_task(cluster.run()), tasks.create_task(groups.run())]
             try:
                 yield console
             finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 SPAN_MS: Final = 60_000
 """The time that a link shows around a moment."""
@@ -29,3 +29,24 @@ def timeline_link(
     return (
         f"/timeline?{urlencode(asked | {name: value for name, value in named.items() if value is not None})}"
     )
+
+
+def group_link(group: str) -> str:
+    """The page of a group.
+
+    >>> group_link("a/b c"), group_link("..")
+    ('/groups/a%2Fb%20c', '/groups?group=..')
+    """
+    return _page("groups", "group", group)
+
+
+def stream_link(application: str) -> str:
+    """The page of a stream application."""
+    return _page("streams", "application", application)
+
+
+def _page(place: str, kind: str, name: str) -> str:
+    """Browsers resolve `.` and `..` in a path, however they are encoded."""
+    if name in (".", ".."):
+        return f"/{place}?{urlencode({kind: name})}"
+    return f"/{place}/{quote(name, safe='')}"

@@ -69,6 +69,15 @@ def ago(at_ms: int | None, now_ms: int) -> str:
     return "now" if now_ms - at_ms < 1_000 else f"{duration(now_ms - at_ms)} ago"
 
 
+def shown(text: str) -> str:
+    """A name that any client may have chosen: characters that are not seen, or turn others, are marked.
+
+    >>> shown("web\u202e1"), shown("a b")
+    ('web�1', 'a b')
+    """
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
 def utc(at_ms: int) -> str:
     """A moment in milliseconds since 1970 as ISO 8601 in UTC.
 

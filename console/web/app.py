@@ -20,7 +20,7 @@ from strandline.console.web.access import HEALTH, STATIC, Guard
 from strandline.console.web.context import Console, Place
 from strandline.console.web.errors import defect, failure, refusal
 from strandline.console.web.live import changes as changes_seen
-from strandline.console.web.pages import overview, topics
+from strandline.console.web.pages import groups, overview, topics
 from strandline.errors import StrandlineError
 
 STATIC_FILES: Final = Path(__file__).parent / "static"
@@ -37,6 +37,7 @@ class Page:
 PAGES: Final[tuple[Page, ...]] = (
     Page(Place("Overview", "/"), overview.routes),
     Page(Place("Topics", "/topics"), topics.routes),
+    Page(Place("Groups", "/groups"), groups.routes),
     Page(None, changes.routes),
 )
 """Every page, in the order of the navigation."""

@@ -14,13 +14,15 @@ from starlette.responses import HTMLResponse, Response
 from strandline.config.console import ConsoleSettings
 from strandline.console.changes.change import Changes
 from strandline.console.core import words
-from strandline.console.core.permalink import timeline_link
+from strandline.console.core.permalink import group_link, stream_link, timeline_link
 from strandline.console.core.seen import Seen
 from strandline.console.feeds.cluster import ClusterFeed
+from strandline.console.feeds.groups import GroupsFeed
 from strandline.console.web.admins import Admins
 from strandline.console.web.live import EventStreams, Pulse
 from strandline.host import Host
 from strandline.ports import Clock
+from strandline.report.text.partition_names import compact
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Console:
     host: Host
     admins: Admins
     cluster: ClusterFeed
+    groups: GroupsFeed
     pulse: Pulse
     streams: EventStreams
     changes: Changes
@@ -97,6 +100,12 @@ def templates() -> Environment:
         "duration": words.duration,
         "ago": words.ago,
         "utc": words.utc,
+        "shown": words.shown,
+        "partitions": compact,
     }
-    made.globals["timeline_link"] = timeline_link
+    made.globals |= {
+        "timeline_link": timeline_link,
+        "group_link": group_link,
+        "stream_link": stream_link,
+    }
     return made

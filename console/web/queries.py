@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import Headers
@@ -64,6 +64,13 @@ def form_fields(headers: Headers, body: bytes) -> dict[str, str]:
     except ValueError as error:
         raise HTTPException(400, f"the form cannot be read: {error}") from None
     return dict(pairs)
+
+
+def query_link(request: Request, **changes: object) -> str:
+    """The same page with another query: `changes` are set, and those that are None left out."""
+    values: dict[str, object] = {k: v for k, v in request.query_params.items() if k != "part"}
+    values |= changes
+    return "?" + urlencode({name: value for name, value in values.items() if value is not None})
 
 
 def _bad(name: str, given: str, wanted: str) -> HTTPException:

@@ -175,3 +175,14 @@ def group_view(
         for name in partitions_of(members, committed)
     )
     return GroupView(group, coordinator, members, partitions)
+
+
+def mixed_advice(view: GroupView) -> str:
+    """What to know of a mixed group: which members use which protocol, and how to complete the upgrade."""
+    eager, cooperative = (", ".join(view.sides[side]) for side in (EAGER, COOPERATIVE))
+    return (
+        f"the members of group {view.group.group} follow both rebalance protocols. "
+        f"Eager: {eager}. Cooperative: {cooperative}. No partition moves away from a cooperative member, so "
+        "shares may be uneven, until the upgrade is finished: restart each eager member with "
+        "rebalance_protocol=cooperative"
+    )

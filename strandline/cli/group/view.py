@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline.consumer.described.view import COOPERATIVE, EAGER, GroupView
+from strandline.consumer.described.view import GroupView, mixed_advice
 from strandline.report.text.partition_names import by_topic
 
 
 def mixed_warning(view: GroupView) -> str:
-    """The warning for a mixed group: which members use which protocol, and how to complete the upgrade."""
-    eager, cooperative = (", ".join(view.sides[side]) for side in (EAGER, COOPERATIVE))
-    return (
-        f"warning: the members of group {view.group.group} follow both rebalance protocols. "
-        f"Eager: {eager}. Cooperative: {cooperative}. No partition moves away from a cooperative member, so "
-        "shares may be uneven, until the upgrade is finished: restart each eager member with "
-        "rebalance_protocol=cooperative"
-    )
+    """The warning for a mixed group."""
+    return f"warning: {mixed_advice(view)}"
 
 
 def view_json(view: GroupView) -> dict[str, Any]:

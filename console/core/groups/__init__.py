@@ -1,0 +1,1 @@
+"""What the pages of groups and stream applications show. Pure."""

@@ -1,0 +1,96 @@
+"""Consumer groups: the list, and one group with its members, what they own, its offsets and its lag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from strandline.config.limits import GROUP_ID_LENGTH_MAX
+from strandline.console.core.groups import lag, listing, ownership
+from strandline.console.core.paging import page
+from strandline.console.core.words import shown
+from strandline.console.web.context import Console
+from strandline.console.web.queries import query_link, text, whole
+from strandline.consumer.described.view import mixed_advice
+
+PAGE_MAX: Final = 1_000_000
+MEMBERS_SHOWN: Final = 12
+"""Members on one page of a group: each has a column beside the partitions."""
+IN_LIST_MAX: Final = 50
+"""Groups on one page of the list: each of them is described."""
+TOPIC_CHARS_MAX: Final = 249
+
+
+def routes(console: Console) -> Sequence[BaseRoute]:
+    """The pages below `/groups`."""
+
+    async def groups(request: Request) -> Response:
+        if named := text(request, "group", GROUP_ID_LENGTH_MAX):
+            return await one_group(console, request, named)
+        return await all_groups(console, request)
+
+    async def group(request: Request) -> Response:
+        if named := request.path_params["group"]:
+            return await one_group(console, request, named)
+        return await all_groups(console, request)
+
+    return [Route("/groups", groups), Route("/groups/{group:path}", group)]
+
+
+async def all_groups(console: Console, request: Request) -> Response:
+    """The list. Only the groups on the page are described."""
+    admin = console.admins.admin(request)
+    search, state = text(request, "search", GROUP_ID_LENGTH_MAX), text(request, "state", 50)
+    listed = await console.groups.listed(admin)
+    found = listing.searched(listed, search, state)
+    size = min(IN_LIST_MAX, console.settings.page_rows_max)
+    groups = page(found, whole(request, "page", 1, 1, PAGE_MAX), size)
+    return await console.page(
+        request,
+        "groups/list.html",
+        title="Groups",
+        shown=groups,
+        views=await console.groups.groups(admin, [each.group for each in groups.items]),
+        count=len(listed),
+        states=listing.states_of(listed),
+        search=search,
+        state=state,
+        listing=listing,
+        link=lambda **changes: query_link(request, **changes),
+    )
+
+
+async def one_group(console: Console, request: Request, group: str) -> Response:
+    """One group. Raises GroupIdNotFound, GroupAuthorizationFailed, …"""
+    view = await console.groups.group(console.admins.admin(request), group)
+    topic = text(request, "topic", TOPIC_CHARS_MAX)
+    partitions = [each for each in view.partitions if topic in each.name.topic]
+    rows = page(partitions, whole(request, "page", 1, 1, PAGE_MAX), console.settings.page_rows_max)
+    members = page(view.members, whole(request, "members", 1, 1, PAGE_MAX), MEMBERS_SHOWN)
+    samples = console.groups.samples(group)
+    return await console.page(
+        request,
+        "groups/group.html",
+        title=f"Group {shown(group)}",
+        group=group,
+        view=view,
+        topic=topic,
+        topics=len({each.name.topic for each in view.partitions}),
+        rows=rows,
+        members=members,
+        matrix=ownership.matrix(view, rows.items, members.items),
+        labels=ownership.labels(view.members),
+        free=ownership.free_partitions(view),
+        advice=mixed_advice(view) if view.mixed else "",
+        samples=samples,
+        chart=lag.chart(samples),
+        pace=lag.pace(samples),
+        peak=lag.peak(samples),
+        figures=lag.figures(samples),
+        listing=listing,
+        link=lambda **changes: query_link(request, **changes),
+    )

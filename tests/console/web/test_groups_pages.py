@@ -1,0 +1,203 @@
+"""The pages of groups, with real members."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from strandline import Consumer
+from strandline.config.console import ConsoleSettings
+from strandline.config.load import load
+from strandline.console.core.permalink import group_link
+from strandline.console.process import running
+from strandline.console.web.admins import Connection
+from strandline.console.web.app import application
+from strandline.console.web.pages.groups import IN_LIST_MAX
+from strandline.ids import TopicPartition
+from strandline.testing import MemoryCluster
+from tests.console.web.browser import Browser
+from tests.waiting import eventually
+
+HOSTILE = '<img src=x onerror=alert(1)>/"\u202e..'
+
+
+class Site:
+    """A console beside a cluster with a topic, and consumers of it."""
+
+    def __init__(self, cluster: MemoryCluster, browser: Browser) -> None:
+        self.cluster = cluster
+        self.browser = browser
+        self._opened = AsyncExitStack()
+
+    async def join(self, group: str, **settings: Any) -> Consumer:
+        """A new member; `poll` lets it and others go on."""
+        given = {"group_id": group, "offset_reset": "earliest", **settings}
+        consumer = await self._opened.enter_async_context(self.cluster.consumer(**given))
+        consumer.subscribe(["orders"])
+        return consumer
+
+    async def shares(self, *members: Consumer, partitions: int = 4) -> None:
+        """Returns once these members have all partitions, in even shares."""
+
+        async def settled() -> bool:
+            for member in members:
+                await member.getmany(timeout_ms=5)
+            return all(len(member.assignment()) == partitions // len(members) for member in members)
+
+        await eventually(settled, deadline_s=30)
+
+    async def close(self) -> None:
+        await self._opened.aclose()
+
+
+@pytest.fixture(scope="module")
+async def site_of_all() -> AsyncIterator[Site]:
+    async with MemoryCluster(brokers=1) as cluster:
+        await cluster.create_topic("orders", partitions=4)
+        async with cluster.producer() as producer:
+            for partition in range(4):
+                await producer.send_and_wait("orders", b"x", partition=partition)
+        connection = Connection(cluster.bootstrap, host=cluster.host)
+        async with running(load(ConsoleSettings), connection) as console:
+            yield Site(cluster, Browser(application(console)))
+
+
+@pytest.fixture
+async def site(site_of_all: Site) -> AsyncIterator[Site]:
+    yield site_of_all
+    await site_of_all.close()
+
+
+async def commit(site: Site, *groups: str, partition: int = 0, offset: int = 0) -> None:
+    async with site.cluster.admin() as admin:
+        for group in groups:
+            await admin.alter_group_offsets(group, {TopicPartition("orders", partition): offset})
+
+
+async def test_the_list_has_each_group_with_its_state_members_and_lag(site: Site) -> None:
+    await commit(site, "idle", offset=1)
+    member = await site.join("reading", rebalance_protocol="cooperative")
+    await site.shares(member)
+    await member.commit()
+
+    async def there() -> str:
+        words = (await site.browser.get("/groups?search=reading")).words
+        return words if "reading stable" in words else ""
+
+    assert "reading stable sticky 1 4 0" in await eventually(there)
+    assert "idle empty – 0 1 0" in (await site.browser.get("/groups?search=IDLE")).words
+
+
+async def test_a_long_list_is_searched_and_paged(site: Site) -> None:
+    await commit(site, *(f"many-{number:03}" for number in range(IN_LIST_MAX + 1)))
+
+    async def listed() -> str:
+        words = (await site.browser.get("/groups?search=many")).words
+        return words if f"{IN_LIST_MAX + 1} of them match" in words else ""
+
+    words = await eventually(listed)
+    assert "many-000" in words
+    assert f"many-{IN_LIST_MAX:03}" not in words
+    assert f"1–{IN_LIST_MAX} of {IN_LIST_MAX + 1} groups Next" in words
+    last = await site.browser.get("/groups?search=many&page=2")
+    assert f"many-{IN_LIST_MAX:03}" in last.words
+    assert 'href="?search=many&amp;page=1"' in last.text
+    assert "No group matches" in (await site.browser.get("/groups?search=many&state=Dead")).words
+    assert (await site.browser.get("/groups?page=x")).status == 400
+    assert (await site.browser.get(f"/groups?search={'x' * 250}")).status == 400
+
+
+async def test_a_group_shows_its_members_and_who_owns_what(site: Site) -> None:
+    one = await site.join("shared", client_id="web-1", rebalance_protocol="cooperative")
+    other = await site.join("shared", client_id="web-2", rebalance_protocol="cooperative")
+    await site.shares(one, other)
+    page = await site.browser.get("/groups/shared")
+    assert page.status == 200
+    assert "sticky, 2 cooperative" in page.words.replace(" ,", ",")
+    for client, consumer in (("web-1", one), ("web-2", other)):
+        owned = ",".join(str(name.partition) for name in sorted(consumer.assignment()))
+        assert f"{client} – cooperative orders:" in page.words
+        for partition in owned.split(","):
+            cells = page.text.split(f"<bdi>orders-{partition}</bdi>")[1].partition("</tr>")[0]
+            assert cells.count("owns") == 2, "the class and the word of one cell"
+    assert 'scope="col" title="web-1-' in page.text
+    part = await site.browser.get("/groups/shared?part=now")
+    assert "<html" not in part.text
+    assert "Who owns what" in part.text
+
+
+async def test_a_member_that_leaves_is_gone_from_the_page(site: Site) -> None:
+    one = await site.join("leaving", client_id="stays")
+    other = await site.join("leaving", client_id="goes")
+    await site.shares(one, other)
+    assert "2 eager" in (await site.browser.get("/groups/leaving")).words
+    await other.stop()
+    await site.shares(one)
+
+    async def alone() -> bool:
+        words = (await site.browser.get("/groups/leaving?part=now")).words
+        return "1 eager" in words and "left: the consumer was closed" in words
+
+    await eventually(alone)
+
+
+async def test_a_group_on_both_rebalance_protocols_says_how_to_finish_the_upgrade(site: Site) -> None:
+    """KIP-429: no partition moves away from a cooperative member until then."""
+    eager = await site.join("mixed", client_id="old")
+    cooperative = await site.join("mixed", client_id="new", rebalance_protocol="cooperative")
+    await site.shares(eager, cooperative)
+    words = (await site.browser.get("/groups/mixed")).words
+    assert "The members of group mixed follow both rebalance protocols. Eager: old-" in words
+    assert "both rebalance protocols" in (await site.browser.get("/groups?search=mixed")).words
+
+
+async def test_a_lag_is_a_chart_and_figures_once_it_was_sampled_twice(site: Site) -> None:
+    await commit(site, "lagging")
+    assert "sampled the lag of this group once" in (await site.browser.get("/groups/lagging")).words
+
+    async def drawn() -> str:
+        text = (await site.browser.get("/groups/lagging?part=now")).text
+        return text if "<polyline" in text else ""
+
+    text = await eventually(drawn)
+    assert "at most 1 records" in text
+    assert "style=" not in text
+
+
+async def test_partitions_are_paged_and_filtered_by_topic(site: Site) -> None:
+    for partition in range(4):
+        await commit(site, "wide", partition=partition)
+    assert "orders-3" in (await site.browser.get("/groups/wide?topic=order")).words
+    assert (
+        "No topic of this group contains “other”"
+        in (await site.browser.get("/groups/wide?topic=other")).words
+    )
+    assert (await site.browser.get("/groups/wide?members=0")).status == 400
+
+
+@pytest.mark.parametrize("name", [HOSTILE, "..", ".", "a/b", "/", "a b?c#d%2F", "ünï"])
+async def test_a_group_of_any_name_has_a_page_and_no_name_is_markup(site: Site, name: str) -> None:
+    """Any client may choose the name of a group."""
+    await commit(site, name)
+    page = await site.browser.get(group_link(name))
+    assert page.status == 200
+    assert "orders-0" in page.words
+    assert "<img" not in page.text
+    assert "\u202e" not in page.text
+
+
+async def test_a_hostile_client_id_is_no_markup(site: Site) -> None:
+    member = await site.join("hostile-member", client_id="<script>alert(1)</script>")
+    await site.shares(member)
+    page = await site.browser.get("/groups/hostile-member")
+    assert "<script>alert" not in page.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
+
+
+async def test_an_unknown_group_is_not_found(site: Site) -> None:
+    page = await site.browser.get("/groups/nobody")
+    assert page.status == 404
+    assert "group nobody is not known" in page.words
