@@ -22,8 +22,11 @@ from strandline.console.feeds.groups import GroupsFeed
 from strandline.console.web import server
 from strandline.console.web.admins import Admins, Connection
 from strandline.console.web.app import PLACES, application
+from strandline.console.web.browsers import Browsers
 from strandline.console.web.context import Console, templates
 from strandline.console.web.live import EventStreams, Pulse
+from strandline.console.web.logins import Logins
+from strandline.console.web.sessions import Sessions
 from strandline.host import Host
 
 logger = structlog.get_logger(__name__)
@@ -37,10 +40,14 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
     async with Admin(connection.bootstrap, **connection.arguments) as admin:
         cluster = ClusterFeed(admin, host.clock, settings.refresh_ms, pulse.beat)
         groups = GroupsFeed(admin, host.clock, pulse.beat)
+        sessions = Sessions(settings.sessions_max, settings.session_ms_max / 1000, host.clock)
         console = Console(
             settings=settings,
             host=host,
-            admins=Admins(connection, admin),
+            admins=Admins(connection, admin, host.clock),
+            browsers=Browsers(settings, host),
+            logins=Logins(settings, connection, admin, host.clock),
+            sessions=sessions,
             cluster=cluster,
             groups=groups,
             pulse=pulse,
@@ -50,13 +57,15 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             places=PLACES,
         )
         async with asyncio.TaskGroup() as tasks:
-            feeds = [tasks.create_task(cluster.run()), tasks.create_task(groups.run())]
+            parts = (cluster.run(), groups.run(), sessions.sweep())
+            running = [tasks.create_task(part) for part in parts]
             try:
                 yield console
             finally:
                 pulse.close()
-                for feed in feeds:
-                    feed.cancel()
+                for task in running:
+                    task.cancel()
+                await sessions.end_all()
 
 
 async def serve(

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strandline.config.console import ConsoleSettings
+from strandline.config.limits import KIB
 from strandline.config.security import is_loopback
 from strandline.console.web.context import Console
-from strandline.console.web.errors import refusal
+from strandline.console.web.errors import API, refusal
 from strandline.console.web.queries import form_fields
 
 POLICY: Final = (
@@ -36,12 +37,15 @@ SAFETY: Final = {
 METHODS: Final = ("GET", "HEAD", "POST")
 STATIC: Final = "/static/"
 HEALTH: Final = "/healthz"
+LIVE: Final = "/live"
 CSRF: Final = "csrf"
 """The field of a form that shows its page was ours; a script sends the header of `CSRF_HEADER` instead."""
 CSRF_HEADER: Final = "x-csrf-token"
 OURS: Final = ("same-origin", "none")
 """Values of Sec-Fetch-Site of requests that no other site caused."""
-ID_DIGITS: Final = 32
+LOGIN: Final = "/login"
+LOGIN_BYTES_MAX: Final = 32 * KIB
+"""The largest form of a browser that has not logged in."""
 
 
 class Guard:
@@ -51,17 +55,15 @@ class Guard:
         self._console = console
         self._pages = pages
         self._settings = console.settings
-        self._secret = console.host.new_id().encode()
-        prefix = "__Host-" if self._settings.encrypted else ""
-        self._cookie = f"{prefix}strandline-console"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"the console speaks HTTP only, not {scope['type']}")
-        browser = self._browser(Headers(scope=scope).get("cookie", ""))
-        is_new = browser is None and not scope["path"].startswith(STATIC) and scope["path"] != HEALTH
-        browser = browser or self._console.host.new_id()
-        state = {"browser": browser, "csrf": self._csrf(browser), "user": None, "admitted": False}
+        browsers = self._console.browsers
+        headers = Headers(scope=scope)
+        state = self.state_of(headers)
+        browser = state["browser"]
+        is_new = browsers.shown(headers.get("cookie", "")) is None and not is_plain(scope["path"])
         scope = {**scope, "state": state}
 
         async def send_safely(message: Message) -> None:
@@ -70,42 +72,67 @@ class Guard:
                 headers.update(SAFETY)
                 headers.setdefault("Cache-Control", "no-store")
                 if is_new and "set-cookie" not in headers:
-                    headers.append("Set-Cookie", self._set_cookie(browser))
+                    headers.append("Set-Cookie", browsers.cookie(browser))
             await send(message)
 
         try:
-            receive = await self._checked(scope, receive)
-            state["admitted"] = True
+            self._check_addressee(scope)
+            if not state["admitted"] and not is_for_all(scope["path"]):
+                await self._ask_to_log_in(scope)(scope, receive, send_safely)
+                return
+            if scope["method"] == "POST":
+                receive = await self._checked_form(scope, receive)
         except HTTPException as error:
             await refusal(self._console, Request(scope), error)(scope, receive, send_safely)
             return
         await self._pages(scope, receive, send_safely)
 
-    async def _checked(self, scope: Scope, receive: Receive) -> Receive:
-        """What the pages receive the request from. Raises HTTPException."""
-        headers = Headers(scope=scope)
+    def state_of(self, headers: Headers) -> dict[str, Any]:
+        """What the pages know of a request with these headers: its browser, and who is logged in there."""
+        browsers = self._console.browsers
+        browser = browsers.shown(headers.get("cookie", "")) or browsers.new()
+        session = self._console.sessions.find(browser)
+        return {
+            "browser": browser,
+            "csrf": browsers.csrf(browser),
+            "session": session,
+            "user": None if session is None else session.user,
+            "admitted": session is not None or not self._console.logins.are_needed,
+        }
+
+    def _check_addressee(self, scope: Scope) -> None:
+        """Raises HTTPException for a method or a host that is not ours."""
         if scope["method"] not in METHODS:
             raise HTTPException(405, "the console knows GET, HEAD and POST", {"Allow": ", ".join(METHODS)})
-        host = headers.get("host", "")
+        host = Headers(scope=scope).get("host", "")
         if not is_ours(host, self._settings):
             raise HTTPException(
                 400,
                 f"this console is not {host[:100]!r}: host_names lists the names under which it is reached",
             )
-        if scope["method"] != "POST":
-            return receive
-        if not came_from_here(headers, scope["scheme"], host):
+
+    def _ask_to_log_in(self, scope: Scope) -> Response:
+        request = Request(scope)
+        if scope["method"] == "POST" or scope["path"].startswith((API, LIVE)):
+            return refusal(self._console, request, HTTPException(401, "log in first: load the page again"))
+        wanted = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+        return RedirectResponse(f"{LOGIN}?{urlencode({'next': own_path(wanted)})}", 303)
+
+    async def _checked_form(self, scope: Scope, receive: Receive) -> Receive:
+        """What the pages receive the form from. Raises HTTPException unless a page of ours sent it."""
+        headers = Headers(scope=scope)
+        if not came_from_here(headers, scope["scheme"], headers.get("host", "")):
             raise HTTPException(403, "another site sent this form")
-        body = await self._body(headers, receive)
+        most = self._settings.request_bytes_max if scope["state"]["admitted"] else LOGIN_BYTES_MAX
+        body = await self._body(headers, receive, most)
         shown = headers.get(CSRF_HEADER) or form_fields(headers, body).get(CSRF, "")
         if not hmac.compare_digest(shown.encode(), scope["state"]["csrf"].encode()):
             raise HTTPException(403, "the form is too old, or not of this console: load its page again")
         return _replayed(body, receive)
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+    async def _body(self, headers: Headers, receive: Receive, most: int) -> bytes:
         """Raises HTTPException if it is too large, or takes too long."""
-        most = self._settings.request_bytes_max
-        too_large = HTTPException(413, f"a request has at most {most:,} bytes (request_bytes_max)")
+        too_large = HTTPException(413, f"a request has at most {most:,} bytes")
         said = headers.get("content-length", "0")
         if not (said.isascii() and said.isdigit()) or int(said) > most:
             raise too_large
@@ -124,21 +151,21 @@ class Guard:
         except TimeoutError:
             raise HTTPException(408, "the request took too long to arrive") from None
 
-    def _csrf(self, browser: str) -> str:
-        return hmac.new(self._secret, browser.encode(), sha256).hexdigest()
 
-    def _browser(self, cookies: str) -> str | None:
-        """What the browser shows; None: nothing that this console gave out."""
-        try:
-            found = SimpleCookie(cookies).get(self._cookie)
-        except CookieError:
-            return None
-        value = "" if found is None else found.value
-        return value if len(value) == ID_DIGITS and value.isascii() and value.isalnum() else None
+def own_path(wanted: str) -> str:
+    """A path of this console; `/` for anything that a browser might take for another site's."""
+    is_own = wanted.startswith("/") and not wanted.startswith("//") and wanted.isprintable()
+    return wanted if is_own and "\\" not in wanted and wanted.isascii() else "/"
 
-    def _set_cookie(self, browser: str) -> str:
-        secure = "; Secure" if self._settings.encrypted else ""
-        return f"{self._cookie}={browser}; Path=/; HttpOnly; SameSite=Strict{secure}"
+
+def is_for_all(path: str) -> bool:
+    """Whether a browser gets this path before it has logged in."""
+    return path == LOGIN or is_plain(path)
+
+
+def is_plain(path: str) -> bool:
+    """Whether what is there is the same for all."""
+    return path == HEALTH or path.startswith(STATIC)
 
 
 def is_ours(host: str, settings: ConsoleSettings) -> bool:

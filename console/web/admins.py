@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from starlette.requests import Request
 
 from strandline.client.admin.admin import Admin
 from strandline.console.core.seen import Seen
+from strandline.consumer.consumer import Consumer
+from strandline.errors import (
+    ClusterAuthorizationFailed,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
 from strandline.host import Host
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+
+KNOWN_S: Final = 5.0
+"""How long what a user may see is taken for known; then the cluster is asked again."""
+READ_MS: Final = 2_000
+"""How long the first record of a topic is waited for, to find whether a user may read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +42,104 @@ class Connection:
         return {**self.settings, "host": self.host}
 
 
+@dataclass(slots=True)
+class Rights:
+    """What the cluster lately let a user see."""
+
+    topics: frozenset[str] = frozenset()
+    cluster: bool = False
+    asked_s: float | None = None
+    """When the two above were asked for; None: never."""
+    readable: dict[str, tuple[bool, float]] = field(default_factory=dict)
+    """Whether the user may read a topic, and when that was asked for. Few topics are asked about."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One login. `user` None: by the token of the console, whose own clients it uses."""
+
+    user: str | None
+    connection: Connection
+    admin: Admin
+    stop: Callable[[], Awaitable[None]]
+    """Ends what the session alone uses."""
+    ends_s: float
+    used_s: float
+    rights: Rights = field(default_factory=Rights)
+
+
 class Admins:
     """The admin client of each caller."""
 
-    def __init__(self, connection: Connection, own: Admin) -> None:
+    def __init__(self, connection: Connection, own: Admin, clock: Clock) -> None:
         """`own`: the console's, which callers without a name of their own share."""
         self._connection = connection
         self._own = own
+        self._clock = clock
 
     def admin(self, request: Request) -> Admin:
         """The caller's own client, which is started. Do not stop it."""
-        return self._own
+        session = _session(request)
+        return self._own if session is None else session.admin
 
     def connection(self, request: Request) -> Connection:
         """For another client of this caller, such as a consumer."""
-        return self._connection
+        session = _session(request)
+        return self._connection if session is None else session.connection
 
     async def visible(self, request: Request, seen: Seen) -> Seen:
-        """What of the seen state this caller may know."""
-        return seen
+        """What of the seen state this caller may know: topics that it may describe, and the controller's
+        view only if it may describe the cluster. Raises StrandlineError if the cluster cannot be asked."""
+        session = _session(request)
+        if session is None or session.user is None:
+            return seen
+        rights = session.rights
+        if rights.asked_s is None or self._clock.monotonic() - rights.asked_s >= KNOWN_S:
+            await self._ask(session)
+        found = seen.of_topics(rights.topics)
+        return (
+            found if rights.cluster else replace(found, controller=None, described=(), described_at_ms=None)
+        )
+
+    async def _ask(self, session: Session) -> None:
+        found = await session.admin.metadata()
+        try:
+            await session.admin.describe_cluster()
+        except ClusterAuthorizationFailed:
+            may_describe = False
+        else:
+            may_describe = True
+        rights = session.rights
+        rights.topics = frozenset(topic.name for topic in found.topics)
+        rights.cluster, rights.asked_s = may_describe, self._clock.monotonic()
+
+    async def may_read(self, request: Request, topic: str) -> bool:
+        """Whether this caller may read the records of a topic: it reads one with a client of its own.
+
+        A topic that is not there yet may not be read. Raises StrandlineError if the cluster cannot be asked.
+        """
+        session = _session(request)
+        if session is None or session.user is None:
+            return True
+        known = session.rights.readable.get(topic)
+        if known is None or self._clock.monotonic() - known[1] >= KNOWN_S:
+            known = await _may_read(session.connection, topic), self._clock.monotonic()
+            session.rights.readable[topic] = known
+        return known[0]
+
+
+async def _may_read(connection: Connection, topic: str) -> bool:
+    try:
+        async with Consumer(connection.bootstrap, **connection.arguments) as consumer:
+            first = TopicPartition(topic, 0)
+            consumer.assign([first])
+            await consumer.seek_to_beginning(first)
+            await consumer.getmany(timeout_ms=READ_MS, max_records=1)
+            return consumer.highwater(first) is not None  # an answer came, be it without a record
+    except (TopicAuthorizationFailed, UnknownTopicOrPartition):
+        return False
+
+
+def _session(request: Request) -> Session | None:
+    session: Session | None = request.state.session
+    return session

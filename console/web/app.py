@@ -10,18 +10,18 @@ from typing import Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from strandline.console.web import changes
-from strandline.console.web.access import HEALTH, STATIC, Guard
+from strandline.console.web.access import HEALTH, LIVE, LOGIN, STATIC, Guard
 from strandline.console.web.context import Console, Place
 from strandline.console.web.errors import defect, failure, refusal
 from strandline.console.web.live import changes as changes_seen
-from strandline.console.web.pages import groups, overview, topics
-from strandline.errors import StrandlineError
+from strandline.console.web.pages import groups, login, overview, topics
+from strandline.errors import AuthenticationFailed, StrandlineError
 
 STATIC_FILES: Final = Path(__file__).parent / "static"
 
@@ -39,6 +39,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page(Place("Topics", "/topics"), topics.routes),
     Page(Place("Groups", "/groups"), groups.routes),
     Page(None, changes.routes),
+    Page(None, login.routes),
 )
 """Every page, in the order of the navigation."""
 
@@ -60,6 +61,9 @@ def application(console: Console) -> ASGIApp:
 
     async def failed(request: Request, error: Exception) -> Response:
         assert isinstance(error, StrandlineError)
+        if isinstance(error, AuthenticationFailed) and request.state.session is not None:
+            await console.sessions.end(request.state.browser)  # its password is another one by now
+            return RedirectResponse(LOGIN, 303)
         return failure(console, request, error)
 
     async def broken(request: Request, error: Exception) -> Response:
@@ -67,7 +71,7 @@ def application(console: Console) -> ASGIApp:
 
     routes: list[BaseRoute] = [
         Route(HEALTH, healthy),
-        Route("/live", live),
+        Route(LIVE, live),
         Mount(STATIC.rstrip("/"), StaticFiles(directory=STATIC_FILES)),
     ]
     for page in PAGES:

@@ -19,7 +19,10 @@ from strandline.console.core.seen import Seen
 from strandline.console.feeds.cluster import ClusterFeed
 from strandline.console.feeds.groups import GroupsFeed
 from strandline.console.web.admins import Admins
+from strandline.console.web.browsers import Browsers
 from strandline.console.web.live import EventStreams, Pulse
+from strandline.console.web.logins import Logins
+from strandline.console.web.sessions import Sessions
 from strandline.host import Host
 from strandline.ports import Clock
 from strandline.report.text.partition_names import compact
@@ -40,6 +43,9 @@ class Console:
     settings: ConsoleSettings
     host: Host
     admins: Admins
+    browsers: Browsers
+    logins: Logins
+    sessions: Sessions
     cluster: ClusterFeed
     groups: GroupsFeed
     pulse: Pulse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,16 +18,26 @@ from strandline.config.console import LISTEN_DEFAULT
     help=f"Address for browsers; default: {LISTEN_DEFAULT}. Port 0: any free one.",
 )
 @click.option("--allow-changes", is_flag=True, default=None, help="Let the pages change the cluster.")
+@click.option(
+    "--login", is_flag=True, default=None,
+    help="Have browsers log in as users of the cluster; its ACLs decide what each may see and do.",
+)  # fmt: skip
+@click.option(
+    "--token-file", type=click.Path(dir_okay=False, path_type=Path),
+    help="File with a secret that a browser has to give once.",
+)  # fmt: skip
 @pass_invocation
 def console(
     invocation: Invocation,
     listen: str | None,
     allow_changes: bool | None,
+    login: bool | None,
+    token_file: Path | None,
 ) -> None:
     """Serve a web page that shows the cluster, until Ctrl-C.
 
-    On an address that other machines reach it begins only if browsers have to show certificates. It changes
-    nothing without --allow-changes. The page needs `pip install 'strandline[console]'`.
+    On an address that other machines reach it begins only with --login, --token-file, or certificates of
+    browsers. It changes nothing without --allow-changes. The page needs `pip install 'strandline[console]'`.
     """
     import asyncio
     import signal
@@ -49,6 +60,8 @@ def console(
         ConsoleSettings,
         listen=listen,
         allow_changes=allow_changes,
+        login=login,
+        token_file=token_file,
         **given,
     )
     connection = Connection(invocation.bootstrap_servers(), invocation.client_settings())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final, Self
 
 from pydantic import Field, model_validator
@@ -18,17 +19,24 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
 
     listen: str = Field(default=LISTEN_DEFAULT, max_length=300)
     """The address for browsers, `host:port`; port 0: any free port. An address that other machines reach
-    needs certificates of clients."""
+    needs `login`, `token_file`, or certificates of clients."""
     host_names: str = Field(default="", max_length=2_000)
     """Further host names under which browsers reach it, separated by commas. A request for another host is
     refused."""
     allow_changes: bool = False
     """Whether the console may change the cluster. Without it every change is refused."""
+    login: bool = False
+    """Whether a browser has to log in as a user of the cluster, with its password (SCRAM). The cluster's ACLs
+    then decide what this user sees and does."""
+    token_file: Path | None = None
+    """A file with a secret of at least 16 characters, which a browser has to give once. Other users must not
+    be able to read it."""
     ssl_client_auth: str = Field(default="none", pattern="^(required|none)$")
     """required: a browser has to show a certificate of `ssl_cafile`, while `security_protocol` is SSL; none:
     it may not show one."""
     allow_insecure: bool = False
-    """Whether everyone who reaches the address may use the console."""
+    """Whether everyone who reaches the address may use the console, and whether passwords and tokens may come
+    over a network in plaintext."""
 
     refresh_ms: int = Field(default=1_000, ge=100, le=60_000)
     """How often the console asks for the state of the cluster."""
@@ -42,6 +50,13 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
     """How long a request may take to arrive; then its connection is closed."""
     idle_ms_max: int = Field(default=30_000, ge=1_000)
     """A connection without a request for this long is closed."""
+    sessions_max: int = Field(default=100, ge=1, le=10_000)
+    """Browsers that are logged in; the one that was away longest is logged out for a further one."""
+    session_ms_max: int = Field(default=8 * 3600 * 1000, ge=10_000)
+    """How long a login lasts."""
+    failed_logins_per_minute_max: int = Field(default=10, ge=1, le=1_000)
+    """Failed logins of one address within a minute; further ones are refused unread. All addresses together
+    have ten times as many."""
     page_rows_max: int = Field(default=100, ge=10, le=1_000)
     """Rows of a table on one page."""
 
@@ -51,16 +66,25 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
         if not (separator and host and port.isascii() and port.isdigit() and int(port) <= 65_535):
             raise ValueError(f"listen = {self.listen!r}: write host:port, such as {LISTEN_DEFAULT}")
         if self.security_protocol in (SASL_SSL, SASL_PLAINTEXT):
-            raise ValueError("security_protocol of the console is PLAINTEXT or SSL")
+            raise ValueError(
+                "security_protocol of the console is PLAINTEXT or SSL: set login = true for logins"
+            )
         if self.security_protocol == SSL and self.ssl_certfile is None:
             raise ValueError("security_protocol = SSL needs ssl_certfile and ssl_keyfile")
+        if self.login and self.token_file is not None:
+            raise ValueError("login and token_file: set one of them")
         if self.allow_insecure or is_loopback(host):
             return self
         if not self.authenticates:
             raise ValueError(
-                f"listen = {self.listen!r}: anyone who reaches it could read the cluster. Set "
-                "ssl_client_auth = required with security_protocol = SSL; or say "
+                f"listen = {self.listen!r}: anyone who reaches it could read the cluster. Set login, "
+                "token_file, or ssl_client_auth = required with security_protocol = SSL; or say "
                 "allow_insecure = true"
+            )
+        if self.security_protocol != SSL:
+            raise ValueError(
+                f"listen = {self.listen!r}: passwords and tokens would pass the network in plaintext. Set "
+                "security_protocol = SSL, or say allow_insecure = true"
             )
         return self
 
@@ -81,7 +105,7 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
     @property
     def authenticates(self) -> bool:
         """Whether a browser has to show who it is."""
-        return self.demands_certificates
+        return self.login or self.token_file is not None or self.demands_certificates
 
     @property
     def demands_certificates(self) -> bool:

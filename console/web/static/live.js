@@ -114,7 +114,12 @@ function follow() {
   };
   stream.onerror = () => {
     say("not connected");
-    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, RETRY_MS);
+    if (stream.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+    setTimeout(() => {
+      wanted = true; // if the login has ended, this leads to its page
+      pump();
+      follow();
+    }, RETRY_MS);
   };
   addEventListener("pagehide", () => stream.close(), { once: true });
 }

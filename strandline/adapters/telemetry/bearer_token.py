@@ -22,17 +22,18 @@ TOKEN_BYTES_MAX: Final = 4_096
 
 
 class BearerToken:
-    """The token of `metrics_token_file`. Any thread may use it.
+    """The token in the file of a setting. Any thread may use it.
 
     A file that cannot be used changes nothing: the previous token stays.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Raises SettingsError if the file cannot be used."""
+    def __init__(self, path: Path, setting: str = "metrics_token_file") -> None:
+        """Raises SettingsError, which names the setting, if the file cannot be used."""
+        self._setting = setting
         self._path = path
         self._looking = threading.Lock()
         self._stamp = stamp(path)
-        self._token = _read(path)
+        self._token = _read(setting, path)
 
     def is_shown(self, authorization: str) -> bool:
         """Whether a request with this `Authorization` shows the token. Never raises."""
@@ -47,16 +48,16 @@ class BearerToken:
                 return
             self._stamp = found
             try:
-                self._token = _read(self._path)
+                self._token = _read(self._setting, self._path)
             except SettingsError as error:
                 logger.error("the new token cannot be used, the old one stays", reason=error.message)
             else:
-                logger.info("the token for metrics was replaced", file=str(self._path))
+                logger.info("a token was replaced", setting=self._setting, file=str(self._path))
 
 
-def _read(path: Path) -> bytes:
+def _read(name: str, path: Path) -> bytes:
     """Raises SettingsError."""
-    setting = f"setting metrics_token_file = '{path}'"
+    setting = f"setting {name} = '{path}'"
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode

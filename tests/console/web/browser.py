@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
 
+from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message
+
+from strandline.console.web.access import Guard
 
 FORM = "application/x-www-form-urlencoded"
 ANSWER_S_MAX = 30.0
@@ -59,9 +63,21 @@ class Browser:
             "POST", path, urlencode(sent).encode(), headers={"content_type": FORM, **headers}
         )
 
+    def request(self) -> Request:
+        """A request of this browser, as a page gets it: the guard has found its session."""
+        assert isinstance(self.application, Guard)
+        state = self.application.state_of(Headers({"cookie": self._cookie()}))
+        return Request({"type": "http", "method": "GET", "path": "/", "headers": [], "state": state})
+
+    def _cookie(self) -> str:
+        return "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+
     async def csrf(self) -> str:
         """The token of this browser's forms, which every page has."""
-        found = re.search(r'name="csrf-token" content="(\w+)"', (await self.get("/nowhere")).text)
+        page = await self.get("/nowhere")
+        if page.status == 303:  # it has to log in first
+            page = await self.get(page.headers["location"])
+        found = re.search(r'name="csrf-token" content="(\w+)"', page.text)
         assert found is not None
         return found[1]
 
@@ -75,7 +91,7 @@ class Browser:
             **{name.replace("_", "-"): value for name, value in (headers or {}).items()},
         }
         if self.cookies:
-            given.setdefault("cookie", "; ".join(f"{name}={value}" for name, value in self.cookies.items()))
+            given.setdefault("cookie", self._cookie())
         if body:
             given.setdefault("content-length", str(len(body)))
         scope = {

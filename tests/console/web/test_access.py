@@ -108,6 +108,8 @@ async def test_health_needs_nothing(browser: Browser) -> None:
 def test_an_address_for_others_needs_authentication(listen: str) -> None:
     with pytest.raises(SettingsError, match="anyone who reaches it could read"):
         load(ConsoleSettings, listen=listen)
+    with pytest.raises(SettingsError, match="plaintext"):
+        load(ConsoleSettings, listen=listen, login=True)
     load(ConsoleSettings, listen=listen, allow_insecure=True)
 
 
