@@ -17,8 +17,10 @@ from strandline.config.console import ConsoleSettings
 from strandline.config.load import load
 from strandline.console.changes.change import Changes
 from strandline.console.changes.kinds import KINDS
+from strandline.console.core.window import Window
 from strandline.console.feeds.cluster import ClusterFeed
 from strandline.console.feeds.groups import GroupsFeed
+from strandline.console.feeds.timeline import TimelineFeed
 from strandline.console.web import server
 from strandline.console.web.admins import Admins, Connection
 from strandline.console.web.app import PLACES, application
@@ -27,6 +29,7 @@ from strandline.console.web.context import Console, templates
 from strandline.console.web.live import EventStreams, Pulse
 from strandline.console.web.logins import Logins
 from strandline.console.web.sessions import Sessions
+from strandline.consumer.consumer import Consumer
 from strandline.host import Host
 
 logger = structlog.get_logger(__name__)
@@ -36,9 +39,22 @@ logger = structlog.get_logger(__name__)
 async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIterator[Console]:
     """A console whose feeds run until the end of the block. Raises SettingsError."""
     host = _host(connection)
-    pulse = Pulse()
+    pulse, timeline_pulse = Pulse(), Pulse()
     async with Admin(connection.bootstrap, **connection.arguments) as admin:
-        cluster = ClusterFeed(admin, host.clock, settings.refresh_ms, pulse.beat)
+
+        def new_consumer() -> Consumer:
+            return Consumer(
+                connection.bootstrap, offset_reset="none", on_undecodable="skip", **connection.arguments
+            )
+
+        window = Window(settings.events_kept, timeline_pulse.beat)
+        timeline = TimelineFeed(window, admin, new_consumer, host.clock)
+
+        def seen() -> None:
+            timeline.seen(cluster.seen)
+            pulse.beat()
+
+        cluster = ClusterFeed(admin, host.clock, settings.refresh_ms, seen)
         groups = GroupsFeed(admin, host.clock, pulse.beat)
         sessions = Sessions(settings.sessions_max, settings.session_ms_max / 1000, host.clock)
         console = Console(
@@ -51,18 +67,20 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             cluster=cluster,
             groups=groups,
             pulse=pulse,
+            timeline=timeline,
+            timeline_pulse=timeline_pulse,
             streams=EventStreams(settings.event_streams_max),
             changes=Changes(KINDS, host),
             templates=templates(),
             places=PLACES,
         )
         async with asyncio.TaskGroup() as tasks:
-            parts = (cluster.run(), groups.run(), sessions.sweep())
+            parts = (cluster.run(), groups.run(), timeline.run(), sessions.sweep())
             running = [tasks.create_task(part) for part in parts]
             try:
                 yield console
             finally:
-                pulse.close()
+                console.end_streams()
                 for task in running:
                     task.cancel()
                 await sessions.end_all()
@@ -92,7 +110,7 @@ async def serve(
 
         async def end_streams() -> None:
             await stop.wait()
-            console.pulse.close()
+            console.end_streams()
 
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(end_streams())

@@ -18,6 +18,7 @@ from strandline.console.core.permalink import group_link, stream_link, timeline_
 from strandline.console.core.seen import Seen
 from strandline.console.feeds.cluster import ClusterFeed
 from strandline.console.feeds.groups import GroupsFeed
+from strandline.console.feeds.timeline import TimelineFeed
 from strandline.console.web.admins import Admins
 from strandline.console.web.browsers import Browsers
 from strandline.console.web.live import EventStreams, Pulse
@@ -38,7 +39,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """What a page needs. `pulse` beats when something that pages show has changed."""
+    """What a page needs. `pulse` beats when something that pages show has changed, `timeline_pulse` when the
+    timeline has."""
 
     settings: ConsoleSettings
     host: Host
@@ -49,6 +51,8 @@ class Console:
     cluster: ClusterFeed
     groups: GroupsFeed
     pulse: Pulse
+    timeline: TimelineFeed
+    timeline_pulse: Pulse
     streams: EventStreams
     changes: Changes
     templates: Environment
@@ -57,6 +61,11 @@ class Console:
     @property
     def clock(self) -> Clock:
         return self.host.clock
+
+    def end_streams(self) -> None:
+        """Ends every stream to a browser."""
+        self.pulse.close()
+        self.timeline_pulse.close()
 
     async def seen(self, request: Request) -> Seen:
         """The state of the cluster, as far as the caller may know it."""

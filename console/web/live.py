@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -85,11 +85,16 @@ def event(fields: Mapping[str, Any]) -> str:
     return f"data: {json.dumps(fields, separators=(',', ':'))}\n\n"
 
 
-async def changes(pulse: Pulse, pause_s: float = PAUSE_S) -> AsyncIterator[str]:
-    """An event at once, then one after each change, with pauses between; ends once the pulse is closed."""
+async def changes(
+    pulse: Pulse, pause_s: float = PAUSE_S, facts: Callable[[], Mapping[str, Any]] | None = None
+) -> AsyncIterator[str]:
+    """An event at once, then one after each change, with pauses between; ends once the pulse is closed.
+
+    An event has what `facts` says then; without it the pulse's version.
+    """
     while not pulse.closed:
         version = pulse.version
-        yield event({"version": version})
+        yield event({"version": version} if facts is None else facts())
         await pulse.pause(pause_s)
         await pulse.after(version, PING_S)
         while pulse.version == version:

@@ -1,0 +1,217 @@
+"""The lanes of a row in a view, as JSON: a few items for each pixel, however much the window holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from strandline.console.core.timeline.lanes.marks import Marks
+from strandline.console.core.timeline.lanes.spans import UNKNOWN_MS, Drawn, Span, Spans
+from strandline.console.core.timeline.lanes.steps import Step, Steps
+from strandline.console.core.timeline.places import event_id
+from strandline.console.core.timeline.rows import BrokerRow, GroupRow, PartitionRow, Role, Row, TaskRow
+from strandline.console.core.timeline.view import View, request_name
+from strandline.report.text.durations import age
+from strandline.report.text.partition_names import compact
+
+Lane = dict[str, Any]
+Item = dict[str, Any]
+
+RESTORING: Final = ("learning", "restoring")
+"""The roles in which a member has less than the whole state."""
+LANES_MAX: Final = 50
+"""Lanes of members in one row; `lanes_left` says how many more there are."""
+NAMED_MAX: Final = 500
+"""An item names the partitions of a member up to this length."""
+
+
+def draw(row: Row | Span, view: View) -> dict[str, Any]:
+    """A row of the answer, with its lanes."""
+    if isinstance(row, Span):
+        lanes = [_lane("request", [_request(Drawn(row, 1, row.from_ms, _end(row)))])]
+        return {"id": f"request/{row.id}", "name": request_name(row), "lanes": lanes}
+    lanes = list(_lanes(row, view))
+    shown = {"id": row.id, "name": row.name, "lanes": lanes[:LANES_MAX]}
+    return shown if len(lanes) <= LANES_MAX else {**shown, "lanes_left": len(lanes) - LANES_MAX}
+
+
+def _lanes(row: Row, view: View) -> Iterator[Lane]:
+    match row:
+        case PartitionRow():
+            return _partition(row, view)
+        case BrokerRow():
+            return _broker(row, view)
+        case GroupRow():
+            return _group(row, view)
+        case TaskRow():
+            return _learners(row, view)
+
+
+# --- partitions and brokers ---------------------------------------------------------------------
+
+
+def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
+    if view.wants("leader") and row.leader:
+        yield _lane(
+            "leader", [_item(step, broker=step.value, epoch=step.order) for step in _steps(row.leader, view)]
+        )
+    if view.wants("isr") and row.isr:
+        isr = [_item(step, size=len(step.value), members=list(step.value)) for step in _steps(row.isr, view)]
+        yield {**_lane("isr", isr), "of": row.replicas or max((each["size"] for each in isr), default=0)}
+    if view.wants("offsets") and row.samples is not None:
+        watermarks, ends = row.samples.drawn(view.from_ms, view.until_ms, view.pixel_ms)
+        yield {"kind": "offsets", "hw": watermarks, "leo": ends}
+    yield from _requests(row.requests, view)
+    if view.wants("reassignment") and row.reassignments:
+        items = [
+            {**_request(drawn), "label": drawn.span.label}
+            for drawn in row.reassignments.drawn(view.from_ms, view.until_ms, view.pixel_ms)
+        ]
+        yield from _some("reassignment", items)
+    yield from _marks(row.marks, view)
+
+
+def _broker(row: BrokerRow, view: View) -> Iterator[Lane]:
+    if view.wants("alive") and row.alive:
+        alive = [
+            _item(step, label="alive" if step.value else "gone", alive=step.value)
+            for step in _steps(row.alive, view)
+        ]
+        yield _lane("alive", alive)
+    if view.wants("drain"):
+        yield from _some(
+            "drain", [_item(step, label="drained") for step in _steps(row.drain, view) if step.value]
+        )
+    yield from _requests(row.requests, view)
+    yield from _marks(row.marks, view)
+
+
+def _requests(spans: Spans, view: View) -> Iterator[Lane]:
+    if view.wants("request") and spans:
+        yield from _some(
+            "request",
+            [_request(each) for each in spans.drawn(view.from_ms, view.until_ms, view.pixel_ms)],
+        )
+
+
+def _request(drawn: Drawn) -> Item:
+    span = drawn.span
+    item: Item = {
+        "from": drawn.from_ms,
+        "received": None if span.received_ms == UNKNOWN_MS else span.received_ms,
+        "until": drawn.until_ms,
+        "command": span.command,
+        "state": span.state,
+        "broker": span.broker,
+        "event": event_id(span.ref),
+    }
+    return item if drawn.count == 1 else {**item, "received": None, "event": None, "merged": drawn.count}
+
+
+def _end(span: Span) -> int | None:
+    return None if span.open else span.until_ms
+
+
+def _marks(marks: Marks, view: View) -> Iterator[Lane]:
+    if view.wants("marks"):
+        drawn = marks.drawn(view.from_ms, view.until_ms, view.pixel_ms)
+        items = [
+            {"at": each.at_ms, "kind": each.kind, "count": each.number, "event": event_id(each.ref)}
+            for each in drawn
+        ]
+        yield from _some("marks", items)
+
+
+# --- groups and tasks -------------------------------------------------------------------------------
+
+
+def _group(row: GroupRow, view: View) -> Iterator[Lane]:
+    if view.wants("generation") and row.generations:
+        phases = [
+            _item(
+                step,
+                label=_phase(step.value.state, step.value.generation, step.value.reason),
+                state=step.value.state,
+                generation=step.value.generation,
+                reason=step.value.reason,
+                caused_by=step.value.caused_by,
+            )
+            for step in _steps(row.generations, view)
+        ]
+        yield _lane("generation", phases)
+    if view.wants("owned"):
+        for member, held in sorted(row.members.items()):
+            items = [
+                _item(step, label=_count(len(step.value)), partitions=_short(compact(step.value)))
+                for step in _steps(held.steps(), view)
+                if step.value
+            ]
+            yield from ({**lane, "member": member} for lane in _some("owned", items))
+    for task in row.tasks.values():
+        yield from _learners(task, view, learning=True)
+
+
+def _phase(state: str, generation: int, reason: str) -> str:
+    match state:
+        case "rebalancing":
+            return f"rebalancing: {reason}" if reason else "rebalancing"
+        case "joined":
+            return f"generation {generation}, not assigned yet"
+        case "ended":
+            return f"generation {generation} has ended"
+        case _:
+            return f"generation {generation}"
+
+
+def _learners(row: TaskRow, view: View, *, learning: bool = False) -> Iterator[Lane]:
+    """The roles of each member; with `learning` only those in which it restores the task's state."""
+    if not view.wants("learner"):
+        return
+    for member, steps in sorted(row.members.items()):
+        items = [
+            _item(step, label=_role(step.value), **step.value._asdict())
+            for step in _steps(steps, view)
+            if step.value.state != "closed" and (not learning or step.value.state in RESTORING)
+        ]
+        yield from ({**lane, "member": member, "task": row.task} for lane in _some("learner", items))
+
+
+def _role(role: Role) -> str:
+    said = [role.state]
+    if role.lag >= 0 and role.state in ("learning", "restoring", "ready"):
+        said.append(f"lag {role.lag:,}")
+    if role.records_per_s >= 0 and role.state in RESTORING:
+        said.append(f"{role.records_per_s:,.0f} records/s")
+    if role.remaining_ms >= 0 and role.state in RESTORING:
+        said.append(f"{age(role.remaining_ms)} left")
+    return ", ".join(said)
+
+
+def _count(partitions: int) -> str:
+    return "1 partition" if partitions == 1 else f"{partitions} partitions"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= NAMED_MAX else f"{text[:NAMED_MAX]}…"
+
+
+# --- items --------------------------------------------------------------------------------------
+
+
+def _steps(steps: Steps[Any], view: View) -> Iterator[Step[Any]]:
+    return steps.drawn(view.from_ms, view.until_ms, view.pixel_ms)
+
+
+def _item(step: Step[Any], **facts: Any) -> Item:
+    item = {"from": step.at_ms, "until": step.until_ms, **facts, "event": event_id(step.ref)}
+    return item if step.merged == 1 else {**item, "merged": step.merged}
+
+
+def _lane(kind: str, items: list[Item]) -> Lane:
+    return {"kind": kind, "items": items}
+
+
+def _some(kind: str, items: list[Item]) -> Iterator[Lane]:
+    """The lane, if there is anything in it."""
+    if items:
+        yield _lane(kind, items)

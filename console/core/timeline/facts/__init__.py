@@ -1,0 +1,1 @@
+"""What an event says, put into the rows that it is about."""

@@ -1,0 +1,99 @@
+"""Puts a state change into the rows that it is about."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.console.core.timeline.all_rows import Rows
+from strandline.console.core.timeline.lanes.spans import UNKNOWN_MS, Span, Spans
+from strandline.console.core.timeline.places import Ref
+from strandline.console.core.timeline.rows import GONE, Row
+from strandline.vocabulary.state_changes import ENDS, ChangeKind, Command, RequestState, StateChangeEvent
+
+UNCLEAN: Final = "unclean-election"
+ELECTED: Final = "elected"
+RESIGNED: Final = "resigned"
+LEFT: Final = "left-isr"
+JOINED: Final = "joined-isr"
+
+
+def put(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref) -> list[Row]:
+    """Adds an event to its rows, and returns them; none beyond the limit of rows."""
+    row = rows.partition(event.topic, event.key.partition)
+    if row is None:
+        return []
+    touched: list[Row] = [row]
+    row.events.add(at_ms, event.command.value, ref)
+    row.brokers.add(event.broker)
+    row.brokers.update(event.left, event.joined, event.replicas)
+    if event.isr is not None:
+        row.isr.add(at_ms, rows.interned.one(event.isr), ref, event.epoch)
+        row.brokers.update(event.isr)
+    match event.command:
+        case Command():
+            if (broker := rows.broker(event.broker)) is not None:
+                touched.append(broker)
+            _step(
+                rows, event, at_ms, ref, [row.requests, rows.requests, *([broker.requests] if broker else [])]
+            )
+        case ChangeKind.REASSIGN:
+            _step(rows, event, at_ms, ref, [row.reassignments])
+        case ChangeKind.ELECT_LEADER:
+            row.leader.add(at_ms, event.broker, ref, event.epoch)
+            rows.elections.add(at_ms, row.name, ref)
+            _mark(rows, touched, event.broker, at_ms, ELECTED, ref)
+            if event.unclean:
+                row.marks.add(at_ms, UNCLEAN, ref)
+                _mark(rows, touched, event.broker, at_ms, UNCLEAN, ref)
+        case ChangeKind.RESIGN_LEADER:
+            row.leader.add(at_ms, GONE, ref, event.epoch)
+            _mark(rows, touched, event.broker, at_ms, RESIGNED, ref)
+        case ChangeKind.CHANGE_ISR:
+            for broker_id in event.left:
+                _mark(rows, touched, broker_id, at_ms, LEFT, ref)
+            for broker_id in event.joined:
+                _mark(rows, touched, broker_id, at_ms, JOINED, ref)
+        case ChangeKind.OVERDUE | ChangeKind.TRUNCATE | ChangeKind.DELETE_STRAY:
+            row.marks.add(at_ms, event.command.value, ref)
+            _mark(rows, touched, event.broker, at_ms, event.command.value, ref)
+    return touched
+
+
+def _mark(rows: Rows, touched: list[Row], broker: int, at_ms: int, kind: str, ref: Ref) -> None:
+    if broker >= 0 and (row := rows.broker(broker)) is not None:
+        row.marks.add(at_ms, kind, ref)
+        touched.append(row)
+
+
+def _step(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref, lanes: list[Spans]) -> None:
+    """One step of a request or a reassignment. Steps may come in any order."""
+    span = rows.spans.get(event.id)
+    new = span is None
+    if span is None:
+        span = Span(event.id, event.command.value, event.topic, event.key.partition, event.broker, at_ms)
+        rows.spans[event.id] = span
+    elif at_ms < span.from_ms:
+        for lane in lanes:
+            lane.remove(span)
+        span.from_ms, new = at_ms, True
+    _note(span, event, at_ms, ref)
+    for lane in lanes:
+        if new:
+            lane.add(span)
+        else:
+            lane.noted(span)
+
+
+def _note(span: Span, event: StateChangeEvent, at_ms: int, ref: Ref) -> None:
+    state = event.state
+    if event.requester is not None:
+        span.requester = event.requester
+    if event.replicas:
+        span.label = f"to {','.join(map(str, event.replicas))}"
+    if state is RequestState.RECEIVED:
+        span.received_ms = at_ms
+    elif state in ENDS:
+        span.until_ms = max(at_ms, span.from_ms)
+    if state in ENDS or span.until_ms == UNKNOWN_MS:
+        span.state = state.value
+        span.ref = ref

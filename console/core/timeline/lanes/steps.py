@@ -1,0 +1,135 @@
+"""What holds from when until when: each step holds until the next one."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from strandline.console.core.timeline.places import NO_REF, Ref
+
+V = TypeVar("V")
+
+ALWAYS: Final = -(2**62)
+"""The time of a value that was there before anything that is known."""
+
+
+class Step(NamedTuple, Generic[V]):
+    """`value` holds from `at_ms` until `until_ms`, or still if that is None. `merged`: the number of steps
+    that this one stands for, because they are too close to be drawn."""
+
+    at_ms: int
+    until_ms: int | None
+    value: V
+    ref: Ref
+    order: int
+    merged: int = 1
+
+
+class Steps(Generic[V]):
+    """Steps in the order of `order` and, within it, of time.
+
+    `order` is what orders events even if clocks disagree: an epoch, an offset. A step whose time contradicts
+    the order is shown at the time of its neighbour.
+    """
+
+    __slots__ = ("_at", "_order", "_refs", "_seen_ms", "_values")
+
+    def __init__(self) -> None:
+        self._at = array("q")
+        self._order = array("q")
+        self._refs = array("q")
+        self._values: list[V] = []
+        self._seen_ms = ALWAYS
+        """When the first step was seen, if no event says when it began."""
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, at_ms: int, value: V, ref: Ref, order: int = 0) -> None:
+        """Adds what an event says. An equal step of the same time stays; what was only seen gives way."""
+        if at_ms <= self._seen_ms and self._at and self._at[0] == ALWAYS:
+            self._delete(0)  # what was seen then need not have held before this event
+        low = bisect_left(self._order, order)
+        high = bisect_right(self._order, order)
+        here = bisect_right(self._at, at_ms, low, high)
+        if here > low and self._at[here - 1] == at_ms and self._values[here - 1] == value:
+            return
+        if here < high and self._refs[here] == NO_REF and self._values[here] == value:
+            self._delete(here)  # it was seen later than it happened
+        if here > 0:
+            at_ms = max(at_ms, self._at[here - 1])
+        if here < len(self._values):
+            at_ms = min(at_ms, self._at[here])
+        self._insert(here, at_ms, value, ref, order)
+
+    def see(self, at_ms: int, value: V, order: int = 0) -> None:
+        """Notes what was seen at a time, if events do not say it: it held always if nothing else is known,
+        and since then if its order is a later one."""
+        if not self._values:
+            self._insert(0, ALWAYS, value, NO_REF, order)
+            self._seen_ms = at_ms
+        elif order > self._order[-1]:
+            self._insert(len(self._values), max(at_ms, self._at[-1]), value, NO_REF, order)
+
+    def _insert(self, here: int, at_ms: int, value: V, ref: Ref, order: int) -> None:
+        self._at.insert(here, at_ms)
+        self._order.insert(here, order)
+        self._refs.insert(here, ref)
+        self._values.insert(here, value)
+
+    def _delete(self, here: int) -> None:
+        del self._at[here], self._order[here], self._refs[here], self._values[here]
+
+    def trim(self, floor_ms: int) -> None:
+        """Forgets what ended before a time. The step that held then stays."""
+        gone = bisect_right(self._at, floor_ms) - 1
+        if gone > 0:
+            del self._at[:gone], self._order[:gone], self._refs[:gone], self._values[:gone]
+
+    @property
+    def last_ms(self) -> int:
+        """The time of the last step; ALWAYS without one."""
+        return self._at[-1] if self._at else ALWAYS
+
+    def before(self, ref: Ref) -> Step[V] | None:
+        """The step before that of this event; None if it is not known."""
+        for index in range(len(self._refs) - 1, 0, -1):
+            if self._refs[index] == ref:
+                return self._step(index - 1)
+        return None
+
+    def value_at(self, at_ms: int) -> V | None:
+        """What held at a time; None if it is not known."""
+        index = bisect_right(self._at, at_ms) - 1
+        return self._values[index] if index >= 0 else None
+
+    @property
+    def last(self) -> V | None:
+        """What holds now; None if it is not known."""
+        return self._values[-1] if self._values else None
+
+    def _step(self, index: int) -> Step[V]:
+        until = self._at[index + 1] if index + 1 < len(self._at) else None
+        return Step(self._at[index], until, self._values[index], self._refs[index], self._order[index])
+
+    def drawn(self, from_ms: int, until_ms: int, pixel_ms: float) -> Iterator[Step[V]]:
+        """The steps within a view, at most two a pixel: steps that end within the pixel in which they begin
+        are one, with their number, and the value of the last of them."""
+        at, end = self._at, len(self._at)
+        index = max(0, bisect_right(at, from_ms) - 1)
+        while index < end and at[index] < until_ms:
+            begins = max(at[index], from_ms)
+            pixel_end = from_ms + (int((begins - from_ms) / pixel_ms) + 1) * pixel_ms
+            if index + 1 < end and at[index + 1] < pixel_end:
+                last = bisect_left(at, pixel_end, index + 1, end) - 1  # it may be wide: it stands for itself
+                if at[last] > begins:
+                    ref = self._refs[index] if last == index + 1 else NO_REF
+                    yield Step(
+                        begins, at[last], self._values[last - 1], ref, self._order[last - 1], last - index
+                    )
+                index = last
+            step = self._step(index)
+            yield step if step.at_ms >= from_ms else step._replace(at_ms=from_ms)
+            index += 1

@@ -1,0 +1,199 @@
+"""The parts of a cluster that have lanes: partitions, brokers, groups, stream tasks."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from strandline.console.core.timeline.lanes.holdings import Holdings
+from strandline.console.core.timeline.lanes.marks import Marks
+from strandline.console.core.timeline.lanes.samples import Samples
+from strandline.console.core.timeline.lanes.spans import Spans
+from strandline.console.core.timeline.lanes.steps import Steps
+
+GONE: Final = -1
+"""As a leader: no broker leads."""
+
+
+class PartitionRow:
+    """A partition by its name: all incarnations of the topic are in one row, since epochs never decrease."""
+
+    __slots__ = (
+        "brokers", "events", "exists", "isr", "leader", "marks", "partition", "reassignments", "replicas",
+        "requests", "samples", "topic",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.leader: Steps[int] = Steps()
+        self.isr: Steps[tuple[int, ...]] = Steps()
+        self.requests = Spans()
+        self.reassignments = Spans()
+        self.marks = Marks()
+        self.events = Marks()
+        """All its events, by their kinds."""
+        self.samples: Samples | None = None
+        self.brokers: set[int] = set()
+        """Those that had to do with it."""
+        self.replicas = 0
+        """How many it has; 0 while that is not known."""
+        self.exists = False
+        """Whether the cluster has it, as it was seen last."""
+
+    @property
+    def key(self) -> tuple[bool, str, int]:
+        """Internal topics are last."""
+        return self.topic.startswith("__"), self.topic, self.partition
+
+    @property
+    def id(self) -> str:
+        return f"partition/{self.topic}/{self.partition}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    def trim(self, floor_ms: int) -> bool:
+        """Forgets what is older. True if nothing is left to show."""
+        for steps in (self.leader, self.isr):
+            steps.trim(floor_ms)
+        for spans in (self.requests, self.reassignments):
+            spans.trim(floor_ms)
+        for marks in (self.marks, self.events):
+            marks.trim(floor_ms)
+        return not (self.exists or self.events)
+
+
+class BrokerRow:
+    """A broker by its id."""
+
+    __slots__ = ("alive", "broker", "drain", "events", "marks", "requests")
+
+    def __init__(self, broker: int) -> None:
+        self.broker = broker
+        self.alive: Steps[bool] = Steps()
+        self.drain: Steps[bool] = Steps()
+        self.requests = Spans()
+        self.marks = Marks()
+        self.events = Marks()
+        """What the console itself saw of it."""
+
+    @property
+    def key(self) -> int:
+        return self.broker
+
+    @property
+    def id(self) -> str:
+        return f"broker/{self.broker}"
+
+    @property
+    def name(self) -> str:
+        return f"broker {self.broker}"
+
+    def trim(self, floor_ms: int) -> bool:
+        """Forgets what is older. True if nothing is left to show."""
+        self.alive.trim(floor_ms)
+        self.drain.trim(floor_ms)
+        self.requests.trim(floor_ms)
+        self.marks.trim(floor_ms)
+        self.events.trim(floor_ms)
+        return not (self.alive or self.requests or self.marks or self.events)
+
+
+class Phase(NamedTuple):
+    """The state of a group: `rebalancing`, `joined` (its leader has to assign), `stable` or `ended`."""
+
+    state: str
+    generation: int
+    reason: str = ""
+    caused_by: str = ""
+
+
+class Role(NamedTuple):
+    """What a member does with a task. Unknown figures are -1."""
+
+    state: str
+    lag: int = -1
+    records_per_s: float = -1
+    remaining_ms: int = -1
+
+
+NO_ROLE: Final = Role("closed")
+
+
+class TaskRow:
+    """A task of a stream application: what each member does with it."""
+
+    __slots__ = ("group", "members", "task")
+
+    def __init__(self, group: str, task: str) -> None:
+        self.group = group
+        self.task = task
+        self.members: dict[str, Steps[Role]] = {}
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.group, self.task
+
+    @property
+    def id(self) -> str:
+        return f"task/{self.group}/{self.task}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.group}: {self.task}"
+
+    def of(self, member: str) -> Steps[Role]:
+        return self.members.setdefault(member, Steps())
+
+    def trim(self, floor_ms: int) -> bool:
+        """Forgets what is older. True if nothing is left to show."""
+        for member, steps in list(self.members.items()):
+            steps.trim(floor_ms)
+            if steps.last_ms <= floor_ms and steps.last in (NO_ROLE, None):
+                del self.members[member]
+        return not any(steps.last_ms > floor_ms for steps in self.members.values())
+
+
+class GroupRow:
+    """A group: its generations, what its members have, and their tasks."""
+
+    __slots__ = ("events", "generations", "group", "members", "tasks")
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.generations: Steps[Phase] = Steps()
+        self.members: dict[str, Holdings] = {}
+        self.tasks: dict[str, TaskRow] = {}
+        self.events = Marks()
+
+    @property
+    def key(self) -> str:
+        return self.group
+
+    @property
+    def id(self) -> str:
+        return f"group/{self.group}"
+
+    @property
+    def name(self) -> str:
+        return self.group
+
+    def of(self, member: str) -> Holdings:
+        return self.members.setdefault(member, Holdings())
+
+    def trim(self, floor_ms: int) -> bool:
+        """Forgets what is older. True if nothing is left to show."""
+        self.generations.trim(floor_ms)
+        self.events.trim(floor_ms)
+        for member, held in list(self.members.items()):
+            held.trim(floor_ms)
+            if held.last_ms <= floor_ms and held.empty:
+                del self.members[member]
+        for name, task in list(self.tasks.items()):
+            if task.trim(floor_ms):
+                del self.tasks[name]
+        return not self.events
+
+
+Row = PartitionRow | BrokerRow | GroupRow | TaskRow

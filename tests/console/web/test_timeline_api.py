@@ -1,0 +1,131 @@
+"""What the timeline says of a real cluster, and what it answers to garbage."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from strandline.config.console import ConsoleSettings
+from strandline.config.load import load
+from strandline.console.process import running
+from strandline.console.web.admins import Connection
+from strandline.console.web.app import application
+from strandline.testing import MemoryCluster
+from tests.console.web.browser import Answer, Browser
+from tests.waiting import eventually
+
+
+class Timeline:
+    """A cluster, and the API of a console beside it."""
+
+    def __init__(self, cluster: MemoryCluster, browser: Browser) -> None:
+        self.cluster = cluster
+        self.browser = browser
+
+    async def get(self, **asked: Any) -> Answer:
+        return await self.browser.get(f"/api/timeline?{urlencode(asked, doseq=True)}")
+
+    async def rows(self, **asked: Any) -> list[dict[str, Any]]:
+        answer = await self.get(**asked)
+        assert answer.status == 200, answer.text
+        rows: list[dict[str, Any]] = answer.json["rows"]
+        return rows
+
+    async def lane(self, kind: str, **asked: Any) -> list[dict[str, Any]]:
+        """The items of a lane of the first row; none while there is no such row or lane."""
+        lanes = [lane for row in (await self.rows(**asked))[:1] for lane in row["lanes"]]
+        return next((lane["items"] for lane in lanes if lane["kind"] == kind), [])
+
+    async def event(self, name: str) -> Any:
+        answer = await self.browser.get(f"/api/timeline/event/{name}")
+        assert answer.status == 200, answer.text
+        return answer.json
+
+
+@pytest.fixture
+async def timeline() -> AsyncIterator[Timeline]:
+    """A cluster of its own, for a test that breaks it."""
+    async with timeline_of(3) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def quiet() -> AsyncIterator[Timeline]:
+    """A cluster in which nothing happens now."""
+    async with timeline_of(1) as made:
+        yield made
+
+
+@asynccontextmanager
+async def timeline_of(brokers: int) -> AsyncIterator[Timeline]:
+    async with MemoryCluster(brokers=brokers) as cluster:
+        await cluster.create_topic("orders", partitions=2, replication_factor=brokers)
+        connection = Connection(cluster.bootstrap, host=cluster.host)
+        async with running(load(ConsoleSettings), connection) as console:
+            yield Timeline(cluster, Browser(application(console)))
+
+
+async def test_a_killed_leader_is_followed_by_another_with_the_cause(timeline: Timeline) -> None:
+    led = timeline.cluster.leader("orders", 1)
+
+    async def leaders() -> list[dict[str, Any]]:
+        return await timeline.lane("leader", topic="orders", partition=1)
+
+    async def first() -> bool:
+        return [each["broker"] for each in await leaders()] == [led]
+
+    async def another() -> bool:
+        return (await leaders())[-1]["broker"] not in (led, -1)
+
+    await eventually(first)
+    timeline.cluster.kill(led)
+    await eventually(another)
+    *_, before, now = await leaders()
+    assert (before["broker"], before["until"]) == (led, now["from"])
+    assert now["until"] is None and now["epoch"] > before["epoch"]
+    said = await timeline.event(now["event"])
+    assert said["sentence"] == (
+        f"Broker {now['broker']} leads orders-1 at epoch {now['epoch']}: broker {led} does not answer."
+    )
+    assert said["before"]["leader"] == led and said["after"]["leader"] == now["broker"]
+    assert said["record"]["topic"] == "__state_changes"
+    assert said["fields"]["command"] == "elect-leader"
+    assert before["event"] in [each["id"] for each in said["related"]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"rows": "topics"}, "rows = 'topics': one of partition"),
+        ({"from": "x"}, "from = 'x': a whole number"),
+        ({"from": 10, "until": 10}, "from = 10 is not before until = 10"),
+        ({"until": 2**53 + 1}, "until = '9007199254740993'"),
+        ({"width": 0}, "width = '0': a whole number from 1 to 4000"),
+        ({"width": 10**9}, "width"),
+        ({"count": 201}, "count = '201'"),
+        ({"first": -1}, "first = '-1'"),
+        ({"kind": ["leader", "colour"]}, "kind = 'colour': some of leader"),
+        ({"broker": "two"}, "broker = 'two'"),
+        ({"topic": "t" * 301}, "topic"),
+        ({"text": "t" * 301}, "text"),
+    ],
+)
+async def test_a_bad_value_is_named(quiet: Timeline, asked: dict[str, Any], message: str) -> None:
+    answer = await quiet.get(**asked)
+    assert answer.status == 400 and message in answer.json["error"]
+
+
+@pytest.mark.parametrize(
+    "name", ["state/0", "state/0/x", "state/-1/2", "log/0/1", "seen/1/2", "state/0/1/2", "%00"]
+)
+async def test_an_id_that_is_none_is_refused(quiet: Timeline, name: str) -> None:
+    assert (await quiet.browser.get(f"/api/timeline/event/{name}")).status == 400
+
+
+@pytest.mark.parametrize("name", ["state/0/99999999", "group/0/0", "state/9/0", "seen/5"])
+async def test_an_event_that_is_not_there_is_not_found(quiet: Timeline, name: str) -> None:
+    assert (await quiet.browser.get(f"/api/timeline/event/{name}")).status == 404
