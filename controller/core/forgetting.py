@@ -41,8 +41,8 @@ def check_forgettable(survey: Survey, broker: BrokerId) -> None:
     if len(has) > NAMED_MAX:
         names += f" and {len(has) - NAMED_MAX} more"
     raise InvalidRequest(
-        f"broker {broker} is to have replicas: {names}. Move them first, with `strandline broker drain "
-        f"{broker} --replicas` or `strandline topic reassign`"
+        f"broker {broker} has replicas, or gets them by a move: {names}. Move them first, with "
+        f"`strandline broker drain {broker} --replicas` or `strandline topic reassign`"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 from strandline.errors import InvalidRequest
@@ -39,6 +40,15 @@ def whole(what: str, given: Any, least: int, most: int) -> int:
     if number is None or not least <= number <= most:
         raise InvalidRequest(f"{what} = {given!r}: give a whole number from {least} to {most}")
     return number
+
+
+def brokers(what: str, given: Iterable[Any]) -> tuple[int, ...]:
+    """The ids of brokers, each of them once."""
+    ids = tuple(whole(what, each, 0, INT32_MAX) for each in given)
+    for before, after in pairwise(sorted(ids)):
+        if before == after:
+            raise InvalidRequest(f"{what} = {after} is named twice: name each broker once")
+    return ids
 
 
 def offset(name: TopicPartition, given: object) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
@@ -84,6 +85,9 @@ def _placement(
 def _taking(survey: Survey, named: Collection[BrokerId]) -> Sequence[BrokerId]:
     """The brokers to spread over. Raises InvalidRequest."""
     able = [host.id for host in survey.hosts if not survey.is_drained(host.id)]
+    for before, after in pairwise(sorted(named)):
+        if before == after:
+            raise InvalidRequest(f"broker {after} is named twice")
     for broker in sorted(named):
         if broker not in able:
             raise InvalidRequest(

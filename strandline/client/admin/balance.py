@@ -85,7 +85,7 @@ class BalanceAdmin(ABC):
     ) -> BalancePlan:
         named = tuple(arguments.text("topic", each) for each in topics)
         asked = StartBalance(
-            tuple(arguments.whole("broker", each, 0, arguments.INT32_MAX) for each in brokers),
+            arguments.brokers("broker", brokers),
             named,
             arguments.whole("throttle_bytes_per_s", throttle_bytes_per_s, 0, arguments.INT64_MAX),
             validate_only,

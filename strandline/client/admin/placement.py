@@ -61,18 +61,21 @@ class PlacementAdmin(ABC):
         A move that is not complete after `timeout_ms` is overdue: that is recorded and counted, and with
         `cancel_at_deadline` it is taken back. None: after the controller's reassignment_timeout_ms; 0: never.
 
-        Raises the first refusal, with the others as notes, once all other moves have begun:
+        Raises the first refusal, with the others as notes, once all other moves have begun: InvalidRequest,
         UnknownTopicOrPartition, InvalidReplicaAssignment, InvalidReplicationFactor, …
         """
         asked = []
         for name, replicas in arguments.by_partition("partitions", partitions).items():
             if not replicas:
                 raise InvalidRequest(f"replicas of {name}: name at least one; cancel_reassignment takes back")
-            asked.append(PartitionReassignment(name, _brokers(name, replicas)))
+            brokers = arguments.brokers(f"replica of {name}", replicas)
+            asked.append(PartitionReassignment(name, brokers))
         throttle = arguments.whole("throttle_bytes_per_s", throttle_bytes_per_s, 0, arguments.INT64_MAX)
         timeout = 0
         if timeout_ms is not None:
             timeout = arguments.whole("timeout_ms", timeout_ms, 0, arguments.INT64_MAX) or NO_DEADLINE
+        if cancel_at_deadline and timeout == NO_DEADLINE:
+            raise InvalidRequest("cancel_at_deadline needs a deadline: timeout_ms = 0 is none")
         wanted = Reassign(asked, throttle, validate_only, timeout, bool(cancel_at_deadline))
         return await self._reassign(wanted)
 
@@ -162,7 +165,3 @@ class PlacementAdmin(ABC):
         results = await self._ask_controller(REASSIGN, wanted)
         raise_first((each.name, each.error) for each in results)
         return [warning for each in results for warning in each.warnings]
-
-
-def _brokers(name: TopicPartition, replicas: Sequence[int]) -> tuple[int, ...]:
-    return tuple(arguments.whole(f"replica of {name}", each, 0, arguments.INT32_MAX) for each in replicas)

@@ -309,6 +309,7 @@ async def test_metrics_have_how_far_a_balance_is(active: Activate) -> None:
     ("asked", "error", "said"),
     [
         (StartBalance(brokers=(1, 9)), InvalidRequest, "broker 9 can get no replicas: only 1, 2 are alive"),
+        (StartBalance(brokers=(1, 2, 1)), InvalidRequest, "broker 1 is named twice"),
         (StartBalance(topics=("u",)), UnknownTopicOrPartition, "topic 'u' does not exist"),
         (StartBalance(throttle_bytes_per_s=-1), InvalidRequest, "throttle_bytes_per_s -1 is negative"),
         (

@@ -33,14 +33,14 @@ async def test_a_forgotten_broker_leaves_nothing_behind_and_returns_as_a_new_one
         await admin.create_topics([NewTopic("left", 0, assignments=[(4, 1)])])
         await load.progress()
         await cluster.kill_broker(4)
-        with pytest.raises(InvalidRequest, match=r"broker 4 is (alive|to have replicas)"):
+        with pytest.raises(InvalidRequest, match=r"broker 4 is (alive|has replicas)"):
             await admin.forget_broker(4)
 
         async def gone() -> bool:
             return 4 not in await simulated.live()
 
         await eventually(gone, what="the session of broker 4 has ended")
-        with pytest.raises(InvalidRequest, match=r"is to have replicas: .*left-0"):
+        with pytest.raises(InvalidRequest, match=r"has replicas, .*: .*left-0"):
             await admin.forget_broker(4)
         await admin.drain_broker(4, replicas=True)
 

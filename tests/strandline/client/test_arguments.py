@@ -20,6 +20,14 @@ def test_an_invalid_text_is_refused(given: object) -> None:
         arguments.text("group", given)
 
 
+def test_brokers_are_ids_each_named_once() -> None:
+    assert arguments.brokers("replica of t-0", [3, 0, 1]) == (3, 0, 1)
+    with pytest.raises(InvalidRequest, match="replica of t-0 = 0 is named twice: name each broker once"):
+        arguments.brokers("replica of t-0", [0, 1, 0])
+    with pytest.raises(InvalidRequest, match="replica of t-0 = -1: give a whole number"):
+        arguments.brokers("replica of t-0", [-1])
+
+
 @pytest.mark.parametrize("given", [-1, 2**63, True, 3.5, 3.0, "3", None, float("nan"), 10**400])
 def test_an_invalid_offset_is_refused(given: object) -> None:
     with pytest.raises(

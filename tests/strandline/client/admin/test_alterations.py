@@ -1,11 +1,12 @@
-"""Alterations that are only tried, and deletions of a topic that is meant by its id."""
+"""Alterations that are only tried or make no sense, and deletions of a topic that is meant by its id."""
 
 from __future__ import annotations
 
 import pytest
 
 from strandline import Admin
-from strandline.errors import InvalidPartitions, UnknownTopicOrPartition
+from strandline.errors import InvalidPartitions, InvalidRequest, UnknownTopicOrPartition
+from strandline.ids import TopicPartition
 from strandline.testing import MemoryCluster
 from tests.waiting import eventually
 
@@ -33,6 +34,18 @@ async def test_a_deletion_by_id_spares_a_topic_that_was_created_anew(memory_clus
         assert topic.topic_id == new
         await admin.delete_topics({"orders": new})
         await eventually(lambda: _is_gone(admin), what="the topic is deleted")
+
+
+@pytest.mark.strandline(brokers=1)
+async def test_a_move_is_refused_whose_request_contradicts_itself(memory_cluster: MemoryCluster) -> None:
+    """Without a deadline nothing would ever take it back."""
+    await memory_cluster.create_topic("orders")
+    moves = {TopicPartition("orders", 0): [1]}
+    async with memory_cluster.admin() as admin:
+        with pytest.raises(InvalidRequest, match="timeout_ms = 0 is none"):
+            await admin.reassign(moves, timeout_ms=0, cancel_at_deadline=True)
+        with pytest.raises(InvalidRequest, match="broker = 1 is named twice"):
+            await admin.plan_balance(brokers=[1, 1])
 
 
 async def _is_gone(admin: Admin) -> bool:
