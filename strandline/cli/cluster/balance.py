@@ -11,6 +11,7 @@ import click
 from strandline.cli.cluster.placement import replicas_of
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
 from strandline.cli.shell.waits import Waits
+from strandline.report.text.counts import counted
 
 if TYPE_CHECKING:
     from strandline import Admin
@@ -222,11 +223,12 @@ def _show_plan(invocation: Invocation, plan: BalancePlan, *, started: bool) -> N
     _show_loads(invocation, plan)
     order = sum(not move.added for move in plan.moves)
     invocation.out.line(
-        f"{'begins' if started else 'would make'} {len(plan.moves)} moves: {plan.copies} replicas to copy, "
-        f"{plan.copied_bytes} bytes; {order} partitions only get another preferred leader"
+        f"{'begins' if started else 'would make'} {counted(len(plan.moves), 'move')}: "
+        f"{counted(plan.copies, 'replica')} to copy, {plan.copied_bytes} bytes; "
+        f"{counted(order, 'partition')} only with another preferred leader"
     )
     if plan.left_out:
-        invocation.out.line(f"{plan.left_out} further moves are left for another balance")
+        invocation.out.line(f"left for another balance: {counted(plan.left_out, 'further move')}")
 
 
 def _show_loads(invocation: Invocation, plan: BalancePlan) -> None:

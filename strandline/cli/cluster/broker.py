@@ -9,6 +9,7 @@ import click
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
 from strandline.cli.shell.waits import Waits
+from strandline.report.text.counts import counted
 from strandline.report.text.durations import age
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ def drain(
     The drain continues without this command until --undo, even if the broker restarts. A drain of leaderships
     also ends when the broker was restarted and `broker ready` finds it ready; with --until-restart no `broker
     ready` is needed. Exits with 1 if something cannot be moved; at once if only partitions without another
-    replica are left, since waiting does not help.
+    replica are left, since waiting does not help. With --no-wait, exits with 0 once the drain has begun, and
+    shows what cannot be moved for now.
     """
     if throttle is not None and not replicas:
         raise click.UsageError("--throttle limits replicas that move: give --replicas as well")
@@ -156,7 +158,7 @@ def drain(
         invocation.out.note(WAY_OUT_OF_DRAIN)
     if permanent and except_permanent:
         return
-    if not undo and (progress.problems or (wait and left)):
+    if wait and left and not undo:
         click.get_current_context().exit(FAILED)
 
 
@@ -179,8 +181,8 @@ def _show(
         done = {"undone": "drain taken back", "left": "drain under way", "done": "drained"}[state]
         if permanent:
             done = "drained but for partitions without another replica"
-        leads = _counted(progress.leaderships, "leadership")
-        invocation.out.line(f"broker {broker_id}: {done}, {leads}, {_counted(progress.replicas, 'replica')}")
+        leads = counted(progress.leaderships, "leadership")
+        invocation.out.line(f"broker {broker_id}: {done}, {leads}, {counted(progress.replicas, 'replica')}")
         for problem in progress.problems:
             invocation.out.note(problem)
 
@@ -188,10 +190,6 @@ def _show(
 def _only_permanent_left(progress: DrainProgress) -> bool:
     """True if only partitions without another replica are left. A drain of replicas moves those too."""
     return 0 < progress.leaderships == progress.permanent
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 async def _drained(
@@ -219,9 +217,9 @@ async def _drained(
             return progress
         if left != said:
             said, moved_at = left, clock.monotonic()
-            what = _counted(left[0], "leadership")
+            what = counted(left[0], "leadership")
             if wanted["replicas"]:
-                what += f" and {_counted(left[1], 'replica')}"
+                what += f" and {counted(left[1], 'replica')}"
             invocation.out.note(f"broker {broker_id} still has {what}")
         if progress.problems:
             waits.show(f"waiting: {_first(progress.problems)}")
@@ -280,9 +278,7 @@ def forget(invocation: Invocation, broker_id: int) -> None:
             {"broker": broker_id, "was_known": forgotten.was_known, "requests": forgotten.requests}
         )
     elif forgotten.was_known:
-        invocation.out.line(
-            f"broker {broker_id}: forgotten, {_counted(forgotten.requests, 'request')} failed"
-        )
+        invocation.out.line(f"broker {broker_id}: forgotten, {counted(forgotten.requests, 'request')} failed")
     else:
         invocation.out.line(f"broker {broker_id} is not known: there is nothing to forget")
 
@@ -329,7 +325,7 @@ def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanen
             }
         )
     elif check.ready:
-        in_sync = f"{_counted(check.replicas, 'replica')} in sync, {check.leaderships} led"
+        in_sync = f"{counted(check.replicas, 'replica')} in sync, {check.leaderships} led"
         invocation.out.line(f"broker {broker_id} is ready: {in_sync}")
     else:
         but = "ready but for partitions that can never spare it"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from strandline.client.admin.moves import CopyProgress, ReassignmentProgress
 
 WATCH_S: Final = 2.0
+NOTHING_MOVES: Final = "no replica is moving"
 COLUMNS: Final = (
     "topic", "partition", "original", "replicas", "isr", "adding", "removing",
     "done", "left", "rate", "time left", "throttle", "reverting", "overdue",
@@ -45,8 +46,7 @@ def reassignments(invocation: Invocation, watch: bool) -> None:
             while watch and moves:
                 await clock.sleep(WATCH_S)
                 moves = await admin.reassignment_progress()
-                if moves:
-                    _show(invocation, moves)
+                _show(invocation, moves)
 
     run(main)
 
@@ -80,10 +80,14 @@ def throttle(
             if partition is not None:
                 wanted = [TopicPartition(names[0], partition)]
             elif names:
+                await admin.metadata(names)  # raises for a topic that does not exist
                 wanted = _of_topics(names, [each.name for each in await admin.list_reassignments()])
             return await admin.throttle_reassignments(wanted, throttle_bytes_per_s=bytes_per_s)
 
-    for name in run(main):
+    changed = run(main)
+    if not changed and not invocation.out.json:
+        invocation.out.line(NOTHING_MOVES)
+    for name in changed:
         if invocation.out.json:
             row = {"topic": name.topic, "partition": name.partition, "throttle": bytes_per_s or None}
             invocation.out.emit(row)
@@ -101,11 +105,13 @@ def _of_topics(names: Sequence[str], moving: Sequence[TopicPartition]) -> list[T
 
 
 def _show(invocation: Invocation, moves: Sequence[ReassignmentProgress]) -> None:
-    if not invocation.out.json:
+    if invocation.out.json:
+        for each in moves:
+            invocation.out.emit(move_row(each), flush=True)
+    elif moves:
         invocation.out.table(COLUMNS, [_cells(each) for each in moves])
-        return
-    for each in moves:
-        invocation.out.emit(move_row(each), flush=True)
+    else:
+        invocation.out.line(NOTHING_MOVES)
 
 
 def move_row(each: ReassignmentProgress) -> dict[str, Any]:

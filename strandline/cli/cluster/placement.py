@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import click
 
-from strandline.cli.cluster.moves import copied_text
+from strandline.cli.cluster.settling import Settling, ongoing
 from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
-from strandline.cli.shell.waits import Waits
-from strandline.errors import ElectionNotNeeded, OutcomeUnknown, RequestTimedOut
-from strandline.ids import NO_BROKER, TopicPartition
+from strandline.errors import ElectionNotNeeded
+from strandline.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from strandline import Admin
-    from strandline.vocabulary.admin import OngoingReassignment, PartitionResult
-
-LOOK_AGAIN_S: Final = 0.2
-LEADER_WAIT_MS: Final = 500
-"""How long a report of what a reassignment waits for, waits for the leader."""
-SETTLE_S_MAX: Final = 5.0
-"""Time after a reassignment until the broker that is asked knows its result."""
+    from strandline.vocabulary.admin import PartitionResult
 
 
 def replicas_of(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
-    """Reads `1,2,3` as broker ids."""
+    """Reads `1,2,3` as broker ids. Raises click.BadParameter, also for an id that is named twice."""
     try:
-        return () if value is None else tuple(int(each) for each in value.split(","))
+        brokers = () if value is None else tuple(int(each) for each in value.split(","))
     except ValueError:
         raise click.BadParameter(f"{value!r} is not of the form 1,2,3") from None
+    for before, after in pairwise(sorted(brokers)):
+        if before == after:
+            raise click.BadParameter(f"{value!r} names broker {after} twice")
+    return brokers
 
 
 @click.command(cls=Command)
@@ -75,6 +72,8 @@ def reassign(
         raise click.UsageError(
             "--throttle, --timeout and --cancel-at-deadline are for a move: leave them out"
         )
+    if cancel_at_deadline and timeout_s == 0:
+        raise click.UsageError("--timeout 0 is no deadline: leave it or --cancel-at-deadline out")
     from strandline import Admin
 
     where = TopicPartition(name, partition)
@@ -86,7 +85,7 @@ def reassign(
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             original: tuple[int, ...] = ()
             if cancel:
-                moving = await _moving(admin, where)
+                moving = await ongoing(admin, where)
                 original = () if moving is None else tuple(moving.original)
                 await admin.cancel_reassignment([where])
             else:
@@ -98,7 +97,10 @@ def reassign(
                 )
                 for warning in warnings:
                     invocation.out.note(f"warning: {warning}")
-            return await _settled(admin, invocation, where, replicas, original) if wait else None
+            if not wait:
+                return None
+            settling = Settling(admin, where, replicas or original, invocation.out.note)
+            return await (settling.cancelled() if cancel else settling.moved(cancels=cancel_at_deadline))
 
     now = run(main)
     if invocation.out.json:
@@ -108,107 +110,6 @@ def reassign(
         invocation.out.line(f"{where} has replicas {','.join(map(str, now))}")
     else:
         invocation.out.line(f"{where}: {'goes back to what it was' if cancel else 'under way'}")
-
-
-async def _settled(
-    admin: Admin,
-    invocation: Invocation,
-    where: TopicPartition,
-    wanted: tuple[int, ...],
-    original: tuple[int, ...],
-) -> Sequence[int]:
-    """Waits until the partition has no reassignment, and brokers show the replicas `wanted`, or after a
-    cancellation `original`. Returns them. Raises OutcomeUnknown if it has others, RequestTimedOut once it is
-    overdue."""
-    from strandline.adapters.system.clock import SystemClock
-
-    clock = SystemClock()
-    shown: tuple[int, ...] | None = None
-    target = wanted or original
-    waits = Waits(invocation.out.note, clock)
-    while (moving := await _moving(admin, where)) is not None:
-        if wanted and moving.overdue:
-            raise RequestTimedOut(f"overdue: {await _waiting(admin, moving)}")
-        if wanted and moving.reverting:
-            raise OutcomeUnknown(
-                f"{where} does not move to {_listed(wanted)}: that was taken back meanwhile, by --cancel, at "
-                f"its deadline or by another client, and it goes back to {_listed(moving.original)}"
-            )
-        if wanted and moving.replicas != wanted:
-            raise OutcomeUnknown(
-                f"{where} does not move to {_listed(wanted)}: a later request took its place, and it moves "
-                f"to {_listed(moving.replicas)}"
-            )
-        target = wanted or moving.original
-        if moving.isr != shown:
-            shown = moving.isr
-            invocation.out.note(f"{where}: in sync are {_listed(moving.isr)}")
-        if waits.due:
-            waits.show(await _waiting(admin, moving))
-        await clock.sleep(LOOK_AGAIN_S)
-    deadline = clock.monotonic() + SETTLE_S_MAX
-    while True:
-        (topic,) = (await admin.metadata([where.topic])).topics
-        replicas = topic.partitions[where.partition].replicas
-        if not target or replicas == target:
-            return replicas
-        if clock.monotonic() >= deadline:
-            raise OutcomeUnknown(
-                f"{where} did not move to {_listed(target)}: its replicas are {_listed(replicas)}; that was "
-                "taken back, or a later request took its place"
-            )
-        await clock.sleep(LOOK_AGAIN_S)
-
-
-async def _waiting(admin: Admin, moving: OngoingReassignment) -> str:
-    """Describes what the reassignment waits for. Raises as the controller's answer does."""
-    from strandline.client.admin.moves import reassignment_progress
-
-    alive = {each.endpoint.id for each in (await admin.describe_cluster()).brokers if each.alive}
-    (topic,) = (await admin.metadata([moving.name.topic])).topics
-    leader, copied = topic.partitions[moving.name.partition].leader, ""
-    if leader != NO_BROKER:
-        answers = await admin.describe_replicas([moving.name], wait_ms=LEADER_WAIT_MS)
-        copied = copied_text(reassignment_progress(moving, answers.get(moving.name)))
-    return waiting_for(moving, alive, leader, copied)
-
-
-def waiting_for(moving: OngoingReassignment, alive: Collection[int], leader: int, copied: str = "") -> str:
-    """The reason why a reassignment is not complete, as far as brokers and controller report it.
-
-    `copied` says how far the copies are.
-    """
-    target = moving.original if moving.reverting else moving.replicas
-    if leader == NO_BROKER:
-        dead = [broker for broker in moving.isr if broker not in alive]
-        in_sync = _listed(moving.isr)
-        why = f": in sync were {in_sync}, not alive of these are {_listed(dead)}"
-        if not dead:
-            why = f": broker {in_sync} was in sync and is alive; its log says why it does not lead"
-        return f"{moving.name}: waiting for a leader{why}"
-    missing = [broker for broker in target if broker not in moving.isr]
-    if dead := [broker for broker in missing if broker not in alive]:
-        return (
-            f"{moving.name}: waiting for broker {_listed(dead)}, not alive: start it, name other replicas, "
-            "or take the move back with --cancel"
-        )
-    if missing:
-        throttle = moving.throttle_bytes_per_s
-        limit = f", at most {throttle} bytes a second" if throttle else ""
-        so_far = f": {copied}" if copied else ""
-        return f"{moving.name}: waiting for broker {_listed(missing)} to have all records{limit}{so_far}"
-    leaving = [broker for broker in moving.isr if broker not in target and broker != leader]
-    if leaving:
-        return f"{moving.name}: waiting for broker {_listed(leaving)} to close its replica"
-    return f"{moving.name}: waiting for its leader, broker {leader}, to write the end"
-
-
-def _listed(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers)) or "none"
-
-
-async def _moving(admin: Admin, where: TopicPartition) -> OngoingReassignment | None:
-    return next((each for each in await admin.list_reassignments() if each.name == where), None)
 
 
 @click.command("elect-preferred", cls=Command)

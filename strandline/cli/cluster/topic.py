@@ -16,6 +16,7 @@ from strandline.cli.cluster.partitions import (
     with_any,
 )
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
+from strandline.report.text.counts import counted
 
 if TYPE_CHECKING:
     from strandline.client.admin.topics import TopicDescription
@@ -74,7 +75,8 @@ def create(
             }
         )
     else:
-        invocation.out.line(f"created {name}: {partitions} partitions, {replication_factor} replicas each")
+        size = f"{counted(partitions, 'partition')}, {counted(replication_factor, 'replica')} each"
+        invocation.out.line(f"created {name}: {size}")
 
 
 @topic.command("list")

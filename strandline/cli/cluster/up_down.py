@@ -15,6 +15,7 @@ from strandline.cli.cluster.partitions import (
 )
 from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
 from strandline.errors import SettingsError
+from strandline.report.text.counts import counted
 from strandline.report.text.durations import age
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ STATUS_TIMEOUT_MS: Final = 2_000
 @click.option("--controllers", type=click.IntRange(1, 9), help="Controllers of a new cluster; default: 1.")
 @click.option(
     "--base-port", type=click.IntRange(1024, 65_000), metavar="P",
-    help="Brokers from P on, controllers from P+100, ZooKeeper at P+200, metrics 300 above; default: free.",
+    help="Ports of brokers: P, P+1, …; of controllers: from P+100; of ZooKeeper: P+200; metrics of each: 300 "
+         "above its port. Default: free ports.",
 )  # fmt: skip
 @click.option(
     "--kafka-port", type=click.IntRange(1024, 65_000), metavar="P",
@@ -96,7 +98,7 @@ def up(
 
     missing = sum(not member.alive for member in cluster.members())
     missing += max(0, (brokers or 0) - len(cluster.broker_ids))
-    with invocation.out.progress(f"starting {missing} processes in {directory}"):
+    with invocation.out.progress(f"starting {counted(missing, 'process', 'processes')} in {directory}"):
         try:
             added = run(main)
         except ProcessFailed as failure:
@@ -109,7 +111,8 @@ def up(
             invocation.out.line(f"added broker {broker} at {cluster.address(broker)}")
         if added:
             invocation.out.line(ADDED)
-        invocation.out.line(f"{len(cluster.broker_ids)} brokers serve at {cluster.bootstrap}")
+        serve = "serves" if len(cluster.broker_ids) == 1 else "serve"
+        invocation.out.line(f"{counted(len(cluster.broker_ids), 'broker')} {serve} at {cluster.bootstrap}")
         if cluster.kafka_bootstrap:
             invocation.out.line(f"Kafka clients connect to {cluster.kafka_bootstrap}")
         if cluster.secure:
@@ -156,7 +159,9 @@ def down(invocation: Invocation) -> None:
     if invocation.out.json:
         invocation.out.emit({"dir": str(cluster.directory), "stopped": stopped})
     else:
-        invocation.out.line(f"stopped {stopped} processes; the data stays in {cluster.directory}")
+        invocation.out.line(
+            f"stopped {counted(stopped, 'process', 'processes')}; the data stays in {cluster.directory}"
+        )
 
 
 @click.command(cls=Command)

@@ -68,6 +68,7 @@ async def test_a_topic_is_spread_over_a_new_broker_and_the_command_shows_it(shel
         (("--revert",), "give --cancel as well"),
         (("--dry-run", "--wait"), "there is none to wait for"),
         (("--brokers", "1,x"), "'1,x' is not of the form 1,2,3"),
+        (("--brokers", "1,2,1"), "'1,2,1' names broker 1 twice"),
     ],
 )
 async def test_options_that_contradict_each_other_are_refused(

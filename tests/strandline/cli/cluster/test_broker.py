@@ -84,11 +84,12 @@ async def test_a_broker_is_drained_shown_so_and_taken_back(cluster: LocalCluster
     await eventually(leads_again, deadline_s=30)
 
 
-async def test_unmovable_partitions_are_reported_and_fail_the_command(shell: Shell) -> None:
+async def test_a_drain_that_is_not_waited_for_reports_what_cannot_move_and_succeeds(shell: Shell) -> None:
+    """The drain goes on: a script that begins one has nothing to repeat."""
     await shell.objects("topic", "create", "everywhere", "--replication-factor", "3")
     ended = await shell("broker", "drain", "3", "--replicas", "--no-wait")
     try:
-        assert ended.status == 1
+        assert ended.status == 0
         assert "everywhere-0 has the replicas" in ended.err
         assert "no other broker" in ended.err
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -144,6 +145,11 @@ async def test_the_throttle_of_moves_under_way_is_changed_for_one_and_for_all(sh
     await eventually(shown, deadline_s=30, what="the brokers show the new replicas")
     nothing = await shell("topic", "throttle", topics[0], "--to", "5")
     assert (nothing.status, "no partition of slow-0 is moving" in nothing.err) == (1, True)
+    unknown = await shell("topic", "throttle", "nope", "--to", "5")
+    assert (unknown.status, "topic 'nope' does not exist" in unknown.err) == (1, True)
+    for quiet in (["throttle", "--all", "--to", "5"], ["reassignments"], ["reassignments", "--watch"]):
+        ended = await shell("topic", *quiet)
+        assert (ended.status, ended.out) == (0, b"no replica is moving\n")
     for wrong in (
         ["--to", "5"],
         [topics[0], "--all", "--to", "5"],
@@ -180,6 +186,8 @@ async def test_a_move_that_is_overdue_ends_the_wait_with_the_reason_and_goes_on_
     assert (listed["overdue"], listed["reverting"]) == (True, False)
     back = await shell(*where, "--replicas", str(there), "--cancel-at-deadline")
     assert back.status == 1
+    assert f"{topic}-0: waiting for broker {there} to have all records" in back.err
+    assert re.search(f"overdue: .*; it is taken back|overdue, and taken back to {here}: ", back.err)
 
     async def same_as_before() -> bool:
         return bool((await partition_of(shell, topic))["replicas"] == [here])
@@ -308,8 +316,14 @@ async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, clu
         (["reassign", "t", "--partition", "0"], 2, "--replicas"),
         (["reassign", "t", "--partition", "0", "--replicas", "1", "--cancel"], 2, "--cancel"),
         (["reassign", "t", "--partition", "0", "--replicas", "one"], 2, "1,2,3"),
+        (["reassign", "t", "--partition", "0", "--replicas", "0,1,0"], 2, "'0,1,0' names broker 0 twice"),
         (["reassign", "t", "--partition", "0", "--cancel", "--throttle", "5"], 2, "--throttle"),
         (["reassign", "t", "--partition", "0", "--cancel", "--timeout", "5"], 2, "--timeout"),
+        (
+            ["reassign", "t", "--partition=0", "--replicas=1", "--timeout=0", "--cancel-at-deadline"],
+            2,
+            "--timeout 0 is no deadline",
+        ),
         (["reassign", "nowhere", "--partition", "0", "--replicas", "1"], 1, "nowhere"),
         (["reassign", "nowhere", "--partition", "0", "--replicas", "-1"], 1, "-1"),
         (["elect-preferred", "--partition", "0"], 2, "--partition"),

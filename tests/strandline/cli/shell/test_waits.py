@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.cli.cluster.broker import still_leaving
-from strandline.cli.cluster.placement import waiting_for
+from strandline.cli.cluster.settling import waiting_for
 from strandline.cli.shell.waits import REPEAT_S, SHOW_AGAIN_S, Waits
 from strandline.ids import TopicPartition
 from strandline.vocabulary.admin import OngoingReassignment
@@ -35,6 +35,11 @@ def test_a_reassignment_that_is_waited_for_says_for_whom(
 ) -> None:
     assert waiting_for(moves, alive, leader).startswith("t-0: ")
     assert said in waiting_for(moves, alive, leader)
+
+
+def test_a_reassignment_that_is_over_is_not_told_how_to_go_on() -> None:
+    said = waiting_for(moving(1, 2), {1, 2}, 1, is_over=True)
+    assert said == "t-0: waiting for broker 4, not alive"
 
 
 def test_a_drain_that_is_taken_back_names_what_it_leaves_under_way() -> None:
