@@ -6,6 +6,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from strandline.console.changes.change import Kind
+from strandline.console.changes.replicas import (
+    AlterBalance,
+    CancelMoves,
+    DrainBroker,
+    ElectPreferred,
+    Reassign,
+    StartBalance,
+    ThrottleMoves,
+    UndrainBroker,
+)
 from strandline.console.changes.topics import AlterTopic, CreateTopic, DeleteTopic, GrowTopic
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -13,4 +23,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     "alter-topic": AlterTopic.read,
     "grow-topic": GrowTopic.read,
     "delete-topic": DeleteTopic.read,
+    "reassign": Reassign.read,
+    "cancel-moves": CancelMoves.read,
+    "throttle-moves": ThrottleMoves.read,
+    "balance": StartBalance.read,
+    "alter-balance": AlterBalance.read,
+    "drain-broker": DrainBroker.read,
+    "undrain-broker": UndrainBroker.read,
+    "elect-preferred": ElectPreferred.read,
 }

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Generic, TypeVar
 
 from strandline.client.admin.topics import Condition, conditions
@@ -88,9 +89,9 @@ def listing(
     if wanted.only is Only.ALL and wanted.sort is not Sort.PROBLEMS:
         shown.sort(key=lambda each: _order(each, wanted.sort))
         page = paged(shown, wanted.page, rows_max)
-        rows = [TopicRow(each, _conditions(each, alive)) for each in page.rows]
+        rows = [topic_row(each, alive) for each in page.rows]
         return Listing(Page(rows, page.page, page.pages, page.total), len(named) - len(shown))
-    found = [TopicRow(each, _conditions(each, alive)) for each in shown]
+    found = [topic_row(each, alive) for each in shown]
     chosen = [row for row in found if _is_wanted(row, wanted.only)]
     if wanted.sort is Sort.PROBLEMS:
         chosen.sort(key=lambda row: ([-row.found[each] for each in PROBLEMS], row.topic.name))
@@ -106,10 +107,10 @@ def paged(rows: Sequence[T], page: int, rows_max: int) -> Page[T]:
     return Page(rows[(page - 1) * rows_max : page * rows_max], page, pages, len(rows))
 
 
-def _conditions(topic: TopicMetadata, alive: Collection[int]) -> Counter[Condition]:
-    return Counter(
-        found for each in topic.partitions for found in conditions(each, topic.config, alive, None)
-    )
+def topic_row(topic: TopicMetadata, alive: Collection[int]) -> TopicRow:
+    """A topic with the conditions of its partitions; `alive`: the ids of brokers."""
+    found = (conditions(each, topic.config, alive, None) for each in topic.partitions)
+    return TopicRow(topic, Counter(chain.from_iterable(found)))
 
 
 def _is_wanted(row: TopicRow, only: Only) -> bool:

@@ -13,14 +13,16 @@ from starlette.routing import BaseRoute, Route
 from strandline.client.admin.admin import Admin
 from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
 from strandline.console.core.forms import Form
-from strandline.console.core.topics.listing import Only, Sort, Wanted, listing
+from strandline.console.core.topics.config import config_rows
+from strandline.console.core.topics.listing import Only, Page, Sort, Wanted, listing, paged, topic_row
+from strandline.console.core.topics.partitions import partition_rows
 from strandline.console.core.topics.rates import Rates, Sample
 from strandline.console.web.context import Console
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.vocabulary.log import DescribedReplicas
-from strandline.vocabulary.metadata import TopicMetadata
+from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
 
 LEADERS_WAIT_MS: Final = 400
 """How long a page waits for leaders to say how large their partitions are."""
@@ -69,7 +71,32 @@ def routes(console: Console) -> Sequence[BaseRoute]:
             replicas_usual=min(max(len(alive), 1), REPLICAS_USUAL),
         )
 
-    return [Route("/topics", topics)]
+    async def topic(request: Request) -> Response:
+        admin = console.admins.admin(request)
+        metadata = await admin.metadata([request.path_params["topic"]])
+        (found,) = metadata.topics
+        alive = {broker.id for broker in metadata.brokers}
+        number = Form(request.query_params).whole("page", 1, PAGES_MAX, 1)
+        page = paged(found.partitions, number, console.settings.page_rows_max)
+        described = await describe(admin, _names([found]) or _partitions(found, page.rows))
+        note(rates, console.clock, described)
+        rows = partition_rows(found, page.rows, alive, described)
+        row = topic_row(found, alive)
+        return await console.page(
+            request,
+            "topics/topic.html",
+            title=f"Topic {found.name}",
+            topic=found,
+            row=row,
+            size=_sizes([found], described).get(found.name),
+            rate=rates.of_all(_names([found])),
+            page=Page(rows, page.page, page.pages, page.total),
+            rates={each.partition: rates.of(TopicPartition(found.name, each.partition)) for each in rows},
+            link=lambda page: f"/topics/{found.name}?page={page}",
+            config=config_rows(found.config, row.replication_factor),
+        )
+
+    return [Route("/topics", topics), Route("/topics/{topic}", topic)]
 
 
 async def describe(admin: Admin, names: Sequence[TopicPartition]) -> Described:
@@ -108,13 +135,17 @@ def _link(wanted: Wanted, page: int) -> str:
     return f"/topics?{urlencode({**asked, **({'internal': 1} if wanted.internal else {})})}"
 
 
+def _partitions(topic: TopicMetadata, partitions: Iterable[PartitionMetadata]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, each.partition) for each in partitions]
+
+
 def _names(topics: Iterable[TopicMetadata]) -> list[TopicPartition]:
     """The partitions of the first topics, up to PARTITIONS_ASKED_MAX."""
     names: list[TopicPartition] = []
     for topic in topics:
         if len(names) + len(topic.partitions) > PARTITIONS_ASKED_MAX:
             break
-        names += [TopicPartition(topic.name, each.partition) for each in topic.partitions]
+        names += _partitions(topic, topic.partitions)
     return names
 
 

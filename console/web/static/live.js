@@ -124,6 +124,13 @@ function follow() {
   addEventListener("pagehide", () => stream.close(), { once: true });
 }
 
+/** Sections with data-every change also while the cluster's state stays as it is: sizes, rates, progress. */
+function repeat() {
+  for (const section of document.querySelectorAll("[data-live][data-every]")) {
+    setInterval(() => document.hidden || refresh(section).catch(() => undefined), 1000 * Number(section.dataset.every));
+  }
+}
+
 addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });
@@ -152,3 +159,4 @@ function themeSwitch() {
 localTimes(document);
 themeSwitch();
 if (document.querySelector("[data-live]")) follow();
+repeat();

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator
-
 import pytest
 
 from strandline.config.console import ConsoleSettings
@@ -13,56 +10,23 @@ from strandline.console.process import running
 from strandline.console.web.admins import Connection
 from strandline.console.web.app import application
 from strandline.testing import MemoryCluster
-from tests.console.web.browser import Answer, Browser
+from tests.console.web.browser import Browser
+from tests.console.web.changes import done, hidden, planned
 from tests.waiting import eventually
 
 NEW = {"name": "orders", "partitions": 3, "replication_factor": 1}
 
 
-@pytest.fixture(scope="module")
-async def cluster() -> AsyncIterator[MemoryCluster]:
-    async with MemoryCluster(brokers=3) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-async def browser(cluster: MemoryCluster) -> AsyncIterator[Browser]:
-    """A browser of a console that may change the cluster."""
-    connection = Connection(cluster.bootstrap, host=cluster.host)
-    async with running(load(ConsoleSettings, allow_changes=True), connection) as console:
-        yield Browser(application(console))
-
-
-async def planned(browser: Browser, kind: str, fields: dict[str, object]) -> Answer:
-    """The page that shows the effect."""
-    answer = await browser.post(f"/changes/{kind}/plan", fields)
-    assert answer.status == 303, answer.words
-    return await browser.get(answer.headers["location"])
-
-
-def hidden(page: Answer) -> dict[str, object]:
-    """The fields of the form that does the change."""
-    form = page.text[page.text.index('action="/changes/do"') :]
-    fields = dict(re.findall(r'name="(plan|seen)" value="(\w+)"', form))
-    assert fields.keys() == {"plan", "seen"}
-    return fields
-
-
-async def done(browser: Browser, page: Answer, **typed: str) -> Answer:
-    """The page with the outcome."""
-    answer = await browser.post("/changes/do", {**hidden(page), **typed})
-    assert answer.status == 303, answer.words
-    return await browser.get(answer.headers["location"])
-
-
-async def test_a_topic_is_created_once_its_effect_was_shown(cluster: MemoryCluster, browser: Browser) -> None:
-    page = await planned(browser, "create-topic", {**NEW, "config": "retention.ms=86400000"})
+async def test_a_topic_is_created_once_its_effect_was_shown(
+    cluster: MemoryCluster, changing: Browser
+) -> None:
+    page = await planned(changing, "create-topic", {**NEW, "config": "retention.ms=86400000"})
     assert "gets 3 partitions with 1 replica each" in page.words
     assert "86400000 (1 d 0 h)" in page.words and "604800000 (7 d 0 h)" in page.words
     assert "if its disk is lost" in page.words
     async with cluster.admin() as admin:
         assert "orders" not in await admin.list_topics()
-        outcome = await done(browser, page)
+        outcome = await done(changing, page)
         assert "Topic orders is created" in outcome.words
         assert '"/timeline?rows=partition&amp;from=' in outcome.text and "topic=orders" in outcome.text
         (topic,) = await admin.describe_topics(["orders"])
@@ -72,7 +36,7 @@ async def test_a_topic_is_created_once_its_effect_was_shown(cluster: MemoryClust
             return {event.topic async for event in admin.state_changes(topic="orders")} == {"orders"}
 
         await eventually(recorded, what="it is in __state_changes")
-        again = await done(browser, page)
+        again = await done(changing, page)
         assert again.text == outcome.text
         await admin.delete_topics(["orders"])
 
@@ -88,7 +52,7 @@ async def test_a_change_is_refused_by_the_server_without_leave(cluster: MemoryCl
 
 
 async def test_a_refusal_is_shown_in_the_words_of_the_cluster(
-    cluster: MemoryCluster, browser: Browser
+    cluster: MemoryCluster, changing: Browser
 ) -> None:
     await cluster.create_topic("there")
     refused: dict[str, tuple[dict[str, object], str]] = {
@@ -101,15 +65,15 @@ async def test_a_refusal_is_shown_in_the_words_of_the_cluster(
         "delete-topic": ({"topic": "nowhere"}, "nowhere"),
     }
     for kind, (fields, words) in refused.items():
-        answer = await browser.post(f"/changes/{kind}/plan", fields)
+        answer = await changing.post(f"/changes/{kind}/plan", fields)
         assert answer.status in (400, 404) and words in answer.text, (kind, answer.words)
 
 
 async def test_a_change_whose_facts_have_changed_is_shown_anew_and_not_done(
-    cluster: MemoryCluster, browser: Browser
+    cluster: MemoryCluster, changing: Browser
 ) -> None:
     await cluster.create_topic("grows")
-    page = await planned(browser, "grow-topic", {"topic": "grows", "partitions": 4})
+    page = await planned(changing, "grow-topic", {"topic": "grows", "partitions": 4})
     assert "has 1 partition, and gets partitions 1 to 3" in page.words
     async with cluster.admin() as admin:
         await admin.alter_topic("grows", partitions=2)
@@ -121,32 +85,32 @@ async def test_a_change_whose_facts_have_changed_is_shown_anew_and_not_done(
             return await partitions() == 2
 
         await eventually(is_known, what="brokers know the new partition")
-        anew = await done(browser, page)
+        anew = await done(changing, page)
         assert (
             "Nothing was done" in anew.words and "has 2 partitions, and gets partitions 2 to 3" in anew.words
         )
         assert await partitions() == 2
-        stale = await browser.post("/changes/do", hidden(page))
+        stale = await changing.post("/changes/do", hidden(page))
         assert stale.status == 303 and await partitions() == 2, "a second click on the old page does nothing"
-        assert "Topic grows has 4 partitions" in (await done(browser, anew)).words
+        assert "Topic grows has 4 partitions" in (await done(changing, anew)).words
 
 
-async def test_what_cannot_be_undone_is_typed(cluster: MemoryCluster, browser: Browser) -> None:
+async def test_what_cannot_be_undone_is_typed(cluster: MemoryCluster, changing: Browser) -> None:
     await cluster.create_topic("gone")
-    page = await planned(browser, "delete-topic", {"topic": "gone"})
+    page = await planned(changing, "delete-topic", {"topic": "gone"})
     assert "Type gone to confirm" in page.words and "cannot be undone" in page.words
-    wrong = await browser.post("/changes/do", {**hidden(page), "typed": "gon"})
+    wrong = await changing.post("/changes/do", {**hidden(page), "typed": "gon"})
     assert wrong.status == 400 and "to confirm this change" in wrong.words
-    assert "Topic gone is deleted" in (await done(browser, page, typed="gone")).words
+    assert "Topic gone is deleted" in (await done(changing, page, typed="gone")).words
 
 
-async def test_a_plan_belongs_to_the_browser_that_made_it(browser: Browser) -> None:
-    answer = await browser.post("/changes/create-topic/plan", {**NEW, "name": "mine"})
-    page = await browser.get(answer.headers["location"])
-    other = Browser(browser.application)
+async def test_a_plan_belongs_to_the_browser_that_made_it(changing: Browser) -> None:
+    answer = await changing.post("/changes/create-topic/plan", {**NEW, "name": "mine"})
+    page = await changing.get(answer.headers["location"])
+    other = Browser(changing.application)
     assert (await other.get(answer.headers["location"])).status == 404
     assert (await other.post("/changes/do", hidden(page))).status == 404
-    assert "Nothing is done yet" in (await browser.get(answer.headers["location"])).words
+    assert "Nothing is done yet" in (await changing.get(answer.headers["location"])).words
 
 
 @pytest.mark.parametrize(
@@ -163,12 +127,12 @@ async def test_a_plan_belongs_to_the_browser_that_made_it(browser: Browser) -> N
         ({**NEW, "replication_factor": 4}, "4"),
     ],
 )
-async def test_bad_values_are_named(browser: Browser, fields: dict[str, object], words: str) -> None:
-    answer = await browser.post("/changes/create-topic/plan", fields)
+async def test_bad_values_are_named(changing: Browser, fields: dict[str, object], words: str) -> None:
+    answer = await changing.post("/changes/create-topic/plan", fields)
     assert answer.status == 400 and words in answer.text and "<script>" not in answer.text
 
 
-async def test_unknown_changes_are_not_found(browser: Browser) -> None:
-    assert (await browser.post("/changes/no-such/plan", NEW)).status == 404
-    assert (await browser.get("/changes/abc")).status == 404
-    assert (await browser.get("/changes/do")).status in (404, 405)
+async def test_unknown_changes_are_not_found(changing: Browser) -> None:
+    assert (await changing.post("/changes/no-such/plan", NEW)).status == 404
+    assert (await changing.get("/changes/abc")).status == 404
+    assert (await changing.get("/changes/do")).status in (404, 405)
