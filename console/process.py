@@ -112,10 +112,11 @@ async def serve(
             await stop.wait()
             console.end_streams()
 
-        async with asyncio.TaskGroup() as tasks:
-            ending = tasks.create_task(end_streams())
-            await server.serve(application(console), settings, listener, stop, tls)
-            ending.cancel()
+        with listener:
+            async with asyncio.TaskGroup() as tasks:
+                ending = tasks.create_task(end_streams())
+                await server.serve(application(console), settings, listener, stop, tls)
+                ending.cancel()
     logger.info("the console has ended")
 
 

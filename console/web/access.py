@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,6 +21,8 @@ from strandline.config.security import is_loopback
 from strandline.console.web.context import Console
 from strandline.console.web.errors import API, refusal
 from strandline.console.web.queries import form_fields
+
+logger = structlog.get_logger(__name__)
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -85,7 +88,10 @@ class Guard:
         except HTTPException as error:
             await refusal(self._console, Request(scope), error)(scope, receive, send_safely)
             return
-        await self._pages(scope, receive, send_safely)
+        try:
+            await self._pages(scope, receive, send_safely)
+        except Exception as error:  # the browser has a page that says so, or its connection is closed
+            logger.error("a page failed", path=scope["path"][:300], exc_info=error)
 
     def state_of(self, headers: Headers) -> dict[str, Any]:
         """What the pages know of a request with these headers: its browser, and who is logged in there."""

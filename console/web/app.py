@@ -68,8 +68,8 @@ def application(console: Console) -> ASGIApp:
             return RedirectResponse(LOGIN, 303)
         return failure(console, request, error)
 
-    async def broken(request: Request, error: Exception) -> Response:
-        return defect(console, request, error)
+    async def broken(request: Request, _: Exception) -> Response:
+        return defect(console, request)
 
     routes: list[BaseRoute] = [
         Route(HEALTH, healthy),

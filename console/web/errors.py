@@ -5,7 +5,6 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final
 
-import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -13,8 +12,6 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from strandline import errors
 from strandline.console.web.context import Console
 from strandline.errors import Outcome, StrandlineError
-
-logger = structlog.get_logger(__name__)
 
 API: Final = "/api/"
 _STATUS: Final[tuple[tuple[tuple[type[StrandlineError], ...], int], ...]] = (
@@ -55,9 +52,8 @@ def failure(console: Console, request: Request, error: StrandlineError) -> Respo
     return _answer(console, request, status_of(error), error.message, {})
 
 
-def defect(console: Console, request: Request, error: Exception) -> Response:
+def defect(console: Console, request: Request) -> Response:
     """The answer after a defect of the console. The log has the traceback; the browser gets none."""
-    logger.error("a page failed", path=request.url.path[:300], exc_info=error)
     said = "the console failed at this page; its log says why"
     return _answer(console, request, 500, said, {})
 

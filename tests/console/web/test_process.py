@@ -1,0 +1,162 @@
+"""The console as a process: what a network can do to it, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import ssl
+import sys
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from strandline.config.console import ConsoleSettings
+from strandline.config.load import load
+from strandline.console.process import serve
+from strandline.console.web.admins import Connection
+from strandline.errors import SettingsError
+from strandline.local.cluster import LocalCluster
+from strandline.testing import MemoryCluster
+from tests.tls_files import TestAuthority
+from tests.waiting import eventually
+
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+LAST_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+END_S_MAX = 30.0
+READ_S_MAX = 30.0
+
+
+@asynccontextmanager
+async def served(cluster: MemoryCluster, **given: object) -> AsyncIterator[int]:
+    """The port of a console in this process."""
+    settings = load(ConsoleSettings, **{"listen": "127.0.0.1:0", **given})
+    stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
+    connection = Connection(cluster.bootstrap, host=cluster.host)
+    async with asyncio.timeout(END_S_MAX), asyncio.TaskGroup() as tasks:
+        tasks.create_task(serve(settings, connection, stop, address.set_result))
+        try:
+            yield int((await address).rpartition(":")[2].strip("/"))
+        finally:
+            stop.set()
+
+
+@pytest.fixture(scope="module")
+async def memory() -> AsyncIterator[MemoryCluster]:
+    async with MemoryCluster(brokers=1) as cluster:
+        yield cluster
+
+
+async def answer(port: int, sent: bytes, context: ssl.SSLContext | None = None) -> bytes:
+    """All that the console says on a connection until it closes it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    try:
+        writer.write(sent)
+        async with asyncio.timeout(READ_S_MAX):
+            return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def test_a_request_that_never_ends_is_ended(memory: MemoryCluster) -> None:
+    """Its head, or its body; and a connection on which nothing comes."""
+    async with served(memory, request_ms_max=1_000, idle_ms_max=1_000) as port:
+        form = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\ncsrf="
+        for sent in (b"", REQUEST[:20], form):
+            assert b" 200 " not in await answer(port, sent)
+        assert b" 200 " in await answer(port, REQUEST)  # closed after `idle_ms_max`
+
+
+async def test_an_address_has_a_bounded_number_of_connections(memory: MemoryCluster) -> None:
+    async with served(memory, client_connections_max=8) as port:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+        assert await answer(port, REQUEST) == b""
+        for _, writer in held:
+            writer.close()
+            await writer.wait_closed()
+
+        async def is_served() -> bool:
+            return b" 200 " in await answer(port, LAST_REQUEST)
+
+        await eventually(is_served, what="there is room again")
+
+
+async def test_garbage_gets_an_error_and_no_trace(memory: MemoryCluster) -> None:
+    async with served(memory, idle_ms_max=1_000) as port:
+        for sent in (b"\x16\x03\x01\x02\x00\x01\x00", b"GET / HTTP/1.1\r\nX: " + b"a" * 400_000):
+            assert b"Traceback" not in await answer(port, sent + b"\r\n\r\n")
+
+
+async def test_certificates_of_browsers_open_the_console(memory: MemoryCluster, tmp_path: Path) -> None:
+    authority = TestAuthority(tmp_path)
+    own, of_browser = authority.issue("console"), authority.issue("alice")
+    stranger = TestAuthority(tmp_path / "other").issue("mallory")
+    demanding = {**own.settings, "ssl_client_auth": "required"}
+    async with served(memory, **demanding) as port:
+
+        def context(shown: object) -> ssl.SSLContext:
+            made = ssl.create_default_context(cafile=str(authority.cafile))
+            if shown is not None:
+                made.load_cert_chain(str(shown.certfile), str(shown.keyfile))  # type: ignore[attr-defined]
+            return made
+
+        assert b" 200 " in await answer(port, LAST_REQUEST, context(of_browser))
+        for shown in (None, stranger):
+            try:
+                said = await answer(port, LAST_REQUEST, context(shown))
+            except (ssl.SSLError, ConnectionError):
+                said = b""
+            assert b" 200 " not in said
+
+
+async def test_an_address_in_use_is_named(memory: MemoryCluster) -> None:
+    async with served(memory) as port:
+        with pytest.raises(BaseExceptionGroup) as raised:
+            async with served(memory, listen=f"127.0.0.1:{port}"):
+                pass
+        assert raised.group_contains(SettingsError, match=f"listen = '127.0.0.1:{port}'", depth=None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_the_command_serves_a_cluster_and_ends_with_open_pages(
+    cluster: LocalCluster, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-m", "strandline", "console", "--listen", "127.0.0.1:0", "-o", "json"]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        "--bootstrap",
+        cluster.bootstrap,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        async with asyncio.timeout(END_S_MAX):
+            address = json.loads(await process.stdout.readline())["address"]
+
+            def page() -> str:
+                with urllib.request.urlopen(address, timeout=10) as opened:
+                    return str(opened.read().decode())
+
+            async def shows_brokers() -> bool:
+                return (await asyncio.to_thread(page)).count(">alive<") == 3
+
+            await eventually(shows_brokers, what="the page shows three brokers")
+            port = int(address.rpartition(":")[2].strip("/"))
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            await reader.readuntil(b"data:")
+            process.send_signal(number)
+            assert b"ended" in await process.stderr.read()
+            assert await process.wait() == 0
+            writer.close()
+    finally:
+        if process.returncode is None:
+            os.kill(process.pid, signal.SIGKILL)
+            await process.wait()
