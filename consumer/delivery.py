@@ -70,24 +70,33 @@ class RecordDelivery:
         self.asking = 0
         """Get calls in progress: the application waits for them, so it is not overdue."""
         self._called_at = clock.monotonic()
-        self._left_then = 0
-        """The records that `_reading` had left when `unpolled_s` was last asked for."""
+        self._noted: tuple[Reading | None, int] = None, 0
+        """`_reading`, and its records that were not taken, at `_called_at`."""
 
     def take_polled(self) -> bool:
         """True if a get call was made since the last time, or is in progress. From any thread."""
         if not (self._polled or self.asking):
             return False
+        self._note_calls()
         self._polled = False  # only after it was seen: a call in between counts the next time
         return True
 
     def unpolled_s(self) -> float:
-        """Seconds since the last get call, 0 while one is in progress. From any thread. Calls that only took
-        the next record of a batch count as made when this is asked for."""
-        reading = self._reading
-        left = 0 if reading is None else reading.left
-        if self.asking or left != self._left_then:
-            self._left_then, self._called_at = left, self._clock.monotonic()
-        return self._clock.monotonic() - self._called_at
+        """Seconds since the last get call, 0 while one is in progress. From any thread.
+
+        Calls that only take the next record of a batch read no clock. They count as made when they are
+        noticed: here, or at a member's next heartbeat.
+        """
+        self._note_calls()
+        return 0.0 if self.asking else self._clock.monotonic() - self._called_at
+
+    def _note_calls(self) -> None:
+        """Notice the calls that took the next record of a batch since `_called_at`."""
+        reading, (noted, untaken) = self._reading, self._noted
+        if reading is None or (reading is noted and reading.untaken == untaken):
+            return
+        self._called_at = self._clock.monotonic()
+        self._noted = reading, reading.untaken
 
     # --- the get calls -----------------------------------------------------------------------
 
@@ -203,6 +212,8 @@ class RecordDelivery:
             self.asking -= 1
             self._polled = True
             self._called_at = self._clock.monotonic()
+            reading = self._reading
+            self._noted = reading, 0 if reading is None else reading.untaken
 
     @property
     def _pace_s(self) -> float:
@@ -286,6 +297,7 @@ class RecordDelivery:
     def interrupt(self) -> None:
         """Have the next `getone` let the loop run once. From any thread."""
         self._interrupted = True
+        self._note_calls()
         self._reading = None
 
     def raise_next(self, error: Exception) -> None:

@@ -24,4 +24,9 @@ class Reading:
         """The number of records to deliver: 0 once the position was moved, or while it may not be read."""
         if self.incarnation != self.state.incarnation or not self.state.readable:
             return 0
+        return self.untaken
+
+    @property
+    def untaken(self) -> int:
+        """The number of records that were not taken, also while they may not be read."""
         return self.records.__length_hint__()  # type: ignore[attr-defined,no-any-return]  # a list's iterator

@@ -234,3 +234,35 @@ def arrive_gap(parts: Parts, how_many: int) -> None:
     (header,) = validate(data)
     parts.reader.positions.buffer(A, FetchedBatch(A, header, data, start), header.size, header.next_offset)
     parts.wakeups.arrived()
+
+
+HUNG_S = 100.0
+
+
+async def test_a_last_call_that_no_one_noticed_yet_is_not_a_call_of_now() -> None:
+    """The first look at an application that hangs said 0, and so did one after a rebalance had begun."""
+    async with Parts() as parts:
+        parts.assign(A)
+        parts.arrive(A, 5)
+        _ = await parts.delivery.getone()
+        parts.clock.now += HUNG_S
+        assert parts.delivery.unpolled_s() == HUNG_S
+        parts.reader.seek(A, 0)
+        parts.delivery.interrupt()
+        assert parts.delivery.unpolled_s() == HUNG_S
+
+
+async def test_calls_within_a_batch_count_from_the_heartbeat_that_notices_them() -> None:
+    """They read no clock, for their speed."""
+    async with Parts() as parts:
+        parts.assign(A)
+        parts.arrive(A, 5)
+        _ = await parts.delivery.getone()
+        parts.clock.now += 1
+        _ = await parts.delivery.getone()
+        assert parts.delivery.take_polled()
+        parts.clock.now += HUNG_S
+        assert not parts.delivery.take_polled()
+        assert parts.delivery.unpolled_s() == HUNG_S
+        _ = await parts.delivery.getone()
+        assert parts.delivery.unpolled_s() == 0
