@@ -382,6 +382,7 @@ class LocalCluster:
 
     async def start_zookeeper(self, *, wait_s: float = START_S_MAX) -> None:
         """Start ZooKeeper on its old data and wait until it serves."""
+        self._members.make_files()
         self._members.zookeeper.start()
         self._members.save()
         await self._members.zookeeper.wait_serving(wait_s)

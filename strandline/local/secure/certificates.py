@@ -10,7 +10,7 @@ from typing import Any, Final
 from strandline.adapters.system.clock import SystemClock
 from strandline.config.security import SSL
 from strandline.errors import SettingsError
-from strandline.local.layout import Layout, write_private, write_secret_once
+from strandline.local.layout import Layout, write_secret_once
 from strandline.local.ports import LOOPBACK
 
 ADMIN: Final = "admin"
@@ -45,17 +45,24 @@ class ClusterCertificates:
         return self.folder / f"{name}.keystore.pem"
 
     def make(self, members: list[str], *, keystore_of: str | None = None) -> None:
-        """Make the authority and the certificates that are missing, and a keystore of one member's.
+        """Make the authority, the certificates, the clients' settings and a keystore of one member's, as far
+        as they are missing: an earlier call may have been killed between any two of them.
 
         Raises SettingsError without the extra `security`.
         """
         self._issue(members)
+        lines = (f"{name} = {json.dumps(value)}" for name, value in self.client_settings.items())
+        write_secret_once(self._client_file, "\n".join(lines) + "\n")
         if keystore_of is not None:
             parts = (self.keyfile(keystore_of), self.certfile(keystore_of))
             write_secret_once(self.keystore(keystore_of), "".join(part.read_text() for part in parts))
 
     def _issue(self, members: list[str]) -> None:
-        wanted = [name for name in (*members, ADMIN) if not self.certfile(name).exists()]
+        wanted = [
+            name
+            for name in (*members, ADMIN)
+            if not (self.certfile(name).exists() and self.keyfile(name).exists())
+        ]
         if not wanted:
             return
         try:
@@ -72,8 +79,6 @@ class ClusterCertificates:
         for name in wanted:
             hosts = () if name == ADMIN else (LOOPBACK, "localhost")
             authority.issue(name, now, days=DAYS, hosts=hosts)
-        lines = (f"{name} = {json.dumps(value)}" for name, value in self.client_settings.items())
-        write_private(self._client_file, "\n".join(lines) + "\n")
 
     def service_settings(self, name: str) -> dict[str, Any]:
         """Those of a broker or a controller: principals are the names of certificates, ACLs

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from strandline.config.load import load
 from strandline.config.services import BrokerSettings
+from strandline.local.cluster import LocalCluster
 from strandline.local.layout import Layout
 from strandline.local.secure.files import ClusterSecurity
 from strandline.local.service import as_environment
@@ -35,6 +38,25 @@ def test_what_is_missing_is_made_and_the_rest_stays(tmp_path: Path) -> None:
     assert new == {"zookeeper.pem", "zookeeper.key", "zookeeper.keystore.pem", "zookeeper-auth"}
     made(tmp_path, own_zookeeper=True)
     assert contents(tmp_path) == second
+
+
+def test_what_a_killed_start_did_not_make_is_made_by_the_next_one(tmp_path: Path) -> None:
+    """Each file may be the last that was made: the clients' settings were missing for good."""
+    made(tmp_path, own_zookeeper=True)
+    whole = contents(tmp_path)
+    for path in whole:
+        if path.name in ("ca.pem", "ca.key"):
+            continue  # all certificates are of this authority
+        path.unlink()
+        made(tmp_path, own_zookeeper=True)
+        assert contents(tmp_path).keys() == whole.keys(), path
+
+
+@pytest.mark.slow
+async def test_zookeeper_alone_is_started_with_all_that_it_reads(tmp_path: Path) -> None:
+    cluster = LocalCluster(0, controllers=0, directory=tmp_path / "home", secure=True)
+    await cluster.start_zookeeper()
+    await cluster.stop(clean=False)
 
 
 def test_secrets_are_for_their_owner_alone(tmp_path: Path) -> None:
