@@ -20,7 +20,7 @@ from strandline.console.web.access import HEALTH, LIVE, LOGIN, STATIC, Guard
 from strandline.console.web.context import Console, Place
 from strandline.console.web.errors import defect, failure, refusal
 from strandline.console.web.live import changes as changes_seen
-from strandline.console.web.pages import groups, login, moves, overview, timeline_api, topics
+from strandline.console.web.pages import groups, login, moves, overview, timeline, timeline_api, topics
 from strandline.errors import AuthenticationFailed, StrandlineError
 
 STATIC_FILES: Final = Path(__file__).parent / "static"
@@ -36,6 +36,7 @@ class Page:
 
 PAGES: Final[tuple[Page, ...]] = (
     Page(Place("Overview", "/"), overview.routes),
+    Page(Place("Timeline", "/timeline"), timeline.routes),
     Page(Place("Topics", "/topics"), topics.routes),
     Page(Place("Groups", "/groups"), groups.routes),
     Page(Place("Moves", "/moves"), moves.routes),

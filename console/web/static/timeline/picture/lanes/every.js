@@ -1,0 +1,42 @@
+// The kinds of lanes: how high each stands in its row, how it is drawn, and what lies at a point of it.
+//
+// A slot: {kind, lane, height, drawn}. The leader and the ISR of a partition share one, and marks lie over the
+// offsets, which they are about.
+
+import * as leadership from "./leadership.js";
+import * as marks from "./marks.js";
+import * as offsets from "./offsets.js";
+import * as spans from "./spans.js";
+
+/** The slots of a row's lanes, from the top. */
+export function measured(lanes) {
+  const slots = [];
+  const leader = lanes.find((lane) => lane.kind === "leader");
+  const isr = lanes.find((lane) => lane.kind === "isr");
+  if (leader || isr) slots.push({ drawn: leadership, leader, isr, height: leadership.HEIGHT, kind: "leader" });
+  for (const lane of lanes) {
+    if (lane.kind === "offsets") slots.push({ drawn: offsets, lane, height: offsets.HEIGHT, kind: lane.kind });
+    else if (lane.kind !== "leader" && lane.kind !== "isr" && lane.kind !== "marks" && lane.items?.length) {
+      slots.push(spans.slot(lane));
+    }
+  }
+  const marked = lanes.find((lane) => lane.kind === "marks" && lane.items.length);
+  if (marked) slots.push({ drawn: marks, lane: marked, height: marks.HEIGHT, kind: "marks", over: "offsets" });
+  return slots;
+}
+
+/** Everything of a row that has an event, in the order of time: {at, item, slot, lane}. */
+export function eventsOf(placed) {
+  const found = [];
+  for (const slot of placed.slots) {
+    for (const [lane, item] of slot.drawn.itemsOf(slot)) {
+      if (item.event) found.push({ at: item.at ?? item.from, item, slot, lane });
+    }
+  }
+  return found.sort((one, other) => one.at - other.at);
+}
+
+/** What lies at a moment and a height of a slot: {item, lane}, or null. `slackMs`: how far off is near enough. */
+export function hit(slot, ms, y, slackMs, nowMs) {
+  return slot.drawn.hit(slot, ms, y, slackMs, nowMs);
+}

@@ -1,0 +1,132 @@
+// The rows that the server has answered with, and the asking for more: one request at a time, for what is in
+// sight and some more on each side.
+//
+// A row stays until a newer answer replaces it, so there is something to draw while a request is under way.
+
+import { FILTERS, question } from "./view.js";
+
+const MARGIN = 0.5; // of the span in sight, asked for on each side
+const ROWS_AROUND = 10; // rows above and below those in sight
+const ROWS_AT_ONCE = 100;
+const COARSE = 1.8; // a row is asked for again if it was made for a scale this much coarser
+const WIDTH_MAX = 4000; // pixels
+const ROWS_KEPT = 2000;
+const AGAIN_MS = 1500; // after a request that failed
+
+export class Store {
+  /** `changed(answer)` is called after each answer, `failed(sentence)` after each failure. */
+  constructor(api, { changed, failed }) {
+    this.api = api;
+    this.changed = changed;
+    this.failed = failed;
+    this.rows = new Map(); // by place: {row, from, until, perMs, version}
+    this.total = null;
+    this.answer = null;
+    this.newest = { version: 0, ms: 0 };
+    this.question = "";
+    this.wanted = null;
+    this.asking = null;
+  }
+
+  /** Says what is in sight: a view, its width in pixels, its first row and how many. */
+  want(view, width, first, count) {
+    const asked = question(view);
+    if (asked !== this.question) {
+      this.question = asked;
+      this.rows.clear();
+      this.total = null;
+      this.asking?.abort();
+      this.asking = null;
+    }
+    this.wanted = { view, width, first, count };
+    if (this.asking === null) this._ask();
+  }
+
+  /** The window has changed up to `ms`: what reaches up to there is asked for again. */
+  outdate(version, ms) {
+    this.newest = { version, ms };
+    if (this.wanted && this.asking === null) this._ask();
+  }
+
+  _lacks(place) {
+    const { view, width } = this.wanted;
+    const kept = this.rows.get(place);
+    if (!kept) return true;
+    if (kept.from > view.from || kept.until < Math.min(view.until, this.answer.now)) return true;
+    if (width / (view.until - view.from) > kept.perMs * COARSE) return true;
+    return kept.version < this.newest.version && kept.until >= this.answer.now - 5000;
+  }
+
+  /** The rows to ask for, as [first, count]; null if there is nothing to ask. */
+  _missing() {
+    const { first, count } = this.wanted;
+    if (this.total === null) return [Math.max(0, first - ROWS_AROUND), Math.min(ROWS_AT_ONCE, count + 2 * ROWS_AROUND)];
+    const end = Math.min(this.total, first + count);
+    let lack = first;
+    while (lack < end && !this._lacks(lack)) lack += 1;
+    if (lack >= end) return null;
+    const begin = Math.max(0, lack === first ? first - ROWS_AROUND : lack);
+    return [begin, Math.min(ROWS_AT_ONCE, this.total - begin, end + ROWS_AROUND - begin)];
+  }
+
+  async _ask() {
+    const missing = this._missing();
+    if (missing === null) return;
+    const { view, width } = this.wanted;
+    const span = view.until - view.from;
+    const from = Math.floor(view.from - span * MARGIN);
+    const until = Math.ceil(view.until + span * MARGIN);
+    const pixels = Math.min(WIDTH_MAX, Math.max(50, Math.round(width * (1 + 2 * MARGIN))));
+    const asking = new AbortController();
+    this.asking = asking;
+    try {
+      const answer = await this._fetched(view, from, until, pixels, missing, asking.signal);
+      if (this.asking !== asking) return;
+      this._keep(answer, { from, until, perMs: pixels / (until - from) });
+      this.asking = null;
+      this.changed(answer);
+      if (this.wanted) this._ask();
+    } catch (error) {
+      if (this.asking !== asking) return;
+      this.failed(error.message);
+      setTimeout(() => {
+        if (this.asking !== asking) return;
+        this.asking = null;
+        this._ask();
+      }, AGAIN_MS);
+    }
+  }
+
+  async _fetched(view, from, until, width, [first, count], signal) {
+    const given = new URLSearchParams({ rows: view.rows, from, until, width, first, count });
+    for (const name of FILTERS) if (view.filters[name]) given.set(name, view.filters[name]);
+    for (const kind of view.kinds) given.append("kind", kind);
+    if (view.changed) given.set("changed", "1");
+    if (view.run) given.set("run", view.run);
+    return asked(`${this.api}?${given}`, signal);
+  }
+
+  _keep(answer, made) {
+    this.answer = answer;
+    this.total = answer.rows_total;
+    if (this.rows.size > ROWS_KEPT) this.rows.clear();
+    answer.rows.forEach((row, place) => {
+      this.rows.set(answer.first + place, { row, version: answer.version, ...made });
+    });
+    for (const place of this.rows.keys()) if (place >= this.total) this.rows.delete(place);
+    this.newest.version = Math.max(this.newest.version, answer.version);
+  }
+}
+
+/** The JSON at an address. Throws an Error with a sentence. */
+export async function asked(address, signal) {
+  let answer;
+  try {
+    answer = await fetch(address, { signal, headers: { Accept: "application/json" } });
+  } catch (error) {
+    throw new Error("The console does not answer.", { cause: error });
+  }
+  const said = await answer.json().catch(() => null);
+  if (answer.ok && said !== null) return said;
+  throw new Error(said?.error ?? said?.message ?? `The console answered with ${answer.status}.`);
+}

@@ -1,0 +1,51 @@
+// The events in sight as a table in words, for those who do not see the picture, and to be copied.
+
+import { eventsOf } from "../picture/lanes/every.js";
+import { itemWords, length, momentElement } from "./words.js";
+
+const LINES_MOST = 200;
+
+/** Everything in sight that has an event: {lines: [{at, name, lane, item}], all: how many there are}. */
+export function inSight(layout, sight, view) {
+  const lines = [];
+  for (let place = sight.first; place < sight.first + sight.count; place += 1) {
+    const placed = layout.placed.get(place);
+    if (!placed) continue;
+    for (const { at, item, lane } of eventsOf(placed)) {
+      const ends = item.at ?? item.until ?? Infinity;
+      if (at <= view.until && ends >= view.from) lines.push({ at, place, name: placed.row.name, lane, item });
+    }
+  }
+  lines.sort((one, other) => one.at - other.at);
+  return { lines: lines.slice(0, LINES_MOST), all: lines.length };
+}
+
+/** Fills the table. `open(line)` explains a line's event. */
+export function fill(table, note, found, { zero, open }) {
+  const rows = found.lines.map((line) => {
+    const row = document.createElement("tr");
+    const when = document.createElement("td");
+    when.append(momentElement(line.at, zero));
+    const where = document.createElement("td");
+    where.textContent = line.name;
+    const what = document.createElement("td");
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "timeline-link";
+    button.textContent = itemWords(line.lane, line.item);
+    button.addEventListener("click", () => open(line));
+    what.append(button);
+    const lasts = document.createElement("td");
+    lasts.textContent = lasting(line.item);
+    row.append(when, where, what, lasts);
+    return row;
+  });
+  table.tBodies[0].replaceChildren(...rows);
+  const cut = found.all > found.lines.length ? ` The first ${found.lines.length} are listed.` : "";
+  note.textContent = `${found.all} ${found.all === 1 ? "event" : "events"} in the rows and the time in sight.${cut}`;
+}
+
+function lasting(item) {
+  if (item.at !== undefined) return "";
+  return item.until === null ? "still" : length(item.until - item.from);
+}

@@ -1,0 +1,81 @@
+// Items, moments and lengths of time in words.
+
+const FIELD_WORDS = { hw: "high watermark", leo: "log end", isr: "ISR" };
+
+/** What an item is, without its time. */
+export function itemWords(lane, item) {
+  if (item.merged) return `${item.merged} things closer than a pixel: zoom in to see them`;
+  switch (lane.kind) {
+    case "leader":
+      return item.broker < 0 ? "no leader" : `broker ${item.broker} leads at epoch ${item.epoch}`;
+    case "isr":
+      return `ISR ${item.size} of ${lane.of}: ${item.members?.join(", ") || "none"}`;
+    case "offsets":
+      return `high watermark ${item.hw ?? "unknown"}, log end ${item.leo ?? "unknown"}`;
+    case "request":
+      return `${item.command} on broker ${item.broker}: ${item.state}${waits(item)}`;
+    case "alive":
+    case "drain":
+    case "generation":
+    case "fault":
+      return item.label;
+    case "owned":
+      return `${lane.member} has ${item.label}${item.partitions ? `: ${item.partitions}` : ""}`;
+    case "learner":
+      return `${lane.member}, ${lane.task ?? "task"}: ${item.label}`;
+    case "reassignment":
+      return `reassignment ${item.label}: ${item.state}`;
+    case "marks":
+      return `${item.kind.replaceAll("-", " ").replaceAll("_", " ")}${item.count > 1 ? `, ${item.count} times` : ""}`;
+    default:
+      return item.label ? `${lane.kind}: ${item.label}` : lane.kind;
+  }
+}
+
+function waits(item) {
+  const received = item.received ?? null;
+  if (received === null) return item.until === null ? ", waiting in its queue" : "";
+  const took = item.until === null ? "" : `, done in ${length(item.until - received)}`;
+  return ` (waited ${length(received - item.from)}${took})`;
+}
+
+/** A length of time. */
+export function length(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+  const [large, small, unit, rest] = ms < 3_600_000 ? ["min", "s", 60_000, 1000] : ms < 86_400_000 ? ["h", "min", 3_600_000, 60_000] : ["days", "h", 86_400_000, 3_600_000];
+  const left = Math.floor((ms % unit) / rest);
+  return `${Math.floor(ms / unit)} ${large}${left ? ` ${left} ${small}` : ""}`;
+}
+
+/** A moment, to the millisecond: in the browser's zone, or since a run began (at `zero`). */
+export function moment(ms, zero) {
+  if (zero !== null) return `${((ms - zero) / 1000).toFixed(3)} s`;
+  const date = new Date(ms);
+  const two = (number) => String(number).padStart(2, "0");
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+  return `${clock}.${String(Math.floor(date.getMilliseconds())).padStart(3, "0")}`;
+}
+
+/** A <time> with a moment: UTC when it is pointed at. */
+export function momentElement(ms, zero) {
+  const element = document.createElement("time");
+  element.textContent = moment(ms, zero);
+  if (zero !== null) return element;
+  element.dateTime = new Date(ms).toISOString();
+  element.title = `${new Date(ms).toLocaleDateString()}; ${element.dateTime.replace("T", " ").replace("Z", "")} UTC`;
+  return element;
+}
+
+/** The name of a field, for people. */
+export function fieldWords(name) {
+  return FIELD_WORDS[name] ?? name.replaceAll("_", " ");
+}
+
+/** The value of a field, for people. */
+export function valueWords(value) {
+  if (value === null || value === undefined) return "none";
+  if (Array.isArray(value)) return value.map(valueWords).join(", ") || "none";
+  if (typeof value === "object") return Object.entries(value).map(([name, each]) => `${name} ${valueWords(each)}`).join("; ");
+  return String(value);
+}

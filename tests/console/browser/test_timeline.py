@@ -1,0 +1,182 @@
+"""The timeline in a browser: what it draws, what it explains, and what its address keeps.
+
+Three brokers of a cluster in memory lead partitions; one of them is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from playwright.async_api import Page, expect
+
+from strandline.config.console import ConsoleSettings
+from strandline.config.load import load
+from strandline.console.process import serve
+from strandline.console.web.admins import Connection
+from strandline.testing import MemoryCluster
+from tests.console.browser.accessibility import serious_findings
+from tests.console.browser.conftest import PHONE, OpenPage
+from tests.waiting import eventually
+
+DRAWN = "[data-drawn]:not([data-drawn=''])"
+LINES = "[data-table] tbody tr"
+PANEL = "[data-panel]"
+ADDRESS_SAYS_THE_TIME = """() => {
+    const shown = document.querySelector("[data-time]").title.split(" to ").map(Date.parse);
+    const said = new URLSearchParams(location.search);
+    return ["from", "until"].every((name, place) => Math.abs(said.get(name) - shown[place]) <= 1);
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A console, and what happened in its cluster."""
+
+    address: str
+    killed: int
+    """The broker that led orders-0 and died."""
+
+
+@pytest.fixture(scope="module")
+async def site() -> AsyncIterator[Site]:
+    async with MemoryCluster(brokers=3) as cluster:
+        await cluster.create_topic("orders", partitions=12)
+        stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
+        settings = load(ConsoleSettings, listen="127.0.0.1:0")
+        connection = Connection(cluster.bootstrap, host=cluster.host)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(serve(settings, connection, stop, address.set_result))
+            async with cluster.admin() as admin:
+                leader = (await admin.describe_topics(["orders"]))[0].partitions[0].leader
+                cluster.kill(leader)
+
+                async def led_by_another() -> bool:
+                    led = (await admin.describe_topics(["orders"]))[0].partitions[0].leader
+                    return led not in (leader, -1)
+
+                await eventually(led_by_another)
+            yield Site(await address, leader)
+            stop.set()
+
+
+async def opened(open_page: OpenPage, site: Site, query: str = "", **given: object) -> Page:
+    """The timeline once it is drawn."""
+    page = await open_page(f"{site.address}timeline?{query}", **given)
+    await page.wait_for_selector(DRAWN)
+    return page
+
+
+async def line(page: Page, where: str, what: str) -> None:
+    """Opens the explanation of a line of the table."""
+    row = page.locator(LINES).filter(has_text=where).filter(has_text=re.compile(what))
+    await row.first.get_by_role("button").click()
+
+
+async def test_who_led_before_and_after_and_why(open_page: OpenPage, site: Site) -> None:
+    page = await opened(open_page, site, "topic=orders&partition=0&kind=leader")
+    await line(page, "orders-0", rf"broker (?!{site.killed} )\d+ leads at epoch")
+    panel = page.locator(PANEL)
+    await expect(panel.get_by_role("heading", level=2)).to_contain_text("leads orders-0 at epoch")
+    await expect(panel).to_contain_text(re.compile(f"broker {site.killed} (is gone|does not answer)"))
+    before = panel.get_by_role("row", name=re.compile("^leader"))
+    await expect(before.get_by_role("cell").first).to_have_text(str(site.killed))
+    record = panel.get_by_role("link", name=re.compile(r"__state_changes-\d+@\d+"))
+    assert re.search(
+        r"/topics/__state_changes/\d+/records\?offset=\d+$", await record.get_attribute("href") or ""
+    )
+
+
+async def test_the_address_opens_the_same_view_with_the_same_event(open_page: OpenPage, site: Site) -> None:
+    page = await opened(open_page, site, "topic=orders&partition=0&kind=leader")
+    await line(page, "orders-0", rf"broker (?!{site.killed} )\d+ leads at epoch")
+    said = page.locator(PANEL).get_by_role("heading", level=2)
+    await expect(said).to_contain_text("leads orders-0")
+    await page.get_by_role("button", name="Zoom in").click()
+    await page.get_by_role("button", name="Earlier").click()
+    await expect(page).to_have_url(re.compile("event=state%2F"))
+    time = await page.locator("[data-time]").text_content()
+    await page.wait_for_function(ADDRESS_SAYS_THE_TIME)
+    other = await open_page(page.url)
+    await other.wait_for_selector(DRAWN)
+    await expect(other.locator("[data-time]")).to_have_text(time or "")
+    await expect(other.locator(PANEL).get_by_role("heading", level=2)).to_have_text(
+        await said.text_content() or ""
+    )
+    await expect(other.get_by_label("Topic")).to_have_value("orders")
+
+
+async def test_everything_is_done_by_the_keyboard(open_page: OpenPage, site: Site) -> None:
+    page = await opened(open_page, site, "topic=orders")
+    picture = page.get_by_role("application", name="Timeline")
+    await picture.focus()
+    status = page.locator("[data-status]")
+    await page.keyboard.press("ArrowDown")
+    await expect(status).to_have_text("orders-1")
+    await page.keyboard.press("End")
+    await expect(status).to_have_text("orders-11")
+    await page.keyboard.press("Home")
+    await expect(status).to_have_text("orders-0")
+    await page.keyboard.press("n")
+    await expect(status).to_contain_text(re.compile("broker|ISR|start-replica"))
+    await page.keyboard.press("Enter")
+    heading = page.locator(PANEL).get_by_role("heading", level=2)
+    await expect(heading).to_be_focused()
+    await expect(heading).to_contain_text("orders-0")
+    await page.keyboard.press("Tab")
+    await page.locator(PANEL).get_by_role("button", name="Close the explanation").press("Enter")
+    await expect(page.locator(PANEL)).to_be_hidden()
+    await expect(picture).to_be_focused()
+    span = await page.locator("[data-time]").text_content()
+    await page.keyboard.press("+")
+    await expect(page.locator("[data-time]")).not_to_have_text(span or "")
+    await page.keyboard.press("?")
+    await expect(page.get_by_text("next and previous event of the row")).to_be_visible()
+
+
+async def test_a_view_that_follows_shows_what_happens(open_page: OpenPage, site: Site) -> None:
+    page = await opened(open_page, site, "rows=broker&follow=1")
+    follow = page.get_by_role("button", name="follow live")
+    await expect(follow).to_have_attribute("aria-pressed", "true")
+    await expect(
+        page.locator(LINES).filter(has_text=f"broker {site.killed}").filter(has_text="gone")
+    ).to_have_count(1)
+    await follow.click()
+    await expect(follow).to_have_attribute("aria-pressed", "false")
+
+
+async def test_a_click_on_a_bar_explains_it(open_page: OpenPage, site: Site) -> None:
+    page = await opened(open_page, site, "topic=orders&partition=0&kind=leader")
+    box = await page.locator("[data-sheet] canvas").bounding_box()
+    assert box is not None
+    await page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 18)
+    await expect(page.locator("[data-tip]")).to_contain_text("leads at epoch")
+    await page.mouse.click(box["x"] + box["width"] - 3, box["y"] + 18)
+    await expect(page.locator(PANEL).get_by_role("heading", level=2)).to_contain_text("orders-0")
+
+
+async def test_filters_are_in_the_address(open_page: OpenPage, site: Site) -> None:
+    page = await opened(open_page, site)
+    await page.get_by_label("Text").fill("orders-1")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("text=orders-1"))
+    await expect(page.locator(LINES).filter(has_text="orders-0")).to_have_count(0)
+    await expect(page.locator(LINES).filter(has_text="orders-11").first).to_be_visible()
+    await page.get_by_role("combobox", name="Rows").select_option("request")
+    await expect(page).to_have_url(re.compile("rows=request"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, (1600, 1000)])
+async def test_it_can_be_used_by_everyone(
+    open_page: OpenPage, site: Site, size: tuple[int, int], scheme: str
+) -> None:
+    page = await opened(open_page, site, size=size, scheme=scheme)
+    await line(page, "orders", "leads at epoch")
+    await expect(page.locator(PANEL).get_by_role("heading", level=2)).to_contain_text("orders")
+    assert await serious_findings(page) == []
+    wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0

@@ -1,0 +1,69 @@
+"""The page of the timeline, without its picture."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from urllib.parse import quote
+
+import pytest
+
+from strandline.config.console import ConsoleSettings
+from strandline.config.load import load
+from strandline.console.process import running
+from strandline.console.web.admins import Connection
+from strandline.console.web.app import application
+from strandline.testing import MemoryCluster
+from tests.console.web.browser import Browser
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with MemoryCluster(brokers=1) as cluster:
+        connection = Connection(cluster.bootstrap, host=cluster.host)
+        async with running(load(ConsoleSettings), connection) as console:
+            yield Browser(application(console))
+
+
+async def test_the_page_has_the_filters_of_its_address(browser: Browser) -> None:
+    page = (await browser.get("/timeline?rows=group&topic=orders&kind=leader&changed=1")).text
+    assert '<option value="group" selected>' in page
+    assert 'name="topic" value="orders"' in page
+    assert 'name="kind" value="leader" checked>' in page and 'name="kind" value="isr">' in page
+    assert 'name="changed" value="1" checked>' in page
+    assert " style=" not in page and "<style" not in page
+
+
+async def test_what_an_address_says_is_shown_as_text(browser: Browser) -> None:
+    hostile = '"><script>alert(1)</script>'
+    page = (
+        await browser.get(f"/timeline?text={quote(hostile)}&rows={quote(hostile)}&kind={quote(hostile)}")
+    ).text
+    assert "<script>alert" not in page and "&lt;script&gt;" in page
+    assert '<option value="partition" selected>' in page
+
+
+async def test_a_filter_is_bounded(browser: Browser) -> None:
+    assert (await browser.get(f"/timeline?text={'x' * 301}")).status == 400
+
+
+async def test_every_module_that_the_page_needs_is_served(browser: Browser) -> None:
+    """A module that imports one that is not there leaves the page without its picture."""
+    seen: set[str] = set()
+    wanted = ["/static/timeline/main.js"]
+    while wanted:
+        path = wanted.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        answer = await browser.get(path)
+        assert answer.status == 200, path
+        folder = path.rpartition("/")[0]
+        for line in answer.text.splitlines():
+            if line.startswith(("import ", "export ")) and ' from "' in line:
+                target = line.split(' from "')[1].split('"')[0]
+                parts = folder.split("/")
+                while target.startswith(("./", "../")):
+                    up, _, target = target.partition("/")
+                    parts = parts[:-1] if up == ".." else parts
+                wanted.append("/".join([*parts, target]))
+    assert len(seen) > 10
