@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from strandline.console.changes.change import Kind
+from strandline.console.changes.groups import DeleteGroup, ResetOffsets
 from strandline.console.changes.replicas import (
     AlterBalance,
     CancelMoves,
@@ -31,4 +32,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "drain-broker": DrainBroker.read,
     "undrain-broker": UndrainBroker.read,
     "elect-preferred": ElectPreferred.read,
+    "reset-offsets": ResetOffsets.read,
+    "delete-group": DeleteGroup.read,
 }

@@ -4,8 +4,11 @@ value, and what to give instead."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
+
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from strandline.errors import InvalidRequest
 
@@ -13,6 +16,7 @@ VALUE_CHARS_MAX: Final = 300
 """The longest text of one field, unless the field says otherwise."""
 BROKERS_MAX: Final = 100
 """Brokers that one field names."""
+_TIME: Final = TypeAdapter(AwareDatetime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,16 @@ class Form:
         value = self.text(name)
         return _whole(name, value, least, most) if value else None
 
+    def time_ms(self, name: str) -> int:
+        """A time in ISO 8601 as milliseconds since 1970; in UTC if it names no zone."""
+        value = self.text(name)
+        for text in (value, f"{value}Z", f"{value}T00:00Z"):
+            with suppress(ValidationError):
+                at_ms = round(_TIME.validate_python(text).timestamp() * 1000)
+                if not value.isdigit() and at_ms >= 0:
+                    return at_ms
+        raise InvalidRequest(f"{name} = {value!r}: give a time from 1970 on, such as 2026-11-20T14:30 (UTC)")
+
     def brokers(self, name: str) -> tuple[int, ...]:
         """Ids of brokers with commas between them; none if the field was not given."""
         value = self.text(name, chars_max=12 * BROKERS_MAX)
@@ -69,7 +83,7 @@ class Form:
 
 
 def _whole(name: str, value: str, least: int, most: int) -> int:
-    digits = value.removeprefix("-")
+    digits = value[1:] if value[:1] in ("+", "-") else value
     if digits.isascii() and digits.isdecimal() and len(digits) <= 19:
         number = int(value)
         if least <= number <= most:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from strandline.console.clients import Clients
 from strandline.console.core.changes import Place
 from strandline.console.core.forms import Form
-from strandline.console.core.permalink import timeline_link
+from strandline.console.core.permalink import group_link, timeline_link
 from strandline.console.web.context import Console
 from strandline.console.web.queries import form
 from strandline.consumer.consumer import Consumer
@@ -60,7 +59,7 @@ def page_of(place: Place) -> str:
     if place.topic:
         return f"/topics/{place.topic}"
     if place.group:
-        return f"/groups/{quote(place.group, safe='')}"
+        return group_link(place.group)
     return "/moves" if place.broker is not None else "/topics"
 
 

@@ -81,13 +81,13 @@ async def test_the_list_has_each_group_with_its_state_members_and_lag(site: Site
     await commit(site, "idle", offset=1)
     member = await site.join("reading", rebalance_protocol="cooperative")
     await site.shares(member)
-    await member.commit()
+    await member.commit(dict.fromkeys(member.assignment(), 1))
 
     async def there() -> str:
         words = (await site.browser.get("/groups?search=reading")).words
-        return words if "reading stable" in words else ""
+        return words if "reading stable sticky 1 4 0" in words else ""
 
-    assert "reading stable sticky 1 4 0" in await eventually(there)
+    await eventually(there, deadline_s=30)
     assert "idle empty – 0 1 0" in (await site.browser.get("/groups?search=IDLE")).words
 
 
@@ -148,10 +148,19 @@ async def test_a_group_on_both_rebalance_protocols_says_how_to_finish_the_upgrad
     """KIP-429: no partition moves away from a cooperative member until then."""
     eager = await site.join("mixed", client_id="old")
     cooperative = await site.join("mixed", client_id="new", rebalance_protocol="cooperative")
-    await site.shares(eager, cooperative)
-    words = (await site.browser.get("/groups/mixed")).words
-    assert "The members of group mixed follow both rebalance protocols. Eager: old-" in words
-    assert "both rebalance protocols" in (await site.browser.get("/groups?search=mixed")).words
+
+    async def shown() -> bool:
+        for member in (eager, cooperative):
+            await member.getmany(timeout_ms=5)
+        words = (await site.browser.get("/groups/mixed?part=now")).words
+        return "The members of group mixed follow both rebalance protocols. Eager: old-" in words
+
+    await eventually(shown, deadline_s=30)
+
+    async def listed() -> bool:
+        return "both rebalance protocols" in (await site.browser.get("/groups?search=mixed")).words
+
+    await eventually(listed, deadline_s=30)
 
 
 async def test_a_lag_is_a_chart_and_figures_once_it_was_sampled_twice(site: Site) -> None:
