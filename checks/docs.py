@@ -13,7 +13,7 @@ from checks import doc_tables, links, rows
 
 CORRECTNESS = Path("docs/correctness.md")
 CORRECTNESS_TESTS = Path("docs/correctness-tests.md")
-OPERATIONS = Path("docs/run/operations.md")
+TROUBLESHOOTING = Path("docs/run/troubleshooting.md")
 PACKAGES = (
     *("strandline", "broker", "controller", "producer", "consumer", "streams", "pipeline", "chaos"),
     *("simulation", "console"),
@@ -39,10 +39,10 @@ def unsaid(page: str, root: Path) -> Iterator[str]:
     said = re.sub(r'"\s*f?"', "", "\n".join(sources))
     _, header, table = page.partition("| it says |")
     if not header:
-        yield f'{OPERATIONS}: has no table "it says"; its messages cannot be compared with the code'
+        yield f'{TROUBLESHOOTING}: has no table "it says"; its messages cannot be compared with the code'
     for message in re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE):
         if message not in said:
-            yield f"{OPERATIONS}: no code prints {message!r}"
+            yield f"{TROUBLESHOOTING}: no code prints {message!r}"
 
 
 def problems(root: Path) -> list[str]:
@@ -53,7 +53,7 @@ def problems(root: Path) -> list[str]:
         if current(page, root) != page.read_text():
             found.append(f"{page.relative_to(root)}: is not what the code says now; run make docs")
     found += doc_tables.missing(pages(root))
-    found += unsaid((root / OPERATIONS).read_text(), root)
+    found += unsaid((root / TROUBLESHOOTING).read_text(), root)
     found += rows.problems((root / CORRECTNESS).read_text(), rows.holders(root), rows.left_out(root))
     return found
 

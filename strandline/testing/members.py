@@ -46,7 +46,7 @@ class Shape:
 def _check_names(argument: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise SettingsError(f"{argument} has no {unknown[0]!r}; docs/run/operations.md lists the settings")
+        raise SettingsError(f"{argument} has no {unknown[0]!r}; docs/run/settings.md lists the settings")
 
 
 @dataclass(slots=True)

@@ -395,7 +395,7 @@ async def test_a_topic_without_traffic_has_no_series(manager: ReplicaManager) ->
 
 
 async def test_every_sample_is_of_a_metric_that_is_listed(manager: ReplicaManager) -> None:
-    """docs/run/operations.md takes its table from the list; a scrape of anything else would fail."""
+    """docs/run/metrics.md takes its table from the list; a scrape of anything else would fail."""
     manager.create(NAME, KEY, TopicConfig())
     measured = {sample.metric for sample in metrics_of(manager).read()}
     assert measured <= set(METRICS)

@@ -24,7 +24,7 @@ async def test_the_active_one_reports_the_cluster_and_every_brokers_queue(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     """Brokers that are registered and do nothing: there is no leader, and the requests for them grow old. One
-    of them is gone: its queue is reported nevertheless (docs/run/operations.md, "What to alarm on")."""
+    of them is gone: its queue is reported nevertheless (docs/run/metrics.md, "What to alarm on")."""
     session, dying = await open_session(), await open_session()
     await register(session, [1, 2])
     await register(dying, [3])

@@ -87,7 +87,7 @@ def test_rules_and_panels_ask_for_series_that_exist(where: str) -> None:
 
 
 def test_an_alarm_says_what_it_means_and_what_to_do() -> None:
-    """docs/run/operations.md has the alarms as a table, from their annotations."""
+    """docs/run/metrics.md has the alarms as a table, from their annotations."""
     alarms = [rule for rule in RULES if "alert" in rule]
     assert len({rule["alert"] for rule in alarms}) == len(alarms) > 20
     for rule in alarms:

@@ -1,5 +1,5 @@
 """Metrics and health of a whole cluster of processes, through what goes wrong with it
-(docs/run/operations.md, "Metrics", "What to alarm on")."""
+(docs/run/metrics.md)."""
 
 from __future__ import annotations
 

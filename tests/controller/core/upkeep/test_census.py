@@ -1,4 +1,4 @@
-"""The cluster in numbers, as in the active controller's metrics (docs/run/operations.md, "Metrics")."""
+"""The cluster in numbers, as in the active controller's metrics (docs/run/metrics.md)."""
 
 from __future__ import annotations
 

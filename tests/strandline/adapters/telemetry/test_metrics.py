@@ -55,7 +55,7 @@ def serve_oven(oven: Oven, port: int | None = 0, **limits: Any) -> AbstractAsync
 
 
 async def test_a_scrape_shows_gauges_counters_and_histograms() -> None:
-    """docs/run/operations.md, "Metrics": Prometheus' text format, labels escaped, buckets added up."""
+    """docs/run/metrics.md: Prometheus' text format, labels escaped, buckets added up."""
     oven = Oven()
     for took_ms in (0.5, 1, 7, 100):
         oven.baking_ms.observe(took_ms)
