@@ -67,13 +67,13 @@ class Reassigning:
         requests = self._requests(Command.CLOSE_REPLICA, move.brokers, me, epoch, CLOSE_REASON)
         crash_point("reassign.before_close")
         try:
-            await self._ensure_queues(requests)
+            queued = await self._queued(requests)
             await self._session.multi(
                 [
                     Check(znodes.replicas(*name), assignment.version),
                     Check(znodes.reassigned(*name), assignment.reassignment_version),
                     znodes.of_incarnation(self._replica.key.topic_id),
-                    *_queue(requests),
+                    *queued,
                 ]
             )
         except (MultiFailed, ConnectionLost) as error:
@@ -98,9 +98,9 @@ class Reassigning:
         }
         crash_point("reassign.before_complete")
         try:
-            await self._ensure_queues(requests)
+            queued = await self._queued(requests)
             replicas_version, _, isr_version, *_ = await self._session.multi(
-                self._operations(move, state, requests)
+                [*self._operations(move, state), *queued]
             )
         except (MultiFailed, ConnectionLost) as error:
             logger.info("not reassigned, or the outcome is unknown", partition=str(name), reason=str(error))
@@ -130,9 +130,7 @@ class Reassigning:
 
     # --- writing -----------------------------------------------------------------------------
 
-    def _operations(
-        self, move: CompleteReassignment, state: PartitionState, requests: Requests
-    ) -> list[Operation]:
+    def _operations(self, move: CompleteReassignment, state: PartitionState) -> list[Operation]:
         replica, name, assignment = self._replica, self._replica.name, move.assignment
         if state.leader == NO_BROKER:
             isr = resign_operations(replica, state, move.version, move.successor, REASON)
@@ -145,7 +143,6 @@ class Reassigning:
             SetData(znodes.replicas(*name), znodes.dump_replicas(move.assigned), assignment.version),
             Delete(znodes.reassigned(*name), assignment.reassignment_version),
             *isr,
-            *_queue(requests),
         ]
 
     def _with_trail(self, move: CompleteReassignment, me: BrokerId) -> PartitionState:
@@ -183,10 +180,16 @@ class Reassigning:
             for broker in brokers
         }
 
-    async def _ensure_queues(self, requests: Requests) -> None:
-        """Creates missing queues: a broker that never ran has none."""
-        for broker in requests:
-            await self._session.ensure_path(znodes.state_queue(broker))
+    async def _queued(self, requests: Requests) -> list[Operation]:
+        """The operations that queue these. They create missing queues: an operator may have removed one. A
+        broker without replicas may be forgotten, so its queue is created only with a check of AR."""
+        operations: list[Operation] = []
+        for broker, change in requests.items():
+            if await self._session.exists(znodes.state_queue(broker)) is None:
+                operations.append(Create(znodes.state_queue(broker)))
+            data = queue_znodes.dump_state_changes([change])
+            operations.append(Create(znodes.state_entry_prefix(broker), data, sequential=True))
+        return operations
 
     def _record(self, requests: Requests) -> None:
         """Records the requests, best effort: the broker that executes a request records its whole life."""
@@ -215,10 +218,3 @@ class Reassigning:
             if not found.older_than(replica.assignment):
                 replica.assignment = found
             return
-
-
-def _queue(requests: Requests) -> list[Operation]:
-    return [
-        Create(znodes.state_entry_prefix(broker), queue_znodes.dump_state_changes([change]), sequential=True)
-        for broker, change in requests.items()
-    ]

@@ -15,7 +15,7 @@ from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.config.limits import REQUESTS_PER_ZNODE_MAX, STATE_ENTRY_BYTES_MAX, STATE_QUEUE_ENTRIES_MAX
 from strandline.ids import BrokerId, LeaderEpoch
-from strandline.ports import ConnectionLost, NoNode
+from strandline.ports import Check, ConnectionLost, Create, MultiFailed, NodeExists, NoNode
 from strandline.vocabulary.state_changes import ANY_LIFE, Command, End, RequestState, StateChange, life_of
 
 logger = structlog.get_logger(__name__)
@@ -102,17 +102,32 @@ class StateChangeSender:
             try:
                 queue = await self._session.exists(znodes.state_queue(broker))
                 if queue is None:
-                    await self._session.ensure_path(znodes.state_queue(broker))
+                    await self._create_queue(broker)
                 elif queue.children >= self._queue_entries_max:
-                    self._give_up_starts(broker)
+                    reason = f"{self._queue_entries_max} znodes of requests wait for broker {broker}"
+                    self._give_up_starts(broker, reason)
                     await self._clock.sleep(self._full_queue_s)
                 else:
                     await self._send(broker, requests)
-            except NoNode:  # an operator removed the queue
+            except NoNode:  # the queue was removed
                 continue
             except ConnectionLost:
                 await self._clock.sleep(SEND_AGAIN_S)
         self._sending.discard(broker)
+
+    async def _create_queue(self, broker: BrokerId) -> None:
+        """Creates it for a broker that is registered. One that is not was forgotten, and stays so: it reads
+        what it is assigned if it returns."""
+        queue = znodes.state_queue(broker)
+        try:
+            await self._session.multi([Check(znodes.broker(broker)), Create(queue)])
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, NoNode | NodeExists):
+                raise
+            if isinstance(failed.cause, NoNode):
+                self._give_up_starts(broker, f"broker {broker} is not registered, and has no queue")
+                if self._outbox[broker]:
+                    await self._session.ensure_path(queue)
 
     async def _send(self, broker: BrokerId, requests: list[StateChange]) -> None:
         """Send the first requests, as many as one znode may hold. Raises ConnectionLost, NoNode."""
@@ -128,15 +143,14 @@ class StateChangeSender:
         del requests[:count]
         self._recorder.record([life_of(change, broker)[0] for change in batch])
 
-    def _give_up_starts(self, broker: BrokerId) -> None:
-        """The queue is full. Only the queue of a broker that is long gone fills up, and when that broker
-        starts it reads its assignments. Requests to close or delete must not be dropped (CORRECTNESS Q4,
-        Q5)."""
+    def _give_up_starts(self, broker: BrokerId, reason: str) -> None:
+        """The queue is full, or gone. Only the queue of a broker that is long gone fills up, and when that
+        broker starts it reads its assignments. Requests to close or delete must not be dropped (CORRECTNESS
+        Q4, Q5)."""
         requests = self._outbox[broker]
         starts = [change for change in requests if change.command is Command.START_REPLICA]
         requests[:] = [change for change in requests if change.command is not Command.START_REPLICA]
         if starts:
-            reason = f"{self._queue_entries_max} znodes of requests wait for broker {broker}"
             logger.error("start-replica not queued", broker=broker, requests=len(starts), reason=reason)
             end = End(RequestState.FAILED, self._clock.wall_ms(), reason=reason)
             for change in starts:

@@ -55,6 +55,8 @@ async def queued_for(bench: QueueBench, broker: int) -> list[StateChange]:
 
 async def test_a_requester_records_its_request_at_once(bench: QueueBench) -> None:
     """Its broker may be dead for long: what was asked is seen."""
+    for registered in (1, 3):
+        await bench.seat.coordination.ensure_path(znodes.broker(registered))
     bench.seat.sender.start_replicas(bench.seat.replica, LeaderEpoch(6), "a new leader")
     await eventually(lambda: len(bench.seat.recorder.events) == 2)
     for event, broker in zip(bench.seat.recorder.events, (1, 3), strict=True):
@@ -90,6 +92,16 @@ async def test_a_queue_that_is_full_takes_no_start_and_loses_no_deletion(bench: 
         bench.seat.tree.apply(Delete(f"{znodes.state_queue(1)}/request-0000000000"), owner=0)
         await eventually(lambda: len(bench.seat.recorder.events) == 4)
     assert [change.command for change in await queued_for(bench, 1)] == [DELETE]
+
+
+async def test_a_broker_that_was_forgotten_gets_no_queue_again(bench: QueueBench) -> None:
+    """An operator would find it among the known ones again. If it returns it reads what it is assigned."""
+    async with sender(bench) as outbox:
+        outbox.send(START, bench.seat.replica, LeaderEpoch(6), [BrokerId(1)], "late")
+        await eventually(lambda: len(bench.seat.recorder.events) == 2)
+    assert [event.state for event in bench.seat.recorder.events] == [RequestState.REQUESTED, FAILED]
+    assert bench.seat.recorder.events[-1].reason == "broker 1 is not registered, and has no queue"
+    assert znodes.state_queue(1) not in bench.seat.tree.nodes
 
 
 async def test_requests_are_packed_by_number_and_by_size(bench: QueueBench) -> None:
