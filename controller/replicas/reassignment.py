@@ -31,7 +31,7 @@ from strandline.controller.term.placements import (
 )
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.results import for_user
-from strandline.controller.term.term import Term
+from strandline.controller.term.term import BrokerForgotten, Term
 from strandline.controller.term.writes import Multi, Stamp, Step, Subject, pack_each, requests
 from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import PartitionId, PartitionKey, TopicPartition
@@ -112,6 +112,7 @@ class Reassignments:
             left = [move for move in left if move.name not in outcomes]
             if not left:
                 break
+            brokers = await self._term.brokers()  # one of them may have been forgotten
         for move in left:
             contended = OutcomeUnknown(f"{move.name} was changed by others at the same time, again and again")
             outcomes[move.name] = PartitionResult(move.name, contended)
@@ -260,8 +261,10 @@ class Reassignments:
         crash_point("controller.reassign.before")
         try:
             await self._term.write(multi, partial(self._stand, planned))
-        except MultiFailed as failed:
-            if not isinstance(failed.cause, BadVersion | NoNode | NodeExists):
+        except (MultiFailed, BrokerForgotten) as failed:
+            if isinstance(failed, MultiFailed) and not isinstance(
+                failed.cause, BadVersion | NoNode | NodeExists
+            ):
                 raise
             logger.info("a reassignment looks again", first=str(planned[0].name), reason=str(failed))
             return
@@ -335,7 +338,8 @@ def _step(each: _Planned, topic: PlacedPartitions, stamp: Stamp, keeping: Sequen
         wanted.reverting,
     ):
         reason = "reassignment throttled"
-    return Step(operations, requests(Command.START_REPLICA, subject, assigned, stamp, reason))
+    added = [broker for broker in assigned if broker not in now.assigned]
+    return Step(operations, requests(Command.START_REPLICA, subject, assigned, stamp, reason), added)
 
 
 def _key(name: TopicPartition, wanted: Reassignment) -> PartitionKey:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.zookeeper import znodes
@@ -17,10 +18,15 @@ from strandline.controller.term.reading import read_brokers
 from strandline.controller.term.recorder import RequestRecorder
 from strandline.controller.term.unrecorded import UnrecordedEvents
 from strandline.controller.term.writes import Multi, Stamp, Step, pack
+from strandline.errors import InvalidReplicaAssignment
 from strandline.host import Host
 from strandline.ids import BrokerId
-from strandline.ports import Operation
+from strandline.ports import Check, Create, MultiFailed, NodeExists, NoNode, Operation
 from strandline.vocabulary.metadata import Endpoint
+
+
+class BrokerForgotten(InvalidReplicaAssignment):
+    """A broker that was to get a replica is not known any longer. The write had no effect."""
 
 
 class Term:
@@ -50,7 +56,10 @@ class Term:
         """The brokers that may get replicas now. Each of them has its queues."""
         await self.session.sync()
         found = await read_brokers(self.session)
-        await self._ensure_queues(found.known)  # a broker creates its own shortly after it registers
+        for broker in sorted(found.known - self._queues):
+            # A broker creates its own shortly after it registers. One that has left keeps the first of both.
+            there = znodes.broker(broker) if broker in found.live else znodes.state_queue(broker)
+            await self._ensure_queues(broker, Check(there))
         for registration in found.live.values():
             self._heard_of(registration.endpoint)
         await self.recorder.meet(found.live.values())
@@ -61,11 +70,22 @@ class Term:
         """The queues of this broker were removed."""
         self._queues.discard(broker)
 
-    async def _ensure_queues(self, brokers: Iterable[BrokerId]) -> None:
-        for broker in sorted(set(brokers) - self._queues):
-            await self.session.ensure_path(znodes.state_queue(broker))
-            await self.session.ensure_path(znodes.elections(broker))
-            self._queues.add(broker)
+    async def _ensure_queues(self, broker: BrokerId, *there: Check) -> None:
+        """Creates what is missing of both, unless these checks fail: the broker was forgotten meanwhile."""
+        for path in (znodes.state_queue(broker), znodes.elections(broker)):
+            if await self.session.exists(path) is not None:
+                continue
+            try:
+                await self.session.write([*there, Create(path)], partial(self._exists, path))
+            except MultiFailed as failed:
+                if not isinstance(failed.cause, NoNode | NodeExists):
+                    raise
+                if isinstance(failed.cause, NoNode):
+                    return
+        self._queues.add(broker)
+
+    async def _exists(self, path: str) -> bool:
+        return await self.session.exists(path) is not None
 
     def stamp(self) -> Stamp:
         """Returns a stamp for requests that are made now."""
@@ -83,15 +103,34 @@ class Term:
         before: Sequence[Operation] = (),
         after: Sequence[Operation] = (),
     ) -> None:
-        """Writes a multi, and records that its requests were made. Raises as `FencedSession.write`."""
-        await self._ensure_queues(broker for broker, _ in multi.requested)
-        await self.session.write([*before, *multi.operations, *after], happened)
+        """Writes a multi, and records that its requests were made. Raises as `FencedSession.write`, and
+        BrokerForgotten."""
+        await self._ensure_queues_for(multi)
+        operations = [*before, *multi.operations, *after]
+        try:
+            await self.session.write(operations, happened)
+        except MultiFailed as failed:
+            path = operations[failed.index].path
+            for broker in multi.adds:
+                if isinstance(failed.cause, NoNode) and f"{path}/".startswith(
+                    f"{znodes.state_queue(broker)}/"
+                ):
+                    raise BrokerForgotten(
+                        f"broker {broker} was forgotten meanwhile: {path} is gone"
+                    ) from failed
+            raise
         self.recorder.record(multi.events())
+
+    async def _ensure_queues_for(self, multi: Multi) -> None:
+        """Those of brokers that have replicas: an operator may have removed them."""
+        requested = {broker for broker, _ in multi.requested}
+        for broker in sorted(requested - multi.adds - self._queues):
+            await self._ensure_queues(broker)
 
     async def ask_once(self, multi: Multi) -> None:
         """Queues requests to read again, once. If the outcome is unknown, they are not queued again: a second
         copy would have an end of its own, and brokers reconcile with ZooKeeper anyway. Raises as
         `FencedSession.write`."""
-        await self._ensure_queues(broker for broker, _ in multi.requested)
+        await self._ensure_queues_for(multi)
         if await self.session.write_once(multi.operations):
             self.recorder.record(multi.events())

@@ -4,7 +4,7 @@ same one. The requests take one znode a broker."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -52,6 +52,8 @@ class Step:
 
     operations: Sequence[Operation]
     requests: Mapping[BrokerId, StateChange]
+    adds: Collection[BrokerId] = ()
+    """Brokers that get a replica by it: those that were forgotten meanwhile have no queue, and get none."""
 
 
 def creation_steps(
@@ -74,7 +76,8 @@ def creation_steps(
             Create(znodes.isr(name, number), znodes.dump_isr(PartitionState(NO_BROKER, NO_EPOCH, members))),
         )
         subject = Subject(name, PartitionKey(topic.topic_id, PartitionId(number)), NO_EPOCH)
-        steps.append(Step(operations, requests(Command.START_REPLICA, subject, assignment, stamp, reason)))
+        asked = requests(Command.START_REPLICA, subject, assignment, stamp, reason)
+        steps.append(Step(operations, asked, adds=assignment))
     return steps
 
 
@@ -145,6 +148,8 @@ class Multi:
 
     operations: Sequence[Operation]
     requested: Sequence[tuple[BrokerId, StateChange]] = ()
+    adds: Set[BrokerId] = frozenset()
+    """As of its steps."""
 
     def events(self) -> list[StateChangeEvent]:
         """Events that record these requests as requested."""
@@ -205,6 +210,7 @@ class _Multi:
     _operations: list[Operation] = field(default_factory=list)
     _requests: defaultdict[BrokerId, list[StateChange]] = field(default_factory=lambda: defaultdict(list))
     _bytes: int = HEAD_BYTES_MAX
+    _adds: set[BrokerId] = field(default_factory=set)
     _request_bytes: defaultdict[BrokerId, int] = field(default_factory=lambda: defaultdict(int))
 
     def has_room(self, cost: _Cost) -> bool:
@@ -218,6 +224,7 @@ class _Multi:
     def add(self, step: Step, cost: _Cost) -> None:
         self._operations += step.operations
         self._bytes += cost.operations
+        self._adds.update(step.adds)
         for broker, change in step.requests.items():
             if broker not in self._requests:
                 self._bytes += len(znodes.state_entry_prefix(broker)) + OPERATION_BYTES
@@ -234,4 +241,4 @@ class _Multi:
             for broker, changes in queued
         ]
         requested = [(broker, change) for broker, changes in queued for change in changes]
-        return Multi([*self._operations, *entries], requested)
+        return Multi([*self._operations, *entries], requested, self._adds)

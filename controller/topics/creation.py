@@ -17,7 +17,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.topics import Brokers, TopicPlan
 from strandline.controller.term.reading import read_topic
-from strandline.controller.term.term import Term
+from strandline.controller.term.term import BrokerForgotten, Term
 from strandline.controller.term.writes import Multi, creation_steps
 from strandline.controller.topics.deletion import remove_topic
 from strandline.errors import CoordinationError, TopicAlreadyExists
@@ -79,13 +79,21 @@ async def _create_in_parts(term: Term, name: str, node: znodes.TopicNode, multis
         for multi in multis:
             await write_part(term, multi)
             crash_point("controller.create.part")
-        await session.write([SetData(path, znodes.dump_topic(node), version=0), Delete(marker)], stands)
+        visible = SetData(path, znodes.dump_topic(node), version=0)
+        await term.write(still_there(multis), stands, before=[visible, Delete(marker)])
     except SessionEnded:
         raise
-    except CoordinationError as error:
+    except (BrokerForgotten, CoordinationError) as error:
         logger.error("creation failed, removing what was written", topic=name, reason=str(error))
         await remove_topic(term, name, node.topic_id)
         raise
+
+
+def still_there(multis: Sequence[Multi]) -> Multi:
+    """Checks that none of the brokers that these give replicas to was forgotten since: nothing counts
+    partitions of a topic that are not visible yet."""
+    adds = {broker for multi in multis for broker in multi.adds}
+    return Multi([Check(znodes.state_queue(broker)) for broker in sorted(adds)], adds=adds)
 
 
 async def write_part(term: Term, multi: Multi, *checks: Check) -> None:

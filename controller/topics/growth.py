@@ -26,7 +26,7 @@ from strandline.controller.term.placements import PlacedPartitions, read_placeme
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import Multi, creation_steps
-from strandline.controller.topics.creation import write_part
+from strandline.controller.topics.creation import still_there, write_part
 from strandline.controller.topics.deletion import removal_steps, write_removal
 from strandline.errors import CoordinationError, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ports import BadVersion, MultiFailed, NodeExists, NoNode, SessionEnded, SetData
@@ -167,7 +167,7 @@ class Growth:
             for multi in multis:
                 await write_part(self._term, multi, znodes.of_incarnation(topic.node.topic_id))
                 crash_point("controller.grow.part")
-            await self._count(topic, total)
+            await self._count(topic, total, still_there(multis))
         except (SessionEnded, Deposed):
             raise
         except StrandlineError as error:
@@ -180,14 +180,14 @@ class Growth:
         crash_point("controller.grow.written")
         return True
 
-    async def _count(self, begun: PlacedPartitions, total: int) -> None:
+    async def _count(self, begun: PlacedPartitions, total: int, checks: Multi) -> None:
         """Makes the new partitions visible by the last write. The config may have been altered meanwhile."""
         for _ in range(ATTEMPTS_MAX):
             topic = await self._read(begun.name)
             if topic.node.topic_id != begun.node.topic_id or topic.node.growing != total:
                 raise UnknownTopicOrPartition(f"topic {begun.name!r} was deleted meanwhile")
             try:
-                await self._set(topic, replace(topic.node, partitions=total, growing=0))
+                await self._set(topic, replace(topic.node, partitions=total, growing=0), checks)
             except MultiFailed as failed:
                 _check_contended(begun.name, failed)
             else:

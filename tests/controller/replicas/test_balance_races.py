@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import cast
 
-from strandline.adapters.rpc.member_key import MemberKey
-from strandline.adapters.service_host import service_host
 from strandline.adapters.zookeeper import znodes
-from strandline.config.services import ControllerSettings
 from strandline.controller.core.reassignment import MoveFrom
 from strandline.controller.core.survey import Survey
 from strandline.controller.replicas.balance import CAUSE, Balances
 from strandline.controller.replicas.reassignment import Reassignments
-from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.surveying import read_survey
 from strandline.controller.term.term import Term
 from strandline.ids import BrokerId, TopicId, TopicPartition
@@ -26,9 +21,9 @@ from strandline.vocabulary.admin import (
     NewTopic,
     PartitionReassignment,
 )
-from strandline.vocabulary.metadata import BalanceMove, BalanceState, Endpoint
+from strandline.vocabulary.metadata import BalanceMove, BalanceState
 from tests.conftest import SessionFactory
-from tests.controller.support.between import Between
+from tests.controller.support.between import Between, term_alone
 from tests.controller.support.running import running
 from tests.controller.support.znodes_seen import (
     finish_reassignment,
@@ -79,17 +74,11 @@ async def acting(zookeeper: str, open_session: SessionFactory) -> AsyncIterator[
         (made,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=[BEFORE])])
         assert made.error is None
     await lead(session, "t", 1, epochs, 1, 2)
-    node, host, between = await topic_node(session, "t"), service_host(), Between(session)
+    node = await topic_node(session, "t")
     assert node is not None
-    epoch = (await session.get(znodes.CONTROLLER_EPOCH)).version
-    fenced = FencedSession(cast(Coordination, between), epoch)
-    settings = ControllerSettings(zookeeper=zookeeper)
-    term = Term(fenced, Endpoint(7, "localhost", 7_000), settings, host, MemberKey(host.new_id))
-    reassignments = Reassignments(term)
-    try:
+    async with term_alone(zookeeper, session) as (term, between):
+        reassignments = Reassignments(term)
         yield Acting(session, between, term, reassignments, Balances(term, reassignments), node.topic_id)
-    finally:
-        await term.recorder.close()
 
 
 async def test_a_move_that_begins_while_a_survey_is_read_is_not_skipped(

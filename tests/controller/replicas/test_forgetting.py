@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.controller.core.topics import TopicPlan
+from strandline.controller.replicas.forgetting import forget_broker
+from strandline.controller.replicas.reassignment import Reassignments
+from strandline.controller.term.term import BrokerForgotten, Term
+from strandline.controller.topics.creation import create_topic
 from strandline.errors import InvalidRequest
-from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
+from strandline.ids import (
+    NO_BROKER,
+    NO_EPOCH,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+)
 from strandline.ports import Coordination, Create
-from strandline.vocabulary.admin import DrainBroker, NewTopic
+from strandline.vocabulary.admin import DrainBroker, NewTopic, PartitionReassignment
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command, RequestState, StateChange, StateChangeEvent
 from tests.conftest import SessionFactory
+from tests.controller.support.between import Between, term_alone
 from tests.controller.support.running import Activate, process, running
-from tests.controller.support.znodes_seen import is_gone, kept_events, register, requests
+from tests.controller.support.znodes_seen import assignments, is_gone, kept_events, lead, register, requests
 from tests.waiting import eventually
 
 SETTINGS = {"reconcile_ms": 50, "mend_after_ms": 60_000}
@@ -137,3 +153,75 @@ async def test_the_next_controller_continues_it(
         assert (await controller.admin.forget_broker(GONE)).was_known == still
     assert await left(session) == []
     assert sorted(each for each, *_ in ended(await kept_events(session))) == sorted(ids)
+
+
+# --- requests that are under way meanwhile ------------------------------------------------------
+
+
+@asynccontextmanager
+async def in_the_term(
+    zookeeper: str, open_session: SessionFactory
+) -> AsyncIterator[tuple[Term, Between, Coordination]]:
+    """A term in which nothing else acts; topic "t" is on broker 1, and broker 9 has left."""
+    session = await open_session()
+    epochs = await register(session, [1])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        (made,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=[(1,)])])
+        assert made.error is None
+    await lead(session, "t", 1, epochs, 1)
+    await leave_behind(session)
+    async with term_alone(zookeeper, session) as (term, between):
+        yield term, between, session
+
+
+async def test_a_move_that_was_planned_before_gives_it_no_replica(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """Its queue does not come back, either: it would be listed again."""
+    async with in_the_term(zookeeper, open_session) as (term, between, session):
+
+        async def forget() -> None:
+            assert (await forget_broker(term, BrokerId(GONE))).was_known
+
+        between.after[znodes.topic("t")] = forget  # the brokers are read, the partition is not yet
+        move = PartitionReassignment(TopicPartition("t", 0), (1, GONE))
+        (outcome,) = await Reassignments(term).ask([move])
+        assert outcome.error is not None
+        assert "broker 9 is not known; known are 1" in outcome.error.message
+        assert await left(session) == []
+        assert await assignments(session, "t") == [(1,)]
+
+
+async def test_a_look_at_the_brokers_that_began_before_brings_nothing_back(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    async with in_the_term(zookeeper, open_session) as (term, between, session):
+
+        async def forget() -> None:
+            assert (await forget_broker(term, BrokerId(GONE))).was_known
+
+        between.after[znodes.STATE] = forget
+        assert GONE in (await term.brokers()).known
+        assert await left(session) == []
+
+
+@pytest.mark.parametrize("partitions", [1, 60], ids=["in-one-write", "in-parts"])
+async def test_a_topic_that_is_being_created_is_refused(
+    zookeeper: str, open_session: SessionFactory, partitions: int
+) -> None:
+    """No survey has the partitions of a topic that is not visible yet, so forgetting it goes through."""
+    async with in_the_term(zookeeper, open_session) as (term, between, session):
+        brokers = await term.brokers()
+        placed = ((BrokerId(1), BrokerId(GONE)), *[(BrokerId(1),)] * (partitions - 1))
+
+        async def forget() -> None:
+            assert (await forget_broker(term, BrokerId(GONE))).was_known
+
+        if partitions > 1:
+            between.after[znodes.partition("u", 0)] = forget
+        else:
+            await forget()
+        with pytest.raises(BrokerForgotten, match="broker 9 was forgotten meanwhile"):
+            await create_topic(term, TopicPlan("u", {}, placed), TopicId("d" * 32), brokers)
+        assert await is_gone(session, "u")

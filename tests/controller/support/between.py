@@ -1,16 +1,26 @@
-"""A session in which something happens right after a read."""
+"""A term whose session does something right after a read or a write."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import cast
 
-from strandline.ports import Coordination, Znode
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.service_host import service_host
+from strandline.adapters.zookeeper import znodes
+from strandline.config.services import ControllerSettings
+from strandline.controller.term.fenced_session import FencedSession
+from strandline.controller.term.term import Term
+from strandline.ports import Coordination, Operation, Znode
+from strandline.vocabulary.metadata import Endpoint
+from tests.controller.support.running import MULTI_BYTES
 
 Happens = Callable[[], Awaitable[None]]
 
 
 class Between:
-    """A session. What waits for a path happens once, after the next read of that path."""
+    """A session. What waits for a path happens once, after the path is next read or written."""
 
     def __init__(self, session: Coordination) -> None:
         self._session = session
@@ -29,6 +39,26 @@ class Between:
         await self._happen(path)
         return found
 
+    async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
+        answer = await self._session.multi(operations)
+        for operation in operations:
+            await self._happen(operation.path)
+        return answer
+
     async def _happen(self, path: str) -> None:
         if (happens := self.after.pop(path, None)) is not None:
             await happens()
+
+
+@asynccontextmanager
+async def term_alone(zookeeper: str, session: Coordination) -> AsyncIterator[tuple[Term, Between]]:
+    """A term that goes on in the epoch of the last controller, which has ended: nothing else acts in it."""
+    between, host = Between(session), service_host()
+    epoch = (await session.get(znodes.CONTROLLER_EPOCH)).version
+    fenced = FencedSession(cast(Coordination, between), epoch)
+    settings = ControllerSettings(zookeeper=zookeeper, multi_bytes_max=MULTI_BYTES)
+    term = Term(fenced, Endpoint(7, "localhost", 7_000), settings, host, MemberKey(host.new_id))
+    try:
+        yield term, between
+    finally:
+        await term.recorder.close()
