@@ -17,6 +17,7 @@ from strandline.config.console import ConsoleSettings
 from strandline.config.load import load
 from strandline.console.changes.change import Changes
 from strandline.console.changes.kinds import KINDS
+from strandline.console.core.groups.known_events import KnownEvents
 from strandline.console.core.window import Window
 from strandline.console.feeds.cluster import ClusterFeed
 from strandline.console.feeds.groups import GroupsFeed
@@ -68,6 +69,7 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             groups=groups,
             pulse=pulse,
             timeline=timeline,
+            known_events=KnownEvents(window),
             timeline_pulse=timeline_pulse,
             streams=EventStreams(settings.event_streams_max),
             changes=Changes(KINDS, host),

@@ -17,15 +17,19 @@ def timeline_link(
     group: str | None = None,
     at_ms: int | None = None,
     span_ms: int = SPAN_MS,
+    event: str | None = None,
 ) -> str:
-    """The timeline of a topic, partition, broker or group: `span_ms` around the moment `at_ms`, or live."""
+    """The timeline of a topic, partition, broker or group: `span_ms` around the moment `at_ms`, or live.
+
+    `event`: the id of an event to show.
+    """
     rows = "group" if group is not None else "broker" if topic is None and broker is not None else "partition"
     asked: dict[str, object] = {"rows": rows}
     if at_ms is None:
         asked["follow"] = 1
     else:
         asked |= {"from": max(0, at_ms - span_ms // 2), "until": at_ms + span_ms // 2}
-    named = {"topic": topic, "partition": partition, "broker": broker, "group": group}
+    named = {"topic": topic, "partition": partition, "broker": broker, "group": group, "event": event}
     return (
         f"/timeline?{urlencode(asked | {name: value for name, value in named.items() if value is not None})}"
     )

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from strandline.config.console import ConsoleSettings
 from strandline.console.changes.change import Changes
 from strandline.console.core import words
+from strandline.console.core.groups.known_events import KnownEvents
 from strandline.console.core.permalink import group_link, stream_link, timeline_link
 from strandline.console.core.seen import Seen
 from strandline.console.feeds.cluster import ClusterFeed
@@ -52,6 +53,7 @@ class Console:
     groups: GroupsFeed
     pulse: Pulse
     timeline: TimelineFeed
+    known_events: KnownEvents
     timeline_pulse: Pulse
     streams: EventStreams
     changes: Changes

@@ -11,17 +11,24 @@ from starlette.routing import BaseRoute, Route
 
 from strandline.config.limits import GROUP_ID_LENGTH_MAX
 from strandline.console.core.groups import lag, listing, ownership
+from strandline.console.core.groups.rebalances import History
 from strandline.console.core.paging import page
+from strandline.console.core.timeline.places import Source
 from strandline.console.core.words import shown
+from strandline.console.feeds.event_topic import FOLLOWING
 from strandline.console.web.context import Console
 from strandline.console.web.queries import query_link, text, whole
 from strandline.consumer.described.view import mixed_advice
+from strandline.ids import GROUP_EVENTS_TOPIC
 
 PAGE_MAX: Final = 1_000_000
 MEMBERS_SHOWN: Final = 12
 """Members on one page of a group: each has a column beside the partitions."""
 IN_LIST_MAX: Final = 50
 """Groups on one page of the list: each of them is described."""
+REBALANCES_SHOWN: Final = 10
+READ_BACK_MS: Final = 24 * 3600 * 1000
+"""How far back rebalances are looked for, if the window has few of them."""
 TOPIC_CHARS_MAX: Final = 249
 
 
@@ -39,6 +46,24 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         return await all_groups(console, request)
 
     return [Route("/groups", groups), Route("/groups/{group:path}", group)]
+
+
+async def events_readable(console: Console, request: Request) -> str | None:
+    """None if this caller may read the events of groups and the console has them; else why not, in words."""
+    feed = console.timeline.topics[Source.GROUP]
+    if feed.state != FOLLOWING:
+        return f"{GROUP_EVENTS_TOPIC}: {feed.state}"
+    if not await console.admins.may_read(request, GROUP_EVENTS_TOPIC):
+        return f"you may not read {GROUP_EVENTS_TOPIC}, which has them"
+    return None
+
+
+def known_rebalances(console: Console, group: str) -> History:
+    """The last rebalances. If they are few, older events are read in the background."""
+    history = console.known_events.rebalances(group)
+    if len(history.rebalances) < REBALANCES_SHOWN:
+        console.timeline.topics[Source.GROUP].further_back(console.clock.wall_ms() - READ_BACK_MS)
+    return history
 
 
 async def all_groups(console: Console, request: Request) -> Response:
@@ -72,6 +97,7 @@ async def one_group(console: Console, request: Request, group: str) -> Response:
     rows = page(partitions, whole(request, "page", 1, 1, PAGE_MAX), console.settings.page_rows_max)
     members = page(view.members, whole(request, "members", 1, 1, PAGE_MAX), MEMBERS_SHOWN)
     samples = console.groups.samples(group)
+    events = await events_readable(console, request)
     return await console.page(
         request,
         "groups/group.html",
@@ -91,6 +117,9 @@ async def one_group(console: Console, request: Request, group: str) -> Response:
         pace=lag.pace(samples),
         peak=lag.peak(samples),
         figures=lag.figures(samples),
+        history=known_rebalances(console, group) if events is None else None,
+        events=events,
+        shown_rebalances=REBALANCES_SHOWN,
         listing=listing,
         link=lambda **changes: query_link(request, **changes),
     )

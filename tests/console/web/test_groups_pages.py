@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -17,6 +18,7 @@ from strandline.console.web.admins import Connection
 from strandline.console.web.app import application
 from strandline.console.web.pages.groups import IN_LIST_MAX
 from strandline.ids import TopicPartition
+from strandline.report.text.partition_names import compact
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import Browser
 from tests.waiting import eventually
@@ -142,6 +144,31 @@ async def test_a_member_that_leaves_is_gone_from_the_page(site: Site) -> None:
         return "1 eager" in words and "left: the consumer was closed" in words
 
     await eventually(alone)
+
+
+async def test_a_group_shows_why_it_rebalanced_and_links_to_the_moment(site: Site) -> None:
+    """The design's question: who joined, who left, what was given and taken."""
+    one = await site.join("moving", client_id="stays", rebalance_protocol="cooperative")
+    await site.shares(one)
+    other = await site.join("moving", client_id="<i>goes</i>", rebalance_protocol="cooperative")
+    await site.shares(one, other)
+    moved = compact(other.assignment())
+    await other.stop()
+    await site.shares(one)
+
+    async def told() -> str:
+        text = (await site.browser.get("/groups/moving?part=now")).text
+        rebalances = text[text.index("<h2>Last rebalances") : text.index("<h2>Members")]
+        return rebalances if rebalances.count("got") == 3 else ""
+
+    text = await eventually(told, deadline_s=30)
+    words = " ".join(re.sub(r"<[^>]*>", " ", text).split())
+    assert "left: the consumer was closed" in words
+    assert re.search(rf"&lt;i&gt;goes&lt;/i&gt;-\S+ gave up {re.escape(moved)}", words)
+    assert re.search(r"stays gave up orders:\S+ ", words)
+    assert "partitions move between members" in words
+    assert "<i>" not in text
+    assert re.search(r'href="/timeline\?rows=group[^"]*group=moving[^"]*event=group%2F0%2F\d+"', text)
 
 
 async def test_a_group_on_both_rebalance_protocols_says_how_to_finish_the_upgrade(site: Site) -> None:

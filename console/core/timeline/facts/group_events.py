@@ -27,6 +27,8 @@ ROLES: Final = {
     "task_closed": "closed",
     "task_standby": "standby",
 }
+PROGRESSING: Final = frozenset({"learning", "ready", "restoring", "standby"})
+"""The roles in which a member restores a state."""
 HOLDINGS: Final = frozenset({"assigned", "revoked", "lost"})
 PARTITIONS_MAX: Final = 10_000
 """Partitions of one event; further ones are left out."""
@@ -79,9 +81,9 @@ def _phase(
 
 
 def _role(before: Role | None, kind: str, event: Mapping[str, Any]) -> Role:
-    """Progress is made while it learns, and while it restores what it owns already."""
+    """Progress does not change what a member does with a task."""
     state = ROLES[kind]
-    if kind == "task_progress" and before is not None and before.state == "restoring":
+    if kind == "task_progress" and before is not None and before.state in PROGRESSING:
         state = before.state
     return Role(
         state, whole(event.get("lag")), _number(event.get("records_per_s")), whole(event.get("remaining_ms"))
