@@ -26,7 +26,7 @@ from strandline.vocabulary.admin import BrokerDescription
 from strandline.vocabulary.metadata import TopicMetadata
 from strandline.vocabulary.state_changes import NotAStateChange, parse_event
 
-EVENTS_KEPT: Final = 500_000
+EVENTS_KEPT: Final = 250_000
 SEEN_KEPT_MAX: Final = 20_000
 RECORD_BYTES_MAX: Final = 256 * 1024
 """A larger record is no event of the system: it is passed over."""
@@ -129,8 +129,12 @@ class Window:
         """Forgets the events of a topic, since it is another one now under the same name."""
         self._journals.pop(source, None)
         self.dropped.discard(source)
-        self.rows.forget_groups() if source is Source.GROUP else self.rows.forget_partitions()
-        self._seen.partitions(self.rows, self._topics, self._topics_ms)
+        if source is Source.GROUP:
+            self.rows.forget_groups()
+        else:
+            self._met = Identities()
+            self.rows.forget_partitions()
+            self._seen.partitions(self.rows, self._topics, self._topics_ms)
         self._has_changed()
 
     # --- what was seen ------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ class EventTopic:
         new_consumer: NewConsumer,
         clock: Clock,
         topic_id: Callable[[str], str | None] = lambda _: None,
+        first_records: int = FIRST_RECORDS,
     ) -> None:
         """`topic_id`: the id that a topic of this name has now, None if that is not known."""
         self.source = source
@@ -55,6 +56,7 @@ class EventTopic:
         self._new_consumer = new_consumer
         self._clock = clock
         self._topic_id = topic_id
+        self._first_records = first_records
         self._next: dict[int, int] = {}
         """By partition, the offset to read next."""
         self._oldest: dict[int, int] = {}
@@ -117,7 +119,7 @@ class EventTopic:
             if not all(begins[name] <= read[name] <= ends[name] for name in names):
                 self._start_over()  # it is another topic, or what comes next is gone
             for name in names:
-                first = max(begins[name], ends[name] - FIRST_RECORDS // len(names))
+                first = max(begins[name], ends[name] - self._first_records // len(names))
                 self._next.setdefault(name.partition, first)
                 self._oldest.setdefault(name.partition, first)
             self._begins = begins

@@ -40,8 +40,8 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
 
     refresh_ms: int = Field(default=1_000, ge=100, le=60_000)
     """How often the console asks for the state of the cluster."""
-    events_kept: int = Field(default=500_000, ge=10_000, le=5_000_000)
-    """How many state changes, and how many events of groups, the timeline keeps in memory: about 200 bytes
+    events_kept: int = Field(default=250_000, ge=10_000, le=5_000_000)
+    """How many state changes, and how many events of groups, the timeline keeps in memory: about 300 bytes
     each. The oldest are dropped."""
     connections_max: int = Field(default=256, ge=8, le=10_000)
     """Connections of browsers; further ones are refused."""

@@ -58,7 +58,7 @@ def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
     if view.wants("isr") and row.isr:
         isr = [_item(step, size=len(step.value), members=list(step.value)) for step in _steps(row.isr, view)]
         yield {**_lane("isr", isr), "of": row.replicas or max((each["size"] for each in isr), default=0)}
-    if view.wants("offsets") and row.samples is not None:
+    if view.wants("offsets") and row.samples is not None and row.topic in view.offsets_of:
         watermarks, ends = row.samples.drawn(view.from_ms, view.until_ms, view.pixel_ms)
         yield {"kind": "offsets", "hw": watermarks, "leo": ends}
     yield from _requests(row.requests, view)

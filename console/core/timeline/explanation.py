@@ -8,7 +8,8 @@ from typing import Any, Final, Protocol
 from strandline.console.core.timeline.all_rows import Rows
 from strandline.console.core.timeline.facts.observations import GONE, SeenEvent
 from strandline.console.core.timeline.lanes.marks import Marks
-from strandline.console.core.timeline.places import TOPICS, Ref, event_id, unpack
+from strandline.console.core.timeline.places import OFFSETS_END, TOPICS, Ref, event_id, unpack
+from strandline.console.core.timeline.rows import GroupRow
 from strandline.console.core.timeline.telling import group_events, observations, state_changes
 from strandline.ids import OFFSETS_TOPIC
 from strandline.report.text.partition_names import compact
@@ -17,6 +18,8 @@ from strandline.vocabulary.state_changes import ChangeKind, Command, StateChange
 RELATED_MAX: Final = 12
 AROUND_MS: Final = 60_000
 """Related events lie at most this far away."""
+REBALANCE_MS_MAX: Final = 600_000
+"""The beginning and the end of a rebalance are looked for within this time."""
 LOOKED_AT_MAX: Final = 200
 """Events that are read to find the related ones."""
 
@@ -35,7 +38,7 @@ class Events(Protocol):
 def explain(events: Events, ref: Ref, event: Event, at_ms: int) -> dict[str, Any]:
     """The answer for one event; `at_ms` is when it is shown."""
     source, partition, offset = unpack(ref)
-    before, after = _change(events.rows, ref, event, at_ms)
+    before, after = _change(events, ref, event, at_ms)
     topic = TOPICS.get(source)
     return {
         "id": event_id(ref),
@@ -87,11 +90,11 @@ def _fields(event: Event) -> dict[str, Any]:
 # --- before and after ---------------------------------------------------------------------------
 
 
-def _change(rows: Rows, ref: Ref, event: Event, at_ms: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _change(events: Events, ref: Ref, event: Event, at_ms: int) -> tuple[dict[str, Any], dict[str, Any]]:
     match event:
         case StateChangeEvent():
             before, after = state_changes.change(event)
-            row = rows.partitions.get(_key(event))
+            row = events.rows.partitions.get(_key(event))
             if row is not None and event.command is ChangeKind.ELECT_LEADER:
                 if (led := row.leader.before(ref)) is not None:
                     before = {"leader": None if led.value < 0 else led.value, "epoch": led.order}
@@ -101,27 +104,50 @@ def _change(rows: Rows, ref: Ref, event: Event, at_ms: int) -> tuple[dict[str, A
         case SeenEvent():
             return {}, {}
         case _:
-            return _moved(rows, event, at_ms)
+            return _moved(events, ref, event, at_ms)
 
 
-def _moved(rows: Rows, event: Mapping[str, Any], at_ms: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _moved(
+    events: Events, ref: Ref, event: Mapping[str, Any], at_ms: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What each member had before and after a rebalance, or the one that the event is about."""
-    row = rows.groups.get(event["group"])
+    row = events.rows.groups.get(event["group"])
     if row is None:
         return {}, {}
-    begin = end = at_ms
+    first, end = _place(ref), _place(ref) + 1
     members: list[str] = [event["member"]] if event.get("member") in row.members else []
     if event["event"] in group_events.OF_A_REBALANCE:
-        starts = [at for at, kind, _ in row.events.between(0, at_ms + 1) if kind == "rebalance_started"]
-        later = row.events.between(at_ms + 1, at_ms + AROUND_MS)
-        following = [at for at, kind, _ in later if kind == "rebalance_started"]
-        begin, end = (starts or [at_ms])[-1], (following or [at_ms + AROUND_MS])[0] - 1
+        first, end = _rebalance(events, row, _place(ref), at_ms)
         members = sorted(row.members)[:RELATED_MAX]
     before, after = (
-        {member: compact(row.members[member].steps().value_at(moment) or ()) for member in members}
-        for moment in (begin - 1, end)
+        {member: compact(row.members[member].before(order)) for member in members} for order in (first, end)
     )
     return {"members": before}, {"members": after}
+
+
+def _rebalance(events: Events, row: GroupRow, place: int, at_ms: int) -> tuple[int, int]:
+    """The places of the beginning of a rebalance, and of the first event that is no longer a part of it: the
+    next one, or what the member gave up whose leaving led to it."""
+    before = row.events.between(at_ms - REBALANCE_MS_MAX, at_ms + 1, LOOKED_AT_MAX)
+    after = row.events.between(at_ms + 1, at_ms + REBALANCE_MS_MAX)[:LOOKED_AT_MAX]
+    near = sorted((_place(ref), kind, ref) for _, kind, ref in before + after)
+    starts = [at for at, kind, _ in near if kind == "rebalance_started"]
+    first = max((at for at in starts if at <= place), default=place)
+    end = min((at for at in starts if at > place), default=OFFSETS_END)
+    within = [(at, kind, events.event(ref)) for at, kind, ref in near if first < at < end]
+    stable = min((at for at, kind, _ in within if kind == "generation_stable"), default=end)
+    later = [(at, kind, _member(event)) for at, kind, event in within if at > stable]
+    left = {member for _, kind, member in later if kind == "member_left"}
+    gave = (at for at, kind, member in later if kind in ("revoked", "lost") and member in left)
+    return first, min(gave, default=end)
+
+
+def _member(event: Event | None) -> object:
+    return event.get("member") if isinstance(event, Mapping) else None
+
+
+def _place(ref: Ref) -> int:
+    return unpack(ref)[2]
 
 
 # --- what belongs to it -------------------------------------------------------------------------

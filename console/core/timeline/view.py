@@ -38,6 +38,8 @@ class View:
     kinds: frozenset[str] = frozenset()
     text: str = ""
     changed: bool = False
+    offsets_of: frozenset[str] = frozenset()
+    """The topics whose high watermarks and log ends may be shown."""
 
     @property
     def pixel_ms(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from starlette.exceptions import HTTPException
@@ -53,9 +54,13 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         topic.further_back(view.from_ms)
         found = await _matching(console, view)
         page = found[view.first : view.first + view.count]
-        if view.wants("offsets"):
+        if view.rows == "partition" and view.wants("offsets"):
+            known = frozenset(each.name for each in (await console.seen(request)).topics)
+            view = replace(view, offsets_of=known)
             feed.offsets.looked_at(
-                TopicPartition(row.topic, row.partition) for row in page if isinstance(row, PartitionRow)
+                TopicPartition(row.topic, row.partition)
+                for row in page
+                if isinstance(row, PartitionRow) and row.topic in known
             )
         rows, coarse = await _drawn(page, view)
         return JSONResponse(
@@ -139,10 +144,9 @@ def _number(request: Request, name: str) -> int | None:
 async def _check_readable(console: Console, request: Request, source: Source) -> None:
     """Refuses a caller who may not know the topic that the events are from. Raises HTTPException 403."""
     topic = TOPICS.get(source, TOPICS[Source.STATE])
-    if any(each.name == topic for each in console.cluster.seen.topics):
-        visible = await console.seen(request)
-        if all(each.name != topic for each in visible.topics):
-            raise HTTPException(403, f"you may not read {topic}, which has these events")
+    there = any(each.name == topic for each in console.cluster.seen.topics)
+    if there and not await console.admins.may_read(request, topic):
+        raise HTTPException(403, f"you may not read {topic}, which has these events")
 
 
 async def _matching(console: Console, view: View) -> list[Row | Span]:

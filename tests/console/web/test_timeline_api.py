@@ -97,6 +97,69 @@ async def test_a_killed_leader_is_followed_by_another_with_the_cause(timeline: T
     assert before["event"] in [each["id"] for each in said["related"]]
 
 
+async def test_a_group_that_rebalances_says_who_was_given_and_lost_what(timeline: Timeline) -> None:
+    cluster = timeline.cluster
+
+    async def owned() -> dict[str, list[str]]:
+        lanes = [each for row in await timeline.rows(rows="group", group="billing") for each in row["lanes"]]
+        return {
+            lane["member"]: [item["partitions"] for item in lane["items"]]
+            for lane in lanes
+            if lane["kind"] == "owned"
+        }
+
+    async def both() -> bool:
+        now = await owned()
+        return len(now) == 2 and {parts[-1] for parts in now.values()} == {"orders:0", "orders:1"}
+
+    async with cluster.consumer(group_id="billing") as one:
+        one.subscribe(["orders"])
+        await one.getmany(timeout_ms=100)
+        await eventually(owned)
+        async with cluster.consumer(group_id="billing") as other:
+            other.subscribe(["orders"])
+
+            async def read() -> bool:
+                await one.getmany(timeout_ms=20)
+                await other.getmany(timeout_ms=20)
+                return await both()
+
+            await eventually(read)
+            kept_from = (await timeline.get(rows="group")).json["kept_from"]
+            near = {"from": kept_from, "width": 4_000}  # so near that nothing is merged
+            phases = await timeline.lane("generation", rows="group", group="billing", **near)
+    _, *later = [each for each in phases if each["state"] == "rebalancing"]
+    told = [await timeline.event(each["event"]) for each in later]
+    assert [parts for parts in told[0]["before"]["members"].values() if parts != "-"] == ["orders:0-1"]
+    assert sorted(told[-1]["after"]["members"].values()) == ["orders:0", "orders:1"]
+    for phase, said in zip(later, told, strict=True):
+        assert phase["reason"] and phase["reason"] in said["sentence"]
+
+
+async def test_an_offset_that_is_looked_at_is_drawn(timeline: Timeline) -> None:
+    async with timeline.cluster.producer() as producer:
+        await producer.send_and_wait("orders", b"x", partition=0)
+
+    async def watermarks() -> list[list[int]]:
+        rows = await timeline.rows(topic="orders", partition=0, kind="offsets")
+        return [point for row in rows for lane in row["lanes"] for point in lane["hw"]]
+
+    assert (await eventually(watermarks))[-1][1] == 1
+
+
+async def test_a_page_of_rows_is_drawn_and_the_others_are_counted(timeline: Timeline) -> None:
+    await eventually(lambda: timeline.rows(topic="orders"))
+    answer = (await timeline.get(rows="partition", topic="orders", first=1, count=1)).json
+    assert (answer["rows_total"], answer["first"]) == (2, 1)
+    assert [row["name"] for row in answer["rows"]] == ["orders-1"]
+    assert [row["name"] for row in await timeline.rows(text="ORDERS-0")] == ["orders-0"]
+    assert await timeline.rows(topic="nothing") == []
+    await eventually(lambda: timeline.rows(topic="orders", changed=1))
+    assert await timeline.rows(topic="orders", changed=1, until=1_000) == []
+    (row, *_) = await timeline.rows(topic="orders", kind="isr")
+    assert [lane["kind"] for lane in row["lanes"]] == ["isr"]
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

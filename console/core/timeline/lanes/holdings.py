@@ -26,11 +26,12 @@ class Change(NamedTuple):
 class Holdings:
     """What one member has. `order` of a change is its place in the coordinator's decisions."""
 
-    __slots__ = ("_built", "_changes", "_first")
+    __slots__ = ("_built", "_changes", "_first", "_trimmed")
 
     def __init__(self) -> None:
         self._first: Held = NOTHING
         """What it had before all changes, as far as it was seen."""
+        self._trimmed = False
         self._changes: list[Change] = []
         self._built: Steps[Held] | None = None
 
@@ -56,9 +57,18 @@ class Holdings:
             first = self._begun_with()
             for change in self._changes[:gone]:
                 first = _after(first, change)
-            self._first = first
+            self._first, self._trimmed = first, True
             del self._changes[:gone]
             self._built = None
+
+    def before(self, order: int) -> Held:
+        """What it held before the coordinator's decision of this place."""
+        held = self._begun_with()
+        for change in self._changes:
+            if change.order >= order:
+                break
+            held = _after(held, change)
+        return held
 
     def steps(self) -> Steps[Held]:
         """What it held from when on."""
@@ -75,11 +85,15 @@ class Holdings:
 
     def _begun_with(self) -> Held:
         """What it must have had at first: also what it gave up without having taken it."""
+        if self._trimmed:
+            return self._first
         taken: set[TopicPartition] = set(self._first)
         missing: set[TopicPartition] = set()
         for change in self._changes:
-            missing |= (change.gave or NOTHING) - taken
-            taken |= change.took | (change.gave or NOTHING)
+            if change.gave is None:
+                break
+            missing |= change.gave - taken
+            taken |= change.took | change.gave
         return self._first | missing
 
 

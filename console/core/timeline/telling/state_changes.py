@@ -23,7 +23,7 @@ _DONE: Final = {
 def sentence(event: StateChangeEvent) -> str:
     """What happened, and why."""
     why = f": {event.reason}" if event.reason else ""
-    return f"{_what(event)}{why}{_lost(event)}."
+    return f"{_what(event)}{why}{_lost(event)}{_isr(event)}."
 
 
 def cause(event: StateChangeEvent) -> str:
@@ -68,9 +68,7 @@ def _what(event: StateChangeEvent) -> str:
         case ChangeKind.RESIGN_LEADER:
             return f"{broker} gave up the leadership of {name} at epoch {event.epoch}"
         case ChangeKind.CHANGE_ISR:
-            return (
-                f"{_isr_change(event)} of {name}, as its leader, broker {event.broker}, decided{_isr(event)}"
-            )
+            return f"{_isr_change(event)} of {name}, as its leader, broker {event.broker}, decided"
         case ChangeKind.REASSIGN:
             return _reassignment(event, name)
         case ChangeKind.OVERDUE:
@@ -114,7 +112,7 @@ def _reassignment(event: StateChangeEvent, name: str) -> str:
         case RequestState.REQUESTED:
             return f"The replicas of {name} will be on brokers {_ids(event.replicas)}"
         case RequestState.COMPLETED:
-            return f"The replicas of {name} are on brokers {_ids(event.replicas)} now{_isr(event)}"
+            return f"The replicas of {name} are on brokers {_ids(event.replicas)} now"
         case state:
             where = f"its replicas are on brokers {_ids(event.replicas)}"
             return f"The reassignment of {name} was {state.value}: {where}"
@@ -129,7 +127,10 @@ def _lost(event: StateChangeEvent) -> str:
 
 
 def _isr(event: StateChangeEvent) -> str:
-    return "" if event.isr is None else f"; in sync are {_ids(event.isr) or 'none'}"
+    """The replicas that are in sync after a change of them."""
+    if event.isr is None or event.command not in (ChangeKind.CHANGE_ISR, ChangeKind.REASSIGN):
+        return ""
+    return f"; in sync are {_ids(event.isr) or 'none'}"
 
 
 def _brokers(brokers: tuple[int, ...]) -> str:
