@@ -24,6 +24,7 @@ from strandline.controller.term.surveying import read_queue, read_survey
 from strandline.controller.term.term import Term
 from strandline.controller.upkeep.health import ClusterHealth
 from strandline.controller.upkeep.queues import DeadQueues
+from strandline.controller.upkeep.recent_survey import RecentSurvey
 from strandline.controller.upkeep.repairs import Repairs
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId
@@ -57,6 +58,7 @@ class Upkeep:
     def __init__(self, term: Term, reassignments: Reassignments) -> None:
         self.health = ClusterHealth(term)
         self._term = term
+        self._surveys = RecentSurvey(self._read, term.clock)
         self._drains = Drains(term, reassignments)
         self._deadlines = Deadlines(term, reassignments)
         self._balances = Balances(term, reassignments)
@@ -122,6 +124,9 @@ class Upkeep:
 
     async def survey(self) -> Survey:
         """The cluster as it is now."""
+        return await self._surveys.now()
+
+    async def _read(self) -> Survey:
         return await read_survey(self._term.session, await self._term.brokers())
 
     # --- requests ------------------------------------------------------------------------------
@@ -156,12 +161,12 @@ class Upkeep:
         return plan
 
     async def describe_balance(self) -> BalanceDescription:
-        survey = await self.survey()
+        survey = await self._surveys.recent()
         return await self._balances.describe(survey, self._drains.plan(survey).busy)
 
     async def alter_balance(self, action: BalanceAction) -> BalanceDescription:
         """Pauses, resumes or cancels the balance. Raises InvalidRequest, OutcomeUnknown."""
-        survey = await self.survey()
+        survey = await self._surveys.recent()
         described = await self._balances.alter(action, survey, self._drains.plan(survey).busy)
         self._asked.set()
         return described
