@@ -234,16 +234,17 @@ class BrokerMetrics:
         """Reads all present values, in one turn of the loop."""
         manager = self._manager
         series_max = manager.settings.metrics_partitions_max
+        series = PartitionSeries(series_max)
         return Reading(
-            self._samples(),
-            PartitionSeries(manager, series_max),
+            self._samples(series),
+            series,
             GroupSeries(self._groups.committed(), series_max),
             DiskSpace(manager.folder),
         )
 
-    def _samples(self) -> list[Sample]:
+    def _samples(self, series: PartitionSeries) -> list[Sample]:
         return [
-            *self._read_replicas(),
+            *self._read_replicas(series),
             *_read_counts(self._manager.counts),
             *self._times.read(),
             *self._refused.read(),
@@ -258,7 +259,8 @@ class BrokerMetrics:
             *self._read_groups(),
         ]
 
-    def _read_replicas(self) -> Iterator[Sample]:
+    def _read_replicas(self, series: PartitionSeries) -> Iterator[Sample]:
+        """The sums over all replicas. One pass: each of them is also added to `series`."""
         sums = _Replicas()
         topics = set[str]()
         lags = FollowerLags(self._manager.clock.monotonic())
@@ -267,13 +269,16 @@ class BrokerMetrics:
             sums.replicas += 1
             sums.offline += not replica.whole
             sums.without_leader += replica.leader < 0
+            led = None
             if (leadership := replica.leadership) is not None:
-                sums.add_led(coverage(replica, leadership))
+                led = coverage(replica, leadership)
+                sums.add_led(led)
                 sums.reassigning += replica.reassignment is not None
                 sums.waiting += len(leadership.core.queue)
                 lags.add_led(replica, leadership)
             elif replica.leader >= 0:
                 lags.add_followed(replica)
+            series.add(replica, led)
         self._manager.counts.keep(topics)
         yield PARTITIONS.is_now(sums.replicas)
         yield LEADERS.is_now(sums.led)

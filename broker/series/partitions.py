@@ -5,8 +5,7 @@ A turn of the event loop copies a few numbers of each replica. The thread of a s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from strandline.adapters.telemetry.metrics import Sample, gauge
@@ -108,13 +107,20 @@ class _Row(NamedTuple):
 
 
 class PartitionSeries:
-    """The first replicas in the manager's order, which hardly changes while the process runs. Their samples
-    are made when this is iterated."""
+    """The replicas that are added first; the manager's order hardly changes while the process runs. Their
+    samples are made when this is iterated."""
 
-    def __init__(self, replicas: Iterable[Replica], partitions_max: int) -> None:
-        every = iter(replicas)
-        self._rows = [_row(replica) for replica in islice(every, partitions_max)]
-        self._left_out = sum(1 for _ in every)
+    def __init__(self, partitions_max: int) -> None:
+        self._partitions_max = partitions_max
+        self._rows: list[_Row] = []
+        self._left_out = 0
+
+    def add(self, replica: Replica, led: Coverage | None) -> None:
+        """`led` None: this broker does not lead the partition."""
+        if len(self._rows) < self._partitions_max:
+            self._rows.append(_row(replica, led))
+        else:
+            self._left_out += 1
 
     def __iter__(self) -> Iterator[Sample]:
         yield LEFT_OUT.is_now(self._left_out)
@@ -134,8 +140,8 @@ class PartitionSeries:
                 yield Sample(OLDEST_OFFSET, labels, start)
 
 
-def _row(replica: Replica) -> _Row:
-    name, log, leadership = replica.name, replica.log, replica.leadership
+def _row(replica: Replica, led: Coverage | None) -> _Row:
+    name, log = replica.name, replica.log
     return _Row(
         name.topic,
         name.partition,
@@ -144,5 +150,5 @@ def _row(replica: Replica) -> _Row:
         log.log_start_offset,
         log.log_end_offset,
         replica.high_watermark,
-        None if leadership is None else coverage(replica, leadership),
+        led,
     )
