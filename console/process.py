@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 import structlog
 
 from strandline.adapters.system_host import client_host
-from strandline.adapters.tls.reloaded import ReloadedPem
-from strandline.adapters.tls.server_context import NewestContext
 from strandline.client.admin.admin import Admin
 from strandline.config.client import ClientSettings
 from strandline.config.console import ConsoleSettings
@@ -22,13 +20,13 @@ from strandline.console.core.window import Window
 from strandline.console.feeds.cluster import ClusterFeed
 from strandline.console.feeds.groups import GroupsFeed
 from strandline.console.feeds.timeline import TimelineFeed
-from strandline.console.web import server
 from strandline.console.web.admins import Admins, Connection
 from strandline.console.web.app import PLACES, application
 from strandline.console.web.browsers import Browsers
 from strandline.console.web.context import Console, templates
 from strandline.console.web.live import EventStreams, Pulse
 from strandline.console.web.logins import Logins
+from strandline.console.web.serving import serve_site
 from strandline.console.web.sessions import Sessions
 from strandline.consumer.consumer import Consumer
 from strandline.host import Host
@@ -94,32 +92,12 @@ async def serve(
     stop: asyncio.Event,
     ready: Callable[[str], None],
 ) -> None:
-    """Serves the console until `stop` is set; `ready` gets its address once browsers can connect.
+    """Serves the console of a cluster until `stop` is set; `ready` gets its address once it is served.
 
     Raises SettingsError.
     """
     async with running(settings, connection) as console:
-        tls = None
-        if settings.encrypted:
-            pem = ReloadedPem(settings, console.clock, demands_certificates=settings.demands_certificates)
-            tls = NewestContext(pem)
-        listener = server.bind(settings)
-        port = listener.getsockname()[1]
-        shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-        address = f"{'https' if settings.encrypted else 'http'}://{shown}:{port}/"
-        logger.info("the console is served", address=address, changes=settings.allow_changes)
-        ready(address)
-
-        async def end_streams() -> None:
-            await stop.wait()
-            console.end_streams()
-
-        with listener:
-            async with asyncio.TaskGroup() as tasks:
-                ending = tasks.create_task(end_streams())
-                await server.serve(application(console), settings, listener, stop, tls)
-                ending.cancel()
-    logger.info("the console has ended")
+        await serve_site(console, application(console), stop, ready)
 
 
 def _host(connection: Connection) -> Host:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from strandline.config.console import ConsoleSettings
 from strandline.config.limits import KIB
 from strandline.config.security import is_loopback
-from strandline.console.web.context import Console
+from strandline.console.web.context import Site
 from strandline.console.web.errors import API, refusal
 from strandline.console.web.queries import form_fields
 
@@ -54,15 +54,15 @@ LOGIN_BYTES_MAX: Final = 32 * KIB
 class Guard:
     """Lets a request pass to the pages, or refuses it. Every answer gets the headers of `SAFETY`."""
 
-    def __init__(self, console: Console, pages: ASGIApp) -> None:
-        self._console = console
+    def __init__(self, site: Site, pages: ASGIApp) -> None:
+        self._site = site
         self._pages = pages
-        self._settings = console.settings
+        self._settings = site.settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"the console speaks HTTP only, not {scope['type']}")
-        browsers = self._console.browsers
+        browsers = self._site.browsers
         headers = Headers(scope=scope)
         state = self.state_of(headers)
         browser = state["browser"]
@@ -86,7 +86,7 @@ class Guard:
             if scope["method"] == "POST":
                 receive = await self._checked_form(scope, receive)
         except HTTPException as error:
-            await refusal(self._console, Request(scope), error)(scope, receive, send_safely)
+            await refusal(self._site, Request(scope), error)(scope, receive, send_safely)
             return
         try:
             await self._pages(scope, receive, send_safely)
@@ -95,15 +95,15 @@ class Guard:
 
     def state_of(self, headers: Headers) -> dict[str, Any]:
         """What the pages know of a request with these headers: its browser, and who is logged in there."""
-        browsers = self._console.browsers
+        browsers = self._site.browsers
         browser = browsers.shown(headers.get("cookie", "")) or browsers.new()
-        session = self._console.sessions.find(browser)
+        session = self._site.sessions.find(browser)
         return {
             "browser": browser,
             "csrf": browsers.csrf(browser),
             "session": session,
             "user": None if session is None else session.user,
-            "admitted": session is not None or not self._console.logins.are_needed,
+            "admitted": session is not None or not self._site.logins.are_needed,
         }
 
     def _check_addressee(self, scope: Scope) -> None:
@@ -120,7 +120,7 @@ class Guard:
     def _ask_to_log_in(self, scope: Scope) -> Response:
         request = Request(scope)
         if scope["method"] == "POST" or scope["path"].startswith((API, LIVE)):
-            return refusal(self._console, request, HTTPException(401, "log in first: load the page again"))
+            return refusal(self._site, request, HTTPException(401, "log in first: load the page again"))
         wanted = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
         return RedirectResponse(f"{LOGIN}?{urlencode({'next': own_path(wanted)})}", 303)
 

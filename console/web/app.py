@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from strandline.console.web import changes
 from strandline.console.web.access import HEALTH, LIVE, LOGIN, STATIC, Guard
-from strandline.console.web.context import Console, Place
+from strandline.console.web.context import Console, Place, Site
 from strandline.console.web.errors import defect, failure, refusal
 from strandline.console.web.live import changes as changes_seen
 from strandline.console.web.pages import groups, login, moves, overview, timeline, timeline_api, topics
@@ -50,34 +50,38 @@ PLACES: Final = tuple(page.place for page in PAGES if page.place is not None)
 
 
 def application(console: Console) -> ASGIApp:
-    """What a server serves."""
+    """What a server serves of a cluster."""
+    return guarded(console, [route for page in PAGES for route in page.routes(console)])
+
+
+def guarded(site: Site, pages: Sequence[BaseRoute]) -> ASGIApp:
+    """The pages of a site, with what every site has, and the guard in front."""
 
     async def live(_: Request) -> Response:
-        return console.streams.respond(changes_seen(console.pulse))
+        return site.streams.respond(changes_seen(site.pulse))
 
     async def healthy(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return refusal(console, request, error)
+        return refusal(site, request, error)
 
     async def failed(request: Request, error: Exception) -> Response:
         assert isinstance(error, StrandlineError)
         if isinstance(error, AuthenticationFailed) and request.state.session is not None:
-            await console.sessions.end(request.state.browser)  # its password is another one by now
+            await site.sessions.end(request.state.browser)  # its password is another one by now
             return RedirectResponse(LOGIN, 303)
-        return failure(console, request, error)
+        return failure(site, request, error)
 
     async def broken(request: Request, _: Exception) -> Response:
-        return defect(console, request)
+        return defect(site, request)
 
     routes: list[BaseRoute] = [
         Route(HEALTH, healthy),
         Route(LIVE, live),
         Mount(STATIC.rstrip("/"), StaticFiles(directory=STATIC_FILES)),
+        *pages,
     ]
-    for page in PAGES:
-        routes += page.routes(console)
     handlers = {HTTPException: refused, StrandlineError: failed, Exception: broken}
-    return Guard(console, Starlette(routes=routes, exception_handlers=handlers))
+    return Guard(site, Starlette(routes=routes, exception_handlers=handlers))

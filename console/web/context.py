@@ -39,24 +39,17 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Console:
-    """What a page needs. `pulse` beats when something that pages show has changed, `timeline_pulse` when the
-    timeline has."""
+class Site:
+    """What every page needs, of a cluster or of runs. `pulse` beats when something that pages show has
+    changed."""
 
     settings: ConsoleSettings
     host: Host
-    admins: Admins
     browsers: Browsers
     logins: Logins
     sessions: Sessions
-    cluster: ClusterFeed
-    groups: GroupsFeed
     pulse: Pulse
-    timeline: TimelineFeed
-    known_events: KnownEvents
-    timeline_pulse: Pulse
     streams: EventStreams
-    changes: Changes
     templates: Environment
     places: Sequence[Place]
 
@@ -64,14 +57,14 @@ class Console:
     def clock(self) -> Clock:
         return self.host.clock
 
+    @property
+    def cluster_id(self) -> str:
+        """Empty without a cluster, or while it is not known."""
+        return ""
+
     def end_streams(self) -> None:
         """Ends every stream to a browser."""
         self.pulse.close()
-        self.timeline_pulse.close()
-
-    async def seen(self, request: Request) -> Seen:
-        """The state of the cluster, as far as the caller may know it."""
-        return await self.admins.visible(request, self.cluster.seen)
 
     async def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
         """The page that `template` makes of `values`, and of what all pages show.
@@ -94,12 +87,37 @@ class Console:
         return {
             "places": self.places if state.admitted else (),
             "path": request.url.path,
-            "cluster_id": self.cluster.seen.cluster_id if state.admitted else "",
+            "cluster_id": self.cluster_id if state.admitted else "",
             "changes_allowed": self.settings.allow_changes,
             "csrf": state.csrf,
             "user": state.user,
             "now_ms": self.clock.wall_ms(),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Console(Site):
+    """What the pages of a cluster need. `timeline_pulse` beats when the timeline has changed."""
+
+    admins: Admins
+    cluster: ClusterFeed
+    groups: GroupsFeed
+    timeline: TimelineFeed
+    known_events: KnownEvents
+    timeline_pulse: Pulse
+    changes: Changes
+
+    @property
+    def cluster_id(self) -> str:
+        return self.cluster.seen.cluster_id
+
+    def end_streams(self) -> None:
+        self.pulse.close()
+        self.timeline_pulse.close()
+
+    async def seen(self, request: Request) -> Seen:
+        """The state of the cluster, as far as the caller may know it."""
+        return await self.admins.visible(request, self.cluster.seen)
 
 
 def templates() -> Environment:

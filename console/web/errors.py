@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from strandline import errors
-from strandline.console.web.context import Console
+from strandline.console.web.context import Site
 from strandline.errors import Outcome, StrandlineError
 
 API: Final = "/api/"
@@ -42,28 +42,26 @@ def status_of(error: StrandlineError) -> int:
             return 400
 
 
-def refusal(console: Console, request: Request, error: HTTPException) -> Response:
+def refusal(site: Site, request: Request, error: HTTPException) -> Response:
     """The answer to a request that is refused."""
-    return _answer(console, request, error.status_code, error.detail, dict(error.headers or {}))
+    return _answer(site, request, error.status_code, error.detail, dict(error.headers or {}))
 
 
-def failure(console: Console, request: Request, error: StrandlineError) -> Response:
+def failure(site: Site, request: Request, error: StrandlineError) -> Response:
     """The answer when the cluster refuses or does not answer."""
-    return _answer(console, request, status_of(error), error.message, {})
+    return _answer(site, request, status_of(error), error.message, {})
 
 
-def defect(console: Console, request: Request) -> Response:
+def defect(site: Site, request: Request) -> Response:
     """The answer after a defect of the console. The log has the traceback; the browser gets none."""
     said = "the console failed at this page; its log says why"
-    return _answer(console, request, 500, said, {})
+    return _answer(site, request, 500, said, {})
 
 
-def _answer(
-    console: Console, request: Request, status: int, message: str, headers: dict[str, str]
-) -> Response:
+def _answer(site: Site, request: Request, status: int, message: str, headers: dict[str, str]) -> Response:
     title = HTTPStatus(status).phrase
     if request.url.path.startswith(API):
         return JSONResponse({"error": message}, status, headers)
-    found = console.templates.get_template("error.html")
-    given = {**console.common(request), "title": title, "status": status, "message": message}
+    found = site.templates.get_template("error.html")
+    given = {**site.common(request), "title": title, "status": status, "message": message}
     return HTMLResponse(found.render(given), status, headers)

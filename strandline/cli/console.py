@@ -26,6 +26,10 @@ from strandline.config.console import LISTEN_DEFAULT
     "--token-file", type=click.Path(dir_okay=False, path_type=Path),
     help="File with a secret that a browser has to give once.",
 )  # fmt: skip
+@click.option(
+    "--run", "runs", multiple=True, type=click.Path(path_type=Path), metavar="FOLDER",
+    help="Show a chaos round or simulation run, or those in a folder, instead of a cluster; repeatable.",
+)  # fmt: skip
 @pass_invocation
 def console(
     invocation: Invocation,
@@ -33,8 +37,9 @@ def console(
     allow_changes: bool | None,
     login: bool | None,
     token_file: Path | None,
+    runs: tuple[Path, ...],
 ) -> None:
-    """Serve a web page that shows the cluster, until Ctrl-C.
+    """Serve a web page that shows the cluster, until Ctrl-C; or, with --run, what happened in runs.
 
     On an address that other machines reach it begins only with --login, --token-file, or certificates of
     browsers. It changes nothing without --allow-changes. The page needs `pip install 'strandline[console]'`.
@@ -51,6 +56,7 @@ def console(
 
     try:
         from strandline.console.process import serve
+        from strandline.console.runs_process import serve_runs
         from strandline.console.web.admins import Connection
     except ModuleNotFoundError as error:
         raise SettingsError(f"the console needs pip install 'strandline[console]' ({error})") from None
@@ -64,7 +70,6 @@ def console(
         token_file=token_file,
         **given,
     )
-    connection = Connection(invocation.bootstrap_servers(), invocation.client_settings())
     configure_logging(settings)
 
     def ready(address: str) -> None:
@@ -77,6 +82,10 @@ def console(
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        if runs:
+            await serve_runs(settings, runs, stop, ready)
+            return
+        connection = Connection(invocation.bootstrap_servers(), invocation.client_settings())
         await serve(settings, connection, stop, ready)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

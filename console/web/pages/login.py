@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from strandline.console.web.access import LOGIN, own_path
-from strandline.console.web.context import Console
+from strandline.console.web.context import Site
 from strandline.console.web.logins import Shown
 from strandline.console.web.queries import form, parsed
 
@@ -20,13 +20,13 @@ logger = structlog.get_logger(__name__)
 LOGOUT = "/logout"
 
 
-def routes(console: Console) -> Sequence[BaseRoute]:
+def routes(site: Site) -> Sequence[BaseRoute]:
     """What a browser gets before it has logged in."""
-    logins, sessions, browsers = console.logins, console.sessions, console.browsers
+    logins, sessions, browsers = site.logins, site.sessions, site.browsers
 
     async def page(request: Request, *, status: int = 200, said: str = "", to: str = "/") -> Response:
-        by_token = console.settings.token_file is not None
-        return await console.page(
+        by_token = site.settings.token_file is not None
+        return await site.page(
             request, "login.html", status=status, title="Log in", said=said, to=to, by_token=by_token
         )
 

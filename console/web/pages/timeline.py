@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -50,8 +50,11 @@ def routes(console: Console) -> Sequence[BaseRoute]:
     return [Route("/timeline", timeline)]
 
 
-def asked_of(request: Request) -> dict[str, Any]:
-    """The filters of a query, and what there is to choose from. Raises HTTPException 400."""
+def asked_of(request: Request, more_kinds: Mapping[str, str] = {}) -> dict[str, Any]:
+    """The filters of a query, and what there is to choose from. `more_kinds`: further lanes, in words.
+
+    Raises HTTPException 400.
+    """
     rows = text(request, "rows", NAME_CHARS_MAX)
     asked: dict[str, object] = {
         "rows": rows if rows in ROW_KINDS else ROW_KINDS[0],
@@ -63,6 +66,6 @@ def asked_of(request: Request) -> dict[str, Any]:
     return {
         "asked": asked,
         "row_kinds": [(kind, ROW_WORDS[kind]) for kind in ROW_KINDS],
-        "kinds": [(kind, KIND_WORDS[kind]) for kind in LANE_KINDS],
+        "kinds": [*more_kinds.items(), *((kind, KIND_WORDS[kind]) for kind in LANE_KINDS)],
         "spans": SPANS,
     }

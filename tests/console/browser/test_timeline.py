@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
@@ -16,10 +17,12 @@ from playwright.async_api import Page, expect
 from strandline.config.console import ConsoleSettings
 from strandline.config.load import load
 from strandline.console.process import serve
+from strandline.console.runs_process import serve_runs
 from strandline.console.web.admins import Connection
 from strandline.testing import MemoryCluster
 from tests.console.browser.accessibility import serious_findings
 from tests.console.browser.conftest import PHONE, OpenPage
+from tests.console.runs.folders import write_round
 from tests.waiting import eventually
 
 DRAWN = "[data-drawn]:not([data-drawn=''])"
@@ -180,3 +183,21 @@ async def test_it_can_be_used_by_everyone(
     assert await serious_findings(page) == []
     wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide <= 0
+
+
+async def test_the_folder_of_a_run_is_shown_without_a_cluster(open_page: OpenPage, tmp_path: Path) -> None:
+    write_round(tmp_path / "seed-7")
+    stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
+    settings = load(ConsoleSettings, listen="127.0.0.1:0")
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(serve_runs(settings, [tmp_path], stop, address.set_result))
+        page = await open_page(await address)
+        await page.get_by_role("link", name="seed-7").click()
+        await page.wait_for_selector(DRAWN)
+        await line(page, "faults", "kill: broker 1")
+        await expect(page.locator(PANEL).get_by_role("heading", level=2)).to_have_text("Kill: broker 1.")
+        await line(page, "orders-0", "broker 2 leads at epoch 2")
+        await expect(page.locator(PANEL)).to_contain_text("state-changes.jsonl, line 2")
+        await expect(page.locator(LINES).filter(has_text="8.000 s").first).to_be_visible()
+        assert await serious_findings(page) == []
+        stop.set()

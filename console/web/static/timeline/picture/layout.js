@@ -28,8 +28,7 @@ export class Layout {
     for (const [place, kept] of store.rows) {
       if (this.placed.get(place)?.kept !== kept) this.placed.set(place, this._place(kept));
     }
-    const first = this.placed.values().next().value;
-    this.usual = first?.height ?? LEAST;
+    for (const placed of this.placed.values()) this.usual = placed.height;
     this.tops = new Float64Array(this.total + 1);
     for (let place = 0; place < this.total; place += 1) {
       this.tops[place + 1] = this.tops[place] + (this.placed.get(place)?.height ?? this.usual);

@@ -26,7 +26,7 @@ export function itemWords(lane, item) {
     case "reassignment":
       return `reassignment ${item.label}: ${item.state}`;
     case "marks":
-      return `${item.kind.replaceAll("-", " ").replaceAll("_", " ")}${item.count > 1 ? `, ${item.count} times` : ""}`;
+      return `${item.kind.replaceAll(/[-_]/g, " ").replace("isr", "ISR")}${item.count > 1 ? `, ${item.count} times` : ""}`;
     default:
       return item.label ? `${lane.kind}: ${item.label}` : lane.kind;
   }

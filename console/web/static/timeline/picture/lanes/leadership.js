@@ -4,21 +4,21 @@
 
 export const HEIGHT = 30;
 const TEXT_LEAST_PX = 20;
-const FONT_PX = { usual: 15, small: 9 }; // the height that a text needs
+const FONT_PX = { usual: 15, small: 9 }; // the heights that texts need
 
 export function draw(pen, slot, top, scene) {
   const leaders = inSight(slot.leader, scene);
   const isr = inSight(slot.isr, scene).filter(({ item }) => !item.merged && item.size < slot.isr.of);
   for (const { item, from, to } of leaders) {
     if (item.merged) crowd(pen, scene, from, to, top);
-    else if (item.broker < 0) vacancy(pen, scene, from, to, top);
-    else bar(pen, scene, item, from, to, top);
+    else if (item.broker >= 0) bar(pen, scene, item, from, to, top);
   }
   for (const { item, from, to } of isr) shrunk(pen, scene, lost(item, slot.isr.of), from, to, top);
+  for (const { item, from, to } of leaders) if (item.broker < 0 && !item.merged) vacancy(pen, scene, from, to, top);
   const sizes = isr.map(({ item, from, to }) => size(pen, scene, item, slot.isr.of, from, to, top));
+  const missing = (from, to) => Math.max(0, ...isr.filter((each) => each.from < to && each.to > from).map((each) => lost(each.item, slot.isr.of)));
   for (const { item, from, to } of leaders) {
     if (item.merged || item.broker < 0) continue;
-    const missing = Math.max(0, ...isr.filter((each) => each.from < to && each.to > from).map((each) => lost(each.item, slot.isr.of)));
     leader(pen, scene, item, Math.max(0, from), Math.min(scene.width, to), top, missing, sizes);
   }
 }
@@ -43,20 +43,25 @@ function bar(pen, scene, item, from, to, top) {
   pen.fillRect(from, top, 1, HEIGHT);
 }
 
-/** The words of a bar, in what its ISR leaves of its height. */
+/** The words of a bar, in what the ISR leaves of its height where they stand, and beside the size of the ISR. */
 function leader(pen, scene, item, left, right, top, missing, sizes) {
-  const room = HEIGHT - missing;
-  const font = room >= FONT_PX.usual ? "usual" : room >= FONT_PX.small ? "small" : null;
-  const beside = font === "small" || missing === 0 ? [] : sizes.filter((each) => each && each.left > left && each.left < right && each.bottom > top + missing + 4);
-  const end = Math.min(right, ...beside.map((each) => each.left));
-  if (font === null || end - left < TEXT_LEAST_PX) return;
+  if (right - left < TEXT_LEAST_PX) return;
   const texts = [`broker ${item.broker} · epoch ${item.epoch}`, `${item.broker} · e${item.epoch}`, `${item.broker}`];
-  const said = scene.fitting(texts, end - left - 10, font);
-  if (!said) return;
-  pen.font = scene.fonts[font];
-  pen.fillStyle = scene.colours.onBroker;
-  pen.fillText(said, left + 6, top + missing + room / 2 + (font === "usual" ? 4.5 : 4));
-  pen.font = scene.fonts.usual;
+  for (const text of texts) {
+    for (const [font, needed] of Object.entries(FONT_PX)) {
+      const end = left + 10 + scene.wide(text, font);
+      const gone = missing(left, end);
+      const room = HEIGHT - gone;
+      const y = top + gone + room / 2 + (font === "usual" ? 4.5 : 4);
+      const covered = sizes.some((each) => each && each.left < end && each.right > left && each.bottom > y - needed + 4);
+      if (end > right || room < needed || covered) continue;
+      pen.font = scene.fonts[font];
+      pen.fillStyle = scene.colours.onBroker;
+      pen.fillText(text, left + 6, y);
+      pen.font = scene.fonts.usual;
+      return;
+    }
+  }
 }
 
 function vacancy(pen, scene, from, to, top) {
@@ -102,7 +107,7 @@ function size(pen, scene, item, of, from, to, top) {
   pen.fillStyle = scene.colours.bad;
   pen.fillText(said, right - wide - 4, top + 10);
   pen.font = scene.fonts.usual;
-  return { left: right - wide - 7, bottom: top + 12 };
+  return { left: right - wide - 7, right, bottom: top + 12 };
 }
 
 export function* itemsOf(slot) {
