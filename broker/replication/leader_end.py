@@ -426,6 +426,18 @@ class FollowerStream:
             subscription.grant.used(sent)
             subscription.grant = None
 
+    def _note_copy(self, subscription: _Subscription, size: int, *, refills: bool) -> None:
+        """Notes what was sent to a replica that is being filled: for its rate."""
+        replica, copies, follower = subscription.replica, subscription.leadership.copies, self.hello.broker_id
+        adds = self.throttle.adds(subscription.leadership, follower)
+        if adds:
+            replica.counts.reassignment_bytes_out += size
+        if not (adds or refills):
+            copies.end(follower)
+            return
+        end = subscription.sent_offset
+        copies.sent(follower, size, end, replica.log.bytes_near(end), self._clock.monotonic())
+
     def _push(
         self, subscription: _Subscription, budget: int, room: int, *, first: bool, copying: bool
     ) -> Push | None:
@@ -451,17 +463,10 @@ class FollowerStream:
                 if replica.trace is not None:
                     to = self.hello.broker_id
                     replica.trace.passed(Step.SENT, subscription.sent_offset, next_offset, follower=to)
+                refills = subscription.sent_offset < replica.high_watermark  # no member of the ISR is there
                 subscription.sent_offset = next_offset
                 replica.counts.replication_bytes_out += len(records)
-                if self.throttle.adds(subscription.leadership, self.hello.broker_id):
-                    replica.counts.reassignment_bytes_out += len(records)
-                    subscription.leadership.copies.sent(
-                        self.hello.broker_id,
-                        len(records),
-                        next_offset,
-                        log.bytes_near(next_offset),
-                        self._clock.monotonic(),
-                    )
+                self._note_copy(subscription, len(records), refills=refills)
                 self._let_go(subscription, len(records))
         except (OffsetOutOfRange, StorageFailed, StorageBusy) as error:
             return Push(subscription.id, error=error)

@@ -35,12 +35,17 @@ COPIES_LEFT: Final = gauge(
     "strandline_reassignment_left_bytes",
     "About the bytes that replicas which reassignments add still lack of partitions that are led here.",
 )
+REFILLS_LEFT: Final = gauge(
+    "strandline_refill_left_bytes",
+    "About the bytes that replicas which catch up, for example on an empty disk, lack of partitions that are "
+    "led here.",
+)
 MAX_LAG: Final = gauge(
     "kafka_server_replicafetchermanager_maxlag",
     "The largest number of committed offsets that a replica here lacks of a partition that others lead.",
 )
 
-FOLLOWER_METRICS: Final = (LAG_OFFSETS, LAG_BYTES, LAG_S, COPIES_LEFT, MAX_LAG)
+FOLLOWER_METRICS: Final = (LAG_OFFSETS, LAG_BYTES, LAG_S, COPIES_LEFT, REFILLS_LEFT, MAX_LAG)
 
 
 @dataclass(slots=True)
@@ -57,6 +62,7 @@ class FollowerLags:
         self._now = now
         self._followers: dict[int, _Lag] = {}
         self._copies_left = 0
+        self._refills_left = 0
         self._max_lag = 0
 
     def add_led(self, replica: Replica, leadership: Leadership) -> None:
@@ -70,9 +76,12 @@ class FollowerLags:
         for each in replica_lags(core, log.log_end_offset, log.bytes_near, self._now):
             if each.broker == core.me:
                 continue
+            lacks = log.size_bytes if each.lag_bytes < 0 else each.lag_bytes
             if each.adding and not each.in_sync:
-                self._copies_left += log.size_bytes if each.lag_bytes < 0 else each.lag_bytes
+                self._copies_left += lacks
                 continue
+            if each.fetching and not each.in_sync and not each.removing:
+                self._refills_left += lacks
             lag = self._followers.setdefault(each.broker, _Lag())
             lag.offsets = max(lag.offsets, each.lag)
             lag.size_bytes += max(0, each.lag_bytes)
@@ -88,4 +97,5 @@ class FollowerLags:
             yield LAG_BYTES.is_now(lag.size_bytes, str(broker))
             yield LAG_S.is_now(lag.time_ms / 1000, str(broker))
         yield COPIES_LEFT.is_now(self._copies_left)
+        yield REFILLS_LEFT.is_now(self._refills_left)
         yield MAX_LAG.is_now(self._max_lag)

@@ -852,7 +852,7 @@ class ReplicaProgress(_message.Message):
     lag_ms: _builtins.int
     """since it last had all that the leader had; counted from the election at the earliest"""
     bytes_per_s: _builtins.int
-    """while a reassignment copies it: over the last seconds"""
+    """while it is copied or refills: over the last seconds"""
     ms_left: _builtins.int
     """until it has all, at this pace; -1 also if it does not come closer"""
     def __init__(

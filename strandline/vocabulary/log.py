@@ -212,8 +212,8 @@ class ReplicaProgress:
     """Since it last had all that the leader had then, counted from the leader's election at the earliest. 0:
     it fetches, and lacks nothing."""
     bytes_per_s: int = UNKNOWN
-    """The rate at which a replica that a reassignment adds is copied, over the last seconds, until it is in
-    sync."""
+    """The rate at which it is copied, over the last seconds: while a reassignment adds it and it is not in
+    sync, or while it lacks committed records, for example on an empty disk."""
     ms_left: int = UNKNOWN
     """Until it has all, at the pace of these seconds and with what was appended meanwhile. Unknown if it does
     not come closer."""

@@ -65,6 +65,19 @@ async def test_a_replica_that_a_reassignment_adds_is_no_late_follower_before_it_
         assert read(leader)["strandline_reassignment_left_bytes",] == source.log.bytes_from(2)
 
 
+async def test_what_replicas_that_refill_lack_is_summed_up() -> None:
+    """Those that fetch: nothing flows to the others."""
+    source = open_replica()
+    write(source, 4, *"abc")
+    async with leading(source, 5, isr=(1, 2)) as leader:
+        assert read(leader)["strandline_refill_left_bytes",] == 0
+        leader.leadership.fetched(BrokerId(3), LIVE[BrokerId(3)].epoch, 2, subscription=1)
+        assert read(leader)["strandline_refill_left_bytes",] == source.log.bytes_from(2)
+        assert read(leader)["strandline_reassignment_left_bytes",] == 0
+        leader.leadership.fetched(BrokerId(3), LIVE[BrokerId(3)].epoch, 3, subscription=1)
+        assert read(leader)["strandline_refill_left_bytes",] == 0
+
+
 async def test_a_follower_knows_how_much_is_committed_that_it_lacks() -> None:
     """MaxLag of ReplicaFetcherManager: the leader tells its high watermark with the first records."""
     target = open_replica()

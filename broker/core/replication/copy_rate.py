@@ -1,4 +1,5 @@
-"""How fast a leader copies its log to the replicas that a reassignment adds, over the last seconds."""
+"""How fast a leader copies its log to replicas that a reassignment adds or that refill, over the last
+seconds."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ class CopyRates:
         copy.sent(size, offset, left, now)
 
     def end(self, broker: BrokerId) -> None:
-        """The flow has ended."""
+        """The flow has ended, or has reached what is committed."""
         self._copies.pop(broker, None)
 
     def clear(self) -> None:

@@ -41,7 +41,7 @@ def replica_lags(
         lag = UNKNOWN if end < 0 else max(0, log_end - end)
         lag_bytes = bytes_near(end) if lag > 0 else lag
         bytes_per_s, ms_left = UNKNOWN, UNKNOWN
-        if adding and broker not in in_sync and rates is not None:
+        if rates is not None and broker not in in_sync and not removing:
             bytes_per_s, ms_left = _copying(rates, broker, lag_bytes, bytes_near, now)
         return ReplicaProgress(
             broker,

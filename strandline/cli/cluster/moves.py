@@ -11,6 +11,7 @@ from strandline.cli.shell.command import Command, Invocation, pass_invocation, r
 from strandline.errors import NoReassignmentInProgress
 from strandline.ids import TopicPartition
 from strandline.report.text.durations import age
+from strandline.report.text.replicas import pace_text
 from strandline.report.text.sizes import size
 
 if TYPE_CHECKING:
@@ -164,12 +165,8 @@ def copied_text(each: ReassignmentProgress) -> str:
     """How far it is, in words: "4.2 MB are copied, 5.8 MB are left, 1.1 MB/s, 5.3 s". Empty if unknown."""
     if each.bytes_done is None or each.bytes_left is None:
         return ""
-    parts = [f"{size(each.bytes_done)} are copied", f"{size(each.bytes_left)} are left"]
-    if each.bytes_per_s is not None:
-        parts.append(f"{size(each.bytes_per_s)}/s")
-    if each.ms_left is not None:
-        parts.append(f"about {age(each.ms_left)}")
-    return ", ".join(parts)
+    done, left = f"{size(each.bytes_done)} are copied", f"{size(each.bytes_left)} are left"
+    return ", ".join([done, left, *pace_text(each.bytes_per_s, each.ms_left)])
 
 
 def _size(count: int | None) -> str | None:

@@ -31,8 +31,14 @@ def is_behind(progress: ReplicaProgress) -> bool:
     return progress.lag != 0 or not progress.in_sync or not progress.fetching
 
 
+def pace_text(bytes_per_s: int | None, ms_left: int | None) -> list[str]:
+    """The pace of a copy in words: "1.1 MB/s", "about 5.3 s". What is unknown is left out."""
+    rate = [] if bytes_per_s is None else [f"{size(bytes_per_s)}/s"]
+    return rate if ms_left is None else [*rate, f"about {age(ms_left)}"]
+
+
 def lag_text(progress: ReplicaProgress) -> str:
-    """One replica in words: "3: 1,200 offsets, 4.1 MB, 12.0 s"."""
+    """One replica in words: "3: 1,200 offsets, 4.1 MB, 12.0 s, catching up, 1.1 MB/s, about 5.3 s"."""
     parts = ["nothing known of it" if progress.lag < 0 else f"{progress.lag:,} offsets"]
     if progress.lag_bytes > 0:
         parts.append(size(progress.lag_bytes))
@@ -41,5 +47,5 @@ def lag_text(progress: ReplicaProgress) -> str:
     if not progress.fetching:
         parts.append("not fetching")
     elif not progress.in_sync:
-        parts.append("catching up")
+        parts += ["catching up", *pace_text(known(progress.bytes_per_s), known(progress.ms_left))]
     return f"{progress.broker}: {', '.join(parts)}"

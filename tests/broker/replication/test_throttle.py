@@ -14,11 +14,22 @@ from strandline.broker.replication.throttle import BURST_S
 from strandline.ids import BrokerId, PartitionId, PartitionKey
 from strandline.vocabulary.metadata import Reassignment
 from strandline.vocabulary.replication import Push
-from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, Led, leading, open_replica, subscribe, write
+from tests.broker.support.replicas import (
+    ASSIGNED,
+    CLOCK,
+    KEY,
+    LIVE,
+    Led,
+    leading,
+    open_replica,
+    subscribe,
+    write,
+)
 from tests.waiting import eventually
 
 NEW = BrokerId(3)
 BATCHES, BYTES = 40, 1_000
+COMMITTED = 20
 RATE = 20_000
 
 
@@ -108,11 +119,22 @@ async def test_the_pace_of_a_copy_is_known_until_its_flow_or_its_reassignment_en
         assert leader.leadership.copies.offset(NEW) is None
 
 
-async def test_replicas_that_no_reassignment_adds_have_no_pace() -> None:
-    """Nothing is counted for them: not on the way of records that are produced."""
-    async with copying(moving(original=(1, 2, 3))) as (leader, link):
+async def test_a_member_of_the_isr_has_no_pace() -> None:
+    """Nothing is counted on the way of records that are produced."""
+    async with copying(PartitionAssignment(ASSIGNED, 1), isr=(1, 2, 3)) as (leader, link):
         await copied(leader, link)
         assert leader.leadership.copies.offset(NEW) is None
+
+
+async def test_a_replica_that_refills_has_a_pace_until_it_has_what_is_committed() -> None:
+    """No reassignment adds it: its disk is empty, or its broker was away."""
+    for assignment in (moving(original=(1, 2, 3)), PartitionAssignment(ASSIGNED, 1)):
+        async with copying(assignment, refill_bytes_per_s=RATE) as (leader, link), taking(link) as pushes:
+            leader.leadership.fetched(BrokerId(2), LIVE[BrokerId(2)].epoch, COMMITTED, subscription=9)
+            await eventually(lambda: leader.replica.high_watermark == COMMITTED)
+            await eventually(lambda: leader.leadership.copies.offset(NEW))
+            await eventually(lambda: size(pushes) >= leader.replica.log.size_bytes)
+            assert leader.leadership.copies.offset(NEW) is None
 
 
 async def test_without_a_bound_a_new_replica_gets_everything_at_once() -> None:

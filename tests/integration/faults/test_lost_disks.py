@@ -6,10 +6,12 @@ import shutil
 
 import pytest
 
-from strandline.ids import BrokerId
+from strandline import Admin
+from strandline.ids import BrokerId, TopicPartition
+from strandline.vocabulary.log import DescribedReplicas, known
 from strandline.vocabulary.metadata import IsrMember
 from tests.integration.support.copies import NEAR, RATE, TAKEN_S_MIN, bytes_max, fill, on_disk
-from tests.integration.support.harness import FAULT_SETTINGS, Harness
+from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
 from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.workload import workload
 from tests.strandline.cli.support.cli_process import strandline
@@ -38,8 +40,11 @@ async def test_a_leader_with_an_empty_disk_does_not_lead_until_it_has_everything
         cluster.lose_disk(1)
         await cluster.start_broker(1, wait_s=None)
         began = cluster.host.clock.monotonic()
+        times_left: list[int] = []
 
         async def refilled() -> bool:
+            if (ms_left := await _ms_left(simulated, topic)) is not None:
+                times_left.append(ms_left)
             state, live = await topic.state(), await simulated.live()
             now = live[BrokerId(1)].epoch if 1 in live else life
             present = now != life and IsrMember(BrokerId(1), now) in state.isr
@@ -49,9 +54,20 @@ async def test_a_leader_with_an_empty_disk_does_not_lead_until_it_has_everything
 
         await eventually(refilled, deadline_s=60, what="broker 1 is in sync")
         assert cluster.host.clock.monotonic() - began >= TAKEN_S_MIN
+        assert 0 < min(times_left) < max(times_left) < 10_000, "six MiB at one MiB a second"
         await load.progress()
         await load.judge()
     await topic.agreed()
+
+
+async def _ms_left(simulated: SimulatedHarness, topic: Topic) -> int | None:
+    """The time until broker 1 has everything again, as the leader of partition 0 says."""
+    cluster, name = simulated.cluster, TopicPartition(topic.name, 0)
+    async with Admin(cluster.bootstrap, host=cluster.host) as admin:
+        found = (await admin.describe_replicas([name]))[name]
+    if not isinstance(found, DescribedReplicas):
+        return None
+    return next((known(each.ms_left) for each in found.replicas if each.broker == 1), None)
 
 
 @pytest.mark.slow

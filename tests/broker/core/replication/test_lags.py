@@ -106,6 +106,26 @@ def test_a_replica_that_is_copied_has_a_rate_and_a_time_that_is_left() -> None:
     assert (found().bytes_per_s, found().ms_left) == (UNKNOWN, UNKNOWN)
 
 
+def test_a_replica_that_refills_has_a_rate_and_a_time_too() -> None:
+    """As one that is copied; one that a reassignment removes is not waited for, and has none."""
+    rates = CopyRates()
+    for second in range(5):
+        sent = (second + 1) * 4
+        for broker in (BrokerId(3), BrokerId(4)):
+            rates.sent(broker, 400, sent, (56 - sent) * RECORD_BYTES, float(second))
+    driver = Driver(isr=(1, 2))
+    driver.partition.appended(Offset(56), 4.0)
+    driver.partition.fetched(BrokerId(3), BrokerEpoch(30), Offset(16), 4.0)
+    described = replica_lags(driver.partition, 56, lambda offset: (56 - offset) * RECORD_BYTES, 4.0, rates)
+    found = {each.broker: each for each in described}
+    assert (found[3].adding, found[3].bytes_per_s, found[3].ms_left) == (False, 500, 8_000)
+    assert (found[2].bytes_per_s, found[2].ms_left) == (UNKNOWN, UNKNOWN)
+    leaving = moving(reverting=False)
+    leaving.partition.fetched(BrokerId(4), BrokerEpoch(40), Offset(16), 4.0)
+    removed = replica_lags(leaving.partition, 56, lambda offset: (56 - offset) * RECORD_BYTES, 4.0, rates)
+    assert next(each for each in removed if each.broker == 4).bytes_per_s == UNKNOWN
+
+
 def test_a_member_that_is_assigned_no_longer_is_described_until_it_leaves() -> None:
     """CORRECTNESS H3: the high watermark waits for it."""
     driver = Driver(answer=False)

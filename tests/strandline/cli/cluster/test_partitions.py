@@ -39,6 +39,10 @@ def test_a_table_names_the_replicas_that_are_behind_and_by_how_much() -> None:
     assert row[-1] == (
         "2: 12 offsets, 4.1 kB, 3.0 s, catching up; 3: nothing known of it, 1 min 1 s, not fetching"
     )
+    refills = replace(LATE, bytes_per_s=1_100_000, ms_left=5_300)
+    assert partition_table(topic(LEADER, refills))[0][-1] == (
+        "2: 12 offsets, 4.1 kB, 3.0 s, catching up, 1.1 MB/s, about 5.3 s"
+    )
     assert partition_table(topic(LEADER))[0][-1] == "none"
     assert partition_table(UNASKED)[0][-1] is None
 
