@@ -16,9 +16,11 @@ from strandline.config.load import load
 from strandline.console.changes.change import Changes
 from strandline.console.changes.kinds import KINDS
 from strandline.console.core.groups.known_events import KnownEvents
+from strandline.console.core.overview.troubles import Sights, all_keys
 from strandline.console.core.window import Window
 from strandline.console.feeds.cluster import ClusterFeed
 from strandline.console.feeds.groups import GroupsFeed
+from strandline.console.feeds.loads import LoadsFeed
 from strandline.console.feeds.timeline import TimelineFeed
 from strandline.console.web.admins import Admins, Connection
 from strandline.console.web.app import PLACES, application
@@ -46,15 +48,23 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
                 connection.bootstrap, offset_reset="none", on_undecodable="skip", **connection.arguments
             )
 
-        window = Window(settings.events_kept, timeline_pulse.beat)
+        def happened() -> None:
+            timeline_pulse.beat()
+            cluster.poke()
+
+        window = Window(settings.events_kept, happened)
         timeline = TimelineFeed(window, admin, new_consumer, host.clock)
+
+        sights = Sights()
 
         def seen() -> None:
             timeline.seen(cluster.seen)
+            sights.note(all_keys(cluster.seen), host.clock.wall_ms())
             pulse.beat()
 
         cluster = ClusterFeed(admin, host.clock, settings.refresh_ms, seen)
         groups = GroupsFeed(admin, host.clock, pulse.beat)
+        loads = LoadsFeed(admin, host.clock, lambda: cluster.seen, pulse.beat)
         sessions = Sessions(settings.sessions_max, settings.session_ms_max / 1000, host.clock)
         console = Console(
             settings=settings,
@@ -65,6 +75,8 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             sessions=sessions,
             cluster=cluster,
             groups=groups,
+            loads=loads,
+            sights=sights,
             pulse=pulse,
             timeline=timeline,
             known_events=KnownEvents(window),
@@ -75,7 +87,7 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             places=PLACES,
         )
         async with asyncio.TaskGroup() as tasks:
-            parts = (cluster.run(), groups.run(), timeline.run(), sessions.sweep())
+            parts = (cluster.run(), groups.run(), loads.run(), timeline.run(), sessions.sweep())
             running = [tasks.create_task(part) for part in parts]
             try:
                 yield console

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from strandline.vocabulary.admin import BrokerDescription
+from strandline.vocabulary.admin import BrokerDescription, OngoingReassignment
 from strandline.vocabulary.metadata import Endpoint, TopicMetadata
 
 
@@ -30,9 +30,16 @@ class Seen:
     """The active one."""
     described: tuple[BrokerDescription, ...] = ()
     """The brokers as the active controller knows them, also those that are gone and have queued requests."""
+    moves: tuple[OngoingReassignment, ...] = ()
+    """The reassignments under way."""
     described_at_ms: int | None = None
+    """When the three above were read."""
     controller_problem: str = ""
 
     def of_topics(self, names: Collection[str]) -> Seen:
         """The same without the topics that are not named."""
-        return replace(self, topics=tuple(topic for topic in self.topics if topic.name in names))
+        return replace(
+            self,
+            topics=tuple(topic for topic in self.topics if topic.name in names),
+            moves=tuple(move for move in self.moves if move.name.topic in names),
+        )

@@ -79,6 +79,10 @@ class GroupsFeed:
         """The lag of a group over time, the oldest sample first. For callers that may describe the group."""
         return self._history.of(group)
 
+    def sampled(self) -> dict[str, tuple[Sample, ...]]:
+        """The samples of all groups that have some. For callers that may describe them all."""
+        return {group: self._history.of(group) for group in self._history.groups()}
+
     async def listed(self, admin: Admin) -> list[ListedGroup]:
         """All groups that this client may know of, by name. Raises BrokerNotAvailable, …"""
         return await self._look((id(admin), None), None, admin.list_groups, AGE_S)

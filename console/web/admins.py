@@ -22,6 +22,8 @@ from strandline.ports import Clock
 
 KNOWN_S: Final = 5.0
 """How long what a user may see is taken for known; then the cluster is asked again."""
+READABLE_S: Final = 30.0
+"""The same for the records of a topic, which a client of its own has to ask for."""
 READ_MS: Final = 2_000
 """How long the first record of a topic is waited for, to find whether a user may read it."""
 
@@ -97,9 +99,9 @@ class Admins:
         if rights.asked_s is None or self._clock.monotonic() - rights.asked_s >= KNOWN_S:
             await self._ask(session)
         found = seen.of_topics(rights.topics)
-        return (
-            found if rights.cluster else replace(found, controller=None, described=(), described_at_ms=None)
-        )
+        if not rights.cluster:
+            found = replace(found, controller=None, described=(), moves=(), described_at_ms=None)
+        return found
 
     async def _ask(self, session: Session) -> None:
         found = await session.admin.metadata()
@@ -122,7 +124,7 @@ class Admins:
         if session is None or session.user is None:
             return True
         known = session.rights.readable.get(topic)
-        if known is None or self._clock.monotonic() - known[1] >= KNOWN_S:
+        if known is None or self._clock.monotonic() - known[1] >= READABLE_S:
             known = await _may_read(session.connection, topic), self._clock.monotonic()
             session.rights.readable[topic] = known
         return known[0]

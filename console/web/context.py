@@ -15,10 +15,12 @@ from strandline.config.console import ConsoleSettings
 from strandline.console.changes.change import Changes
 from strandline.console.core import words
 from strandline.console.core.groups.known_events import KnownEvents
+from strandline.console.core.overview.troubles import Sights
 from strandline.console.core.permalink import group_link, stream_link, timeline_link
 from strandline.console.core.seen import Seen
 from strandline.console.feeds.cluster import ClusterFeed
 from strandline.console.feeds.groups import GroupsFeed
+from strandline.console.feeds.loads import LoadsFeed
 from strandline.console.feeds.timeline import TimelineFeed
 from strandline.console.web.admins import Admins
 from strandline.console.web.browsers import Browsers
@@ -48,6 +50,10 @@ class Site:
     browsers: Browsers
     logins: Logins
     sessions: Sessions
+    cluster: ClusterFeed
+    groups: GroupsFeed
+    loads: LoadsFeed
+    sights: Sights
     pulse: Pulse
     streams: EventStreams
     templates: Environment

@@ -71,6 +71,10 @@ class LagHistory:
         """A group's samples, the oldest first."""
         return tuple(self._samples.get(group, ()))
 
+    def groups(self) -> tuple[str, ...]:
+        """Those that have samples."""
+        return tuple(self._samples)
+
     def forget(self, group: str) -> None:
         """Drop the samples of a group that exists no longer."""
         self._samples.pop(group, None)

@@ -113,6 +113,9 @@ async def test_what_the_console_read_is_for_those_who_may_read_it(console: Conso
     assert not await console.admins.may_read(alice.request(), "__state_changes")
     assert not await console.admins.may_read(alice.request(), "not-there")
     assert await console.admins.may_read(root.request(), "__state_changes")
+    assert (await alice.get("/api/timeline")).status == 403
+    assert (await alice.get("/api/timeline/event/state/0/0")).status == 403
+    assert (await root.get("/api/timeline")).status == 200
 
 
 async def test_a_wrong_password_and_an_unknown_user_look_the_same(console: Console) -> None:

@@ -22,6 +22,7 @@ from strandline.console.web.admins import Connection
 from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster
 from strandline.testing import MemoryCluster
+from tests.conftest import ClusterFactory
 from tests.tls_files import TestAuthority
 from tests.waiting import eventually
 
@@ -49,6 +50,11 @@ async def served(cluster: MemoryCluster, **given: object) -> AsyncIterator[int]:
 async def memory() -> AsyncIterator[MemoryCluster]:
     async with MemoryCluster(brokers=1) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+async def processes(make_module_cluster: ClusterFactory) -> LocalCluster:
+    return await make_module_cluster(brokers=3)
 
 
 async def answer(port: int, sent: bytes, context: ssl.SSLContext | None = None) -> bytes:
@@ -125,13 +131,13 @@ async def test_an_address_in_use_is_named(memory: MemoryCluster) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_the_command_serves_a_cluster_and_ends_with_open_pages(
-    cluster: LocalCluster, number: signal.Signals
+    processes: LocalCluster, number: signal.Signals
 ) -> None:
     command = [sys.executable, "-m", "strandline", "console", "--listen", "127.0.0.1:0", "-o", "json"]
     process = await asyncio.create_subprocess_exec(
         *command,
         "--bootstrap",
-        cluster.bootstrap,
+        processes.bootstrap,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

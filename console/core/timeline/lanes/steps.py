@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from strandline.console.core.timeline.places import NO_REF, Ref
@@ -109,6 +109,14 @@ class Steps(Generic[V]):
     def last(self) -> V | None:
         """What holds now; None if it is not known."""
         return self._values[-1] if self._values else None
+
+    def since(self, holds: Callable[[V], bool]) -> int | None:
+        """When the time began in which every value until now satisfies a condition. None if the last one does
+        not, or if that is not known."""
+        index = len(self._values)
+        while index > 0 and holds(self._values[index - 1]):
+            index -= 1
+        return None if index == len(self._values) or self._at[index] == ALWAYS else self._at[index]
 
     def _step(self, index: int) -> Step[V]:
         until = self._at[index + 1] if index + 1 < len(self._at) else None

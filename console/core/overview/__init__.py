@@ -1,0 +1,1 @@
+"""What the overview says: what is wrong now, and how the brokers are. Pure."""

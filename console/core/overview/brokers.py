@@ -1,0 +1,66 @@
+"""How each broker is: alive, drained, what it leads and keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from strandline.console.core.overview.loads import Load
+from strandline.console.core.seen import Seen
+from strandline.ids import NO_BROKER
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLine:
+    """One broker. `kind` is good, warn, bad or quiet; `load` None: not known."""
+
+    broker: int
+    address: str
+    """Empty for a broker that is away: it has none now."""
+    rack: str
+    kind: str
+    words: str
+    leads: int
+    preferred: int
+    """Partitions of which it is the preferred leader."""
+    replicas: int
+    queued: int | None
+    load: Load | None
+
+
+def broker_lines(seen: Seen, loads: dict[int, Load] | None) -> list[BrokerLine]:
+    """All brokers that are alive, have replicas, or wait with a queue, by id."""
+    leads: Counter[int] = Counter()
+    preferred: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    for topic in seen.topics:
+        for partition in topic.partitions:
+            if partition.leader != NO_BROKER:
+                leads[partition.leader] += 1
+            preferred.update(partition.replicas[:1])
+            replicas.update(partition.replicas)
+    described = {each.endpoint.id: each for each in seen.described}
+    alive = {each.id: each for each in seen.brokers}
+    lines = []
+    for broker in sorted({*alive, *described, *replicas}):
+        end, of_controller = alive.get(broker), described.get(broker)
+        kind, words = ("good", "alive") if end is not None else ("bad", "away")
+        if of_controller is not None and end is not None and of_controller.shutting_down:
+            kind, words = "warn", "shutting down"
+        if of_controller is not None and of_controller.drained:
+            kind, words = ("warn" if kind == "good" else kind), f"{words}, drained"
+        lines.append(
+            BrokerLine(
+                broker,
+                "" if end is None else end.address,
+                "" if end is None else end.rack,
+                kind,
+                words,
+                leads[broker],
+                preferred[broker],
+                replicas[broker],
+                None if of_controller is None else of_controller.queued_state_changes,
+                None if loads is None else loads.get(broker),
+            )
+        )
+    return lines

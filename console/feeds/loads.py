@@ -1,0 +1,81 @@
+"""Asks leaders how large their partitions are, while a browser looks at the brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from strandline.client.admin.admin import Admin
+from strandline.console.core.overview.loads import Load, loads
+from strandline.console.core.seen import Seen
+from strandline.console.core.topics.rates import Rates, Sample
+from strandline.errors import StrandlineError
+from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ports import Clock
+
+PAUSE_S: Final = 5.0
+LOOKING_S: Final = 15.0
+"""How long after a look a browser counts as looking."""
+ANSWERS_MS_MAX: Final = 1_000
+PARTITIONS_MAX: Final = 5_000
+"""With more partitions the loads are not known."""
+
+
+class LoadsFeed:
+    """The load of each broker, in `now`; None: it is not known. `changed` is called after each reading."""
+
+    def __init__(
+        self, admin: Admin, clock: Clock, seen: Callable[[], Seen], changed: Callable[[], None]
+    ) -> None:
+        self.now: dict[int, Load] | None = None
+        self._admin = admin
+        self._clock = clock
+        self._seen = seen
+        self._changed = changed
+        self._rates = Rates()
+        self._looked = asyncio.Event()
+        self._looked_s = clock.monotonic()
+
+    def look(self) -> dict[int, Load] | None:
+        """What is known now, for a browser that looks at it."""
+        self._looked_s = self._clock.monotonic()
+        self._looked.set()
+        return self.now
+
+    async def run(self) -> None:
+        """Reads while browsers look, without an end."""
+        while True:
+            await self._looked.wait()
+            if self._clock.monotonic() - self._looked_s > LOOKING_S:
+                self._looked.clear()
+                self.now = None
+                continue
+            await self._read()
+            await self._clock.sleep(PAUSE_S)
+
+    async def _read(self) -> None:
+        leaders = {
+            TopicPartition(topic.name, each.partition): each.leader
+            for topic in self._seen().topics
+            for each in topic.partitions
+            if each.leader != NO_BROKER
+        }
+        if not leaders or len(leaders) > PARTITIONS_MAX:
+            self.now = None
+            return
+        try:
+            answers = await self._admin.describe_replicas(leaders, wait_ms=ANSWERS_MS_MAX)
+        except StrandlineError:
+            return
+        now_ms = self._clock.wall_ms()
+        described = {
+            name: answer
+            for name, answer in answers.items()
+            if not isinstance(answer, StrandlineError) and answer.error is None
+        }
+        for name, answer in described.items():
+            self._rates.note(name, Sample(now_ms, answer.log_end_offset, answer.size_bytes))
+        before, self.now = self.now, loads(leaders, described, self._rates)
+        if before != self.now:
+            self._changed()

@@ -1,0 +1,69 @@
+"""The overview says what is wrong, since when, and where to look."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from strandline.config.console import ConsoleSettings
+from strandline.config.load import load
+from strandline.console.process import running
+from strandline.console.web.admins import Connection
+from strandline.console.web.app import application
+from strandline.testing import MemoryCluster
+from tests.console.web.browser import Browser
+from tests.waiting import eventually
+
+
+@pytest.fixture
+async def harmed() -> AsyncIterator[MemoryCluster]:
+    """A cluster that a test may harm."""
+    async with MemoryCluster(brokers=3) as cluster:
+        await cluster.create_topic("orders", partitions=3, replication_factor=3)
+        yield cluster
+
+
+async def test_a_killed_broker_is_told_and_the_link_leads_to_the_moment(harmed: MemoryCluster) -> None:
+    connection = Connection(harmed.bootstrap, host=harmed.host)
+    async with running(load(ConsoleSettings), connection) as console:
+        browser = Browser(application(console))
+
+        async def says(words: str) -> bool:
+            return words in (await browser.get("/?part=cluster")).words
+
+        await eventually(lambda: says("well Every partition has a leader"), what="all is well")
+        before_ms = console.clock.wall_ms()
+        harmed.kill(2)
+        await eventually(lambda: says("Broker 2 is away."), what="the broker is missed")
+        await eventually(
+            lambda: says("replicas in sync than assigned; broker 2 is away"), what="its replicas are"
+        )
+        page = (await browser.get("/?part=cluster")).text
+        links = [
+            urlsplit(each.replace("&amp;", "&"))
+            for each in re.findall(r'href="(/timeline[^"]*from=[^"]*)"', page)
+        ]
+        assert links
+        for link in links:
+            asked = parse_qs(link.query)
+            assert int(asked["until"][0]) > before_ms
+            answer = await browser.get(f"/api/timeline?{link.query}")
+            assert answer.status == 200 and answer.json["rows_total"] >= 1
+        harmed.start(2)
+        await eventually(lambda: says("well Every partition has a leader"), what="all is well again")
+
+
+async def test_the_overview_shows_what_brokers_keep(harmed: MemoryCluster) -> None:
+    connection = Connection(harmed.bootstrap, host=harmed.host)
+    async with harmed.producer() as producer:
+        await producer.send_and_wait("orders", b"x" * 50_000)
+    async with running(load(ConsoleSettings), connection) as console:
+        browser = Browser(application(console))
+
+        async def shows_sizes() -> bool:
+            return (await browser.get("/?part=cluster")).words.count(" kB ") >= 3
+
+        await eventually(shows_sizes, what="the logs of three brokers have sizes")
