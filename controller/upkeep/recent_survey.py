@@ -1,7 +1,7 @@
 """Reads the cluster, and keeps what was read for those who may have it a little later.
 
-A survey of 3,000 partitions takes about a second of processor time. Whoever waits for a balance asks every
-second how far it is, and several may do so.
+A survey of 3,000 partitions takes about a second of processor time. A command that waits for a balance asks
+every second how far it is, and several may do so.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tests.hand_clock import HandClock
 
 
 class Cluster:
-    """A cluster of so many partitions, whose readings are counted."""
+    """A cluster whose readings are counted."""
 
     def __init__(self, partitions: int) -> None:
         self.clock = HandClock()
