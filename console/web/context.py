@@ -50,10 +50,6 @@ class Site:
     browsers: Browsers
     logins: Logins
     sessions: Sessions
-    cluster: ClusterFeed
-    groups: GroupsFeed
-    loads: LoadsFeed
-    sights: Sights
     pulse: Pulse
     streams: EventStreams
     templates: Environment
@@ -108,6 +104,8 @@ class Console(Site):
     admins: Admins
     cluster: ClusterFeed
     groups: GroupsFeed
+    loads: LoadsFeed
+    sights: Sights
     timeline: TimelineFeed
     known_events: KnownEvents
     timeline_pulse: Pulse
