@@ -7,6 +7,7 @@ from typing import Final
 
 from strandline.console.changes.change import Kind
 from strandline.console.changes.groups import DeleteGroup, ResetOffsets
+from strandline.console.changes.records import SendRecord
 from strandline.console.changes.replicas import (
     AlterBalance,
     CancelMoves,
@@ -34,4 +35,5 @@ KINDS: Final[Mapping[str, Kind]] = {
     "elect-preferred": ElectPreferred.read,
     "reset-offsets": ResetOffsets.read,
     "delete-group": DeleteGroup.read,
+    "send-record": SendRecord.read,
 }

@@ -111,9 +111,12 @@ class Ended:
     error: str = ""
     """The type of the cluster's error, such as TopicAuthorizationFailed."""
 
+    see: str = ""
+    """The page that has what came of it, if there is one."""
+
     @classmethod
-    def done(cls, *sentences: str) -> Ended:
-        return cls(End.DONE, sentences)
+    def done(cls, *sentences: str, see: str = "") -> Ended:
+        return cls(End.DONE, sentences, see=see)
 
     @classmethod
     def by(cls, error: StrandlineError) -> Ended:

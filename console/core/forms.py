@@ -25,12 +25,16 @@ class Form:
 
     values: Mapping[str, str]
 
-    def text(self, name: str, *, chars_max: int = VALUE_CHARS_MAX) -> str:
-        """The text of a field without spaces around it, empty if it was not given."""
-        value = self.values.get(name, "").strip()
+    def raw(self, name: str, *, chars_max: int) -> str:
+        """The text of a field as it was given, with its spaces."""
+        value = self.values.get(name, "")
         if len(value) > chars_max:
             raise InvalidRequest(f"{name} has {len(value)} characters: give {chars_max} at most")
         return value
+
+    def text(self, name: str, *, chars_max: int = VALUE_CHARS_MAX) -> str:
+        """The text of a field without spaces around it, empty if it was not given."""
+        return self.raw(name, chars_max=chars_max).strip()
 
     def needed(self, name: str, *, chars_max: int = VALUE_CHARS_MAX) -> str:
         """As `text`, of a field that has to be given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -9,6 +10,9 @@ from strandline.report.text.durations import age
 from strandline.report.text.sizes import size
 
 UNKNOWN: Final = "unknown"
+_ISO: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII
+)
 
 
 def bytes_(count: int | None) -> str:
@@ -98,3 +102,29 @@ def utc(at_ms: int) -> str:
     minute, ms = divmod(ms, 60_000)
     second, ms = divmod(ms, 1_000)
     return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"
+
+
+def ms_of(text: str) -> int | None:
+    """A moment in ISO 8601, in UTC if it names no zone, as milliseconds since 1970. None: it is no such time.
+
+    >>> ms_of("1970-01-02"), ms_of("2024-02-29T12:34:56.123Z"), ms_of("1970-01-01T01:00+01:00"), ms_of("noon")
+    (86400000, 1709210096123, 0, None)
+    """
+    found = _ISO.fullmatch(text.strip())
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(found[each] or 0) for each in range(1, 7))
+    shifted = (month + 9) % 12
+    of_year = year - (month <= 2)
+    era, year_of_era = divmod(of_year, 400)
+    day_of_year = (153 * shifted + 2) // 5 + day - 1
+    days = era * 146_097 + 365 * year_of_era + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
+    ms = int((found[7] or "").ljust(3, "0")[:3])
+    at_ms = 1_000 * (((days * 24 + hour) * 60 + minute) * 60 + second) + ms
+    exact = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}."
+    if not utc(at_ms).startswith(exact):  # a 30th of February, an hour 25
+        return None
+    if found[8] and found[8] != "Z":
+        ahead = int(found[8][1:3]) * 60 + int(found[8][-2:])
+        at_ms -= 60_000 * (ahead if found[8][0] == "+" else -ahead)
+    return at_ms if at_ms >= 0 else None

@@ -20,7 +20,16 @@ from strandline.console.web.access import HEALTH, LIVE, LOGIN, STATIC, Guard
 from strandline.console.web.context import Console, Place, Site
 from strandline.console.web.errors import defect, failure, refusal
 from strandline.console.web.live import changes as changes_seen
-from strandline.console.web.pages import groups, login, moves, overview, timeline, timeline_api, topics
+from strandline.console.web.pages import (
+    groups,
+    login,
+    moves,
+    overview,
+    records,
+    timeline,
+    timeline_api,
+    topics,
+)
 from strandline.errors import AuthenticationFailed, StrandlineError
 
 STATIC_FILES: Final = Path(__file__).parent / "static"
@@ -40,6 +49,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page(Place("Topics", "/topics"), topics.routes),
     Page(Place("Groups", "/groups"), groups.routes),
     Page(Place("Moves", "/moves"), moves.routes),
+    Page(None, records.routes),
     Page(None, changes.routes),
     Page(None, login.routes),
     Page(None, timeline_api.routes),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 PAUSE_S: Final = 1.0
 """The shortest time between two events of `/live`."""
@@ -54,6 +55,24 @@ class Pulse:
                 await self._closed.wait()
 
 
+class Stream(StreamingResponse):
+    """Ends its generator when the browser has gone, at each place where that may wait."""
+
+    def __init__(
+        self,
+        parts: AsyncGenerator[str | bytes, None],
+        *,
+        media_type: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(parts, media_type=media_type, headers=headers)
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with contextlib.aclosing(self._parts):
+            await super().__call__(scope, receive, send)
+
+
 class EventStreams:
     """Bounds the open streams of all browsers together."""
 
@@ -61,21 +80,22 @@ class EventStreams:
         self._streams_max = streams_max
         self._open = 0
 
-    def respond(self, events: AsyncIterator[str]) -> StreamingResponse:
+    def respond(self, events: AsyncGenerator[str, None]) -> Stream:
         """An answer made of events, which `event` writes. Raises HTTPException 503 beyond the limit."""
         if self._open >= self._streams_max:
             raise HTTPException(
                 503, f"{self._open} open pages follow the cluster: close one, or reload this one"
             )
-        return StreamingResponse(
+        return Stream(
             self._counted(events), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
         )
 
-    async def _counted(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+    async def _counted(self, events: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
         self._open += 1
         try:
-            async for each in events:
-                yield each
+            async with contextlib.aclosing(events):
+                async for each in events:
+                    yield each
         finally:
             self._open -= 1
 
@@ -87,7 +107,7 @@ def event(fields: Mapping[str, Any]) -> str:
 
 async def changes(
     pulse: Pulse, pause_s: float = PAUSE_S, facts: Callable[[], Mapping[str, Any]] | None = None
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """An event at once, then one after each change, with pauses between; ends once the pulse is closed.
 
     An event has what `facts` says then; without it the pulse's version.

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp, Message, Scope
 
 from strandline.console.web.access import Guard
 
@@ -81,33 +81,30 @@ class Browser:
         assert found is not None
         return found[1]
 
+    async def follow(self, path: str, body: bytearray, leave: asyncio.Event) -> None:
+        """Appends a stream to `body` until it ends, as it does once the browser has left."""
+        waiting: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive() -> Message:
+            if waiting:
+                return waiting.pop()
+            await leave.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            body.extend(message.get("body", b""))
+
+        async with asyncio.timeout(ANSWER_S_MAX):
+            await self.application(self._scope("GET", path, {}), receive, send)
+
     async def send(
         self, method: str, path: str, body: bytes = b"", *, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """One request, and its whole answer."""
-        parts = urlsplit(path)
-        given = {
-            "host": self.host,
-            **{name.replace("_", "-"): value for name, value in (headers or {}).items()},
-        }
-        if self.cookies:
-            given.setdefault("cookie", self._cookie())
+        given = dict(headers or {})
         if body:
-            given.setdefault("content-length", str(len(body)))
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "method": method,
-            "scheme": self.scheme,
-            "path": unquote(parts.path),
-            "raw_path": parts.path.encode(),
-            "query_string": parts.query.encode(),
-            "root_path": "",
-            "headers": [(name.encode(), value.encode("latin-1")) for name, value in given.items()],
-            "client": (self.address, 50_000),
-            "server": ("127.0.0.1", 8088),
-        }
+            given.setdefault("content_length", str(len(body)))
+        scope = self._scope(method, path, given)
         sent: list[Message] = []
         waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -123,6 +120,26 @@ class Browser:
         async with asyncio.timeout(ANSWER_S_MAX):
             await self.application(scope, receive, send)
         return self._answer(sent)
+
+    def _scope(self, method: str, path: str, headers: Mapping[str, str]) -> Scope:
+        parts = urlsplit(path)
+        given = {"host": self.host, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        if self.cookies:
+            given.setdefault("cookie", self._cookie())
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": self.scheme,
+            "path": unquote(parts.path),
+            "raw_path": parts.path.encode(),
+            "query_string": parts.query.encode(),
+            "root_path": "",
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in given.items()],
+            "client": (self.address, 50_000),
+            "server": ("127.0.0.1", 8088),
+        }
 
     def _answer(self, sent: list[Message]) -> Answer:
         begun, *rest = sent

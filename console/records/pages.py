@@ -1,0 +1,107 @@
+"""One page of records, and one record."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+from strandline.client.admin.admin import Admin
+from strandline.config.limits import MIB
+from strandline.console.clients import Clients
+from strandline.console.core.records.asked import Ends, From, first_offset, notes
+from strandline.console.core.records.rows import Fields
+from strandline.console.records.reading import Readers, Row, Undecodable, ends_of, offset_of_time, rows_until
+from strandline.errors import LeaderNotAvailable, ResourceNotFound, UnknownTopicOrPartition
+from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ports import Clock
+from strandline.vocabulary.metadata import TopicMetadata
+
+PAGE_BYTES_MAX: Final = 4 * MIB
+"""Keys and values of one page; it has at least one record, however large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where to read: `at` is an offset, or milliseconds since 1970 for a time."""
+
+    name: TopicPartition
+    where: From
+    at: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsPage:
+    """Records from `first` on, up to `next_offset`, and what a reader has to know of them."""
+
+    ends: Ends
+    first: int
+    next_offset: int
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    compacts: bool
+
+
+async def partition_of(admin: Admin, name: TopicPartition) -> TopicMetadata:
+    """The topic of a partition. Raises UnknownTopicOrPartition, and LeaderNotAvailable at once if no broker
+    leads the partition: no client could read its records."""
+    (topic,) = (await admin.metadata([name.topic])).topics
+    if name.partition >= len(topic.partitions):
+        raise UnknownTopicOrPartition(
+            f"{name.topic} has partitions 0 to {len(topic.partitions) - 1}, there is no {name.partition}"
+        )
+    if topic.partitions[name.partition].leader == NO_BROKER:
+        raise LeaderNotAvailable(f"{name} has no leader now: its records cannot be read until one is elected")
+    return topic
+
+
+async def read_page(readers: Readers, clients: Clients, clock: Clock, part: Part) -> RecordsPage:
+    """Raises UnknownTopicOrPartition, LeaderNotAvailable, the refusal of an ACL, …"""
+    topic = await partition_of(clients.admin, part.name)
+    ends = await ends_of(clients.admin, part.name)
+    at = part.at
+    if part.where is From.TIME:
+        at = await offset_of_time(clients.admin, part.name, part.at)
+    first = first_offset(part.where, at, part.count, ends)
+    rows: list[Row] = []
+    end = first
+    if first < ends.high_watermark:
+        async with readers.reader(clients, part.name, first) as consumer:
+            rows = await _some(rows_until(consumer, part.name, ends.high_watermark, clock), part.count)
+            end = rows[-1].next_offset if rows else await consumer.position(part.name)
+    compacts = "compact" in topic.config.get("cleanup.policy", "")
+    said = notes(part.where, at, ends, first, [row.offset for row in rows], compacts=compacts)
+    if not rows and end < ends.high_watermark:
+        said.append("The leader sent no record in time: load the page again.")
+    return RecordsPage(ends, first, end, tuple(rows), tuple(said), compacts)
+
+
+async def _some(coming: AsyncGenerator[list[Row], None], count: int) -> list[Row]:
+    """The first rows, at most `count` and, but for the first one, PAGE_BYTES_MAX."""
+    rows: list[Row] = []
+    left = PAGE_BYTES_MAX
+    async with aclosing(coming):
+        async for some in coming:
+            for row in some:
+                if rows and row.size > left:
+                    return rows
+                rows.append(row)
+                left -= row.size
+                if len(rows) == count:
+                    return rows
+    return rows
+
+
+async def read_one(
+    readers: Readers, clients: Clients, clock: Clock, name: TopicPartition, offset: int
+) -> Fields:
+    """The record at an offset. Raises ResourceNotFound, which says why there is none, and as `read_page`."""
+    page = await read_page(readers, clients, clock, Part(name, From.OFFSET, offset, 1))
+    row = page.rows[0] if page.rows else None
+    if isinstance(row, Fields) and row.offset == offset:
+        return row
+    if isinstance(row, Undecodable):
+        raise ResourceNotFound(row.message)
+    raise ResourceNotFound(" ".join((f"{name} has no record at offset {offset}.", *page.notes)))

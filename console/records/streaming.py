@@ -1,0 +1,86 @@
+"""Streams of records: an export as JSON lines, and the live tail of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Final
+
+from strandline.config.limits import MIB
+from strandline.console.clients import Clients
+from strandline.console.records.reading import Readers, Row, Undecodable, next_rows, rows_until
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+from strandline.report.text.records import json_line, record_json
+
+EXPORT_RECORDS_MAX: Final = 1_000_000
+EXPORT_BYTES_MAX: Final = 512 * MIB
+EXPORT_IDLE_S: Final = 15.0
+TAIL_ROWS_MAX: Final = 100
+"""Records that one step of a live tail shows; of more, the first ones are left out and counted."""
+TAIL_LAG_MAX: Final = 5_000
+"""A live tail that is further behind goes on at the end of the log."""
+TAIL_PAUSE_S: Final = 0.3
+
+
+async def export(
+    readers: Readers, clients: Clients, clock: Clock, name: TopicPartition, first: int, end: int, count: int
+) -> AsyncGenerator[bytes, None]:
+    """The records from `first` up to `end` as JSON lines, at most `count` and EXPORT_BYTES_MAX.
+
+    Where records are missing that should be there, a line with `error` says so: an incomplete export does not
+    look complete.
+    """
+    left, bytes_left = count, EXPORT_BYTES_MAX
+    at = first
+    async with readers.reader(clients, name, first) as consumer:
+        async with aclosing(rows_until(consumer, name, end, clock, idle_s=EXPORT_IDLE_S)) as coming:
+            async for rows in coming:
+                lines = []
+                for row in rows[:left]:
+                    lines.append(_line(name, row))
+                    bytes_left -= row.size
+                    at = row.next_offset
+                left -= len(lines)
+                if lines:
+                    yield "".join(lines).encode()
+                if not left:
+                    return
+                if bytes_left <= 0:
+                    yield _error(
+                        name, at, f"the export ends here: it has {EXPORT_BYTES_MAX:,} bytes"
+                    ).encode()
+                    return
+        if await consumer.position(name) < end:
+            yield _error(name, at, "the export ends here: the leader sent no further record in time").encode()
+
+
+def _line(name: TopicPartition, row: Row) -> str:
+    return (
+        _error(name, row.offset, row.message) if isinstance(row, Undecodable) else json_line(record_json(row))
+    )
+
+
+def _error(name: TopicPartition, offset: int, message: str) -> str:
+    return json_line({"topic": name.topic, "partition": name.partition, "offset": offset, "error": message})
+
+
+async def tail(
+    readers: Readers,
+    clients: Clients,
+    clock: Clock,
+    name: TopicPartition,
+    first: int,
+    is_over: Callable[[], bool],
+) -> AsyncGenerator[tuple[list[Row], int], None]:
+    """New records as they are committed, and how many were left out before them; none too, now and then."""
+    async with readers.reader(clients, name, first) as consumer:
+        while not is_over():
+            left_out = 0
+            lag = consumer.lag(name) or 0
+            if lag > TAIL_LAG_MAX:
+                left_out = lag - TAIL_ROWS_MAX
+                consumer.seek(name, await consumer.position(name) + left_out)
+            rows = await next_rows(consumer, name, TAIL_LAG_MAX)
+            yield rows[-TAIL_ROWS_MAX:], left_out + max(0, len(rows) - TAIL_ROWS_MAX)
+            await clock.sleep(TAIL_PAUSE_S)

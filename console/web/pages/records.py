@@ -1,0 +1,264 @@
+"""The pages of records: a part of a partition, one record, a search, a live tail, and an export."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
+from strandline.console.core.forms import Form
+from strandline.console.core.records.asked import From, first_offset
+from strandline.console.core.records.needle import HITS_MAX, RECORDS_MAX, Needle, Progress
+from strandline.console.core.records.rows import (
+    ALONE,
+    IN_A_LIST,
+    Bounds,
+    ProblemRow,
+    RecordRow,
+    gap_before,
+    record_row,
+)
+from strandline.console.core.records.shown import As
+from strandline.console.core.words import ms_of
+from strandline.console.records import searching, streaming
+from strandline.console.records.pages import Part, partition_of, read_one, read_page
+from strandline.console.records.reading import Readers, Row, Undecodable, ends_of, offset_of_time
+from strandline.console.web.changes import clients_of
+from strandline.console.web.context import Console
+from strandline.console.web.live import Stream, event
+from strandline.errors import InvalidRequest, ResourceNotFound, StrandlineError
+from strandline.ids import TopicPartition
+
+COUNT_USUAL: Final = 50
+COUNT_MAX: Final = 500
+LAST_USUAL: Final = 10_000
+OFFSET_MAX: Final = 2**63 - 1
+PARTITION_MAX: Final = 2**31 - 1
+
+_FROM_WORDS: Final = {
+    From.END: "the last ones",
+    From.EARLIEST: "the first ones",
+    From.OFFSET: "an offset",
+    From.TIME: "a time",
+}
+
+
+def routes(console: Console) -> Sequence[BaseRoute]:
+    """The pages below `/topics/TOPIC/PARTITION`."""
+    pages = RecordPages(console)
+    of = "/topics/{topic}/{partition}"
+    return [
+        Route(f"{of}/records", pages.page),
+        Route(f"{of}/records/{{offset}}", pages.one),
+        Route(f"{of}/records/{{offset}}/{{what}}", pages.whole),
+        Route(f"{of}/search", pages.search),
+        Route(f"{of}/tail", pages.tail),
+        Route(f"{of}/export", pages.export),
+    ]
+
+
+class RecordPages:
+    """The pages of records of one console, with the readers that they share."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._clock = console.clock
+        self._readers = Readers()
+
+    async def page(self, request: Request) -> Response:
+        """Records from an offset, a time, the start or the end."""
+        name, given = _name(request), Form(request.query_params)
+        part, at = _part(name, given)
+        how = As(given.choice("as", list(As)))
+        clients = clients_of(self._console, request)
+        found = await read_page(self._readers, clients, self._clock, part)
+        older = {"from": From.OFFSET, "at": max(found.ends.start, found.first - part.count)}
+        common = {"count": part.count, "as": how}
+        return await self._console.page(
+            request,
+            "records/page.html",
+            title=f"Records of {name}",
+            name=name,
+            base=_base(name),
+            part=part,
+            at=at,
+            how=how,
+            hows=list(As),
+            froms=_FROM_WORDS,
+            page=found,
+            rows=rows_of(found.rows, how, IN_A_LIST, compacts=found.compacts),
+            older=urlencode({**older, **common}),
+            newer=urlencode({"from": From.OFFSET, "at": found.next_offset, **common}),
+            this=urlencode({"from": From.OFFSET, "at": found.first, "until": found.next_offset}),
+        )
+
+    async def one(self, request: Request) -> Response:
+        """One record, with more of its value than a list has."""
+        name, offset = _name(request), _offset(request)
+        how = As(Form(request.query_params).choice("as", list(As)))
+        record = await read_one(self._readers, clients_of(self._console, request), self._clock, name, offset)
+        (row,) = rows_of([record], how, ALONE, compacts=False)
+        return await self._console.page(
+            request,
+            "records/record.html",
+            title=f"Record {offset} of {name}",
+            name=name,
+            base=_base(name),
+            how=how,
+            hows=list(As),
+            row=row,
+        )
+
+    async def whole(self, request: Request) -> Response:
+        """The bytes of a key, a value, or the value of a header, as a file."""
+        name, offset, what = _name(request), _offset(request), request.path_params["what"]
+        record = await read_one(self._readers, clients_of(self._console, request), self._clock, name, offset)
+        parts = {"key": record.key, "value": record.value}
+        parts |= {str(number): value for number, (_, value) in enumerate(record.headers)}
+        data = parts.get(what)
+        if data is None:
+            raise ResourceNotFound(f"record {offset} of {name} has no {what[:100]}")
+        file = f"{name}-{offset}.{what}"
+        # As a file, and as nothing that a browser would run or show: these bytes are anyone's.
+        headers = {"Content-Disposition": f'attachment; filename="{file}"'}
+        return Response(data, media_type="application/octet-stream", headers=headers)
+
+    async def search(self, request: Request) -> Response:
+        """One slice of a search, or the form for it."""
+        name, given = _name(request), Form(request.query_params)
+        how = As(given.choice("as", list(As)))
+        last = given.whole("last", 1, RECORDS_MAX, LAST_USUAL)
+        text, hexadecimal = given.raw("text", chars_max=1_000), given.text("bytes", chars_max=2_000)
+        found, on = None, ""
+        if text or hexadecimal:
+            needle = Needle.read(text, hexadecimal)
+            clients = clients_of(self._console, request)
+            so_far = _progress(given) or await searching.begin(clients, name, last)
+            found = await searching.search(self._readers, clients, self._clock, name, needle, so_far)
+            at = found.progress
+            asked = {"text": text, "bytes": hexadecimal, "last": last, "as": how}
+            there = {"start": at.start, "at": at.at, "end": at.end, "hits": at.hits}
+            on = f"{_base(name)}/search?{urlencode({**asked, **there})}"
+        return await self._console.page(
+            request,
+            "records/search.html",
+            title=f"Search in {name}",
+            name=name,
+            base=_base(name),
+            text=text,
+            hexadecimal=hexadecimal,
+            last=last,
+            how=how,
+            hows=list(As),
+            found=found,
+            on=on,
+            hits_max=HITS_MAX,
+            rows=rows_of(found.hits if found else (), how, IN_A_LIST, compacts=False, gaps=False),
+        )
+
+    async def tail(self, request: Request) -> Response:
+        """New records as events, each with rows of HTML."""
+        name, given = _name(request), Form(request.query_params)
+        how = As(given.choice("as", list(As)))
+        clients = clients_of(self._console, request)
+        await partition_of(clients.admin, name)
+        first = given.whole("first", 0, OFFSET_MAX)
+        ends = await ends_of(clients.admin, name)
+        first = min(max(first, ends.start), max(ends.start, ends.high_watermark))
+
+        async def events() -> AsyncGenerator[str, None]:
+            template = self._console.templates.get_template("records/tail.html")
+            after = first
+            try:
+                coming = streaming.tail(
+                    self._readers, clients, self._clock, name, first, lambda: self._console.pulse.closed
+                )
+                async for rows, left_out in coming:
+                    if not rows:
+                        yield ": nothing new\n\n"
+                        continue
+                    shown = rows_of(rows, how, IN_A_LIST, compacts=False, gaps=False)
+                    html = template.render(rows=shown, base=_base(name), how=how)
+                    after = rows[-1].next_offset
+                    yield event({"html": html, "count": len(rows), "left_out": left_out, "next": after})
+            except StrandlineError as error:
+                yield event({"error": error.message, "next": after})
+
+        return self._console.streams.respond(events())
+
+    async def export(self, request: Request) -> Response:
+        """Records as JSON lines."""
+        name, given = _name(request), Form(request.query_params)
+        part, _ = _part(name, given)
+        clients = clients_of(self._console, request)
+        await partition_of(clients.admin, name)
+        ends = await ends_of(clients.admin, name)
+        at = part.at
+        if part.where is From.TIME:
+            at = await offset_of_time(clients.admin, name, part.at)
+        count = given.whole("count", 1, streaming.EXPORT_RECORDS_MAX, streaming.EXPORT_RECORDS_MAX)
+        first = first_offset(part.where, at, count, ends)
+        end = min(given.whole("until", 0, OFFSET_MAX, OFFSET_MAX), ends.high_watermark)
+        lines = streaming.export(self._readers, clients, self._clock, name, first, end, count)
+        headers = {"Content-Disposition": f'attachment; filename="{name}-{first}.jsonl"'}
+        return Stream(lines, media_type="application/x-ndjson", headers=headers)
+
+
+def rows_of(
+    rows: Sequence[Row], how: As, bounds: Bounds, *, compacts: bool, gaps: bool = True
+) -> list[RecordRow | ProblemRow]:
+    """Rows as a page shows them; with `gaps` it is said where offsets are missing."""
+    made: list[RecordRow | ProblemRow] = []
+    seen: list[tuple[int, int]] = []
+    for row in rows:
+        gap = gap_before(row.offset, seen, compacts=compacts) if gaps else ""
+        if isinstance(row, Undecodable):
+            made.append(ProblemRow(row.offset, row.message, gap))
+        else:
+            made.append(record_row(row, how, bounds, gap))
+        seen.append((row.offset, row.next_offset))
+    return made
+
+
+def _name(request: Request) -> TopicPartition:
+    given = Form(request.path_params)
+    topic = given.needed("topic", chars_max=TOPIC_NAME_LENGTH_MAX)
+    return TopicPartition(topic, given.whole("partition", 0, PARTITION_MAX))
+
+
+def _offset(request: Request) -> int:
+    return Form(request.path_params).whole("offset", 0, OFFSET_MAX)
+
+
+def _base(name: TopicPartition) -> str:
+    return f"/topics/{name.topic}/{name.partition}"
+
+
+def _part(name: TopicPartition, given: Form) -> tuple[Part, str]:
+    """What is asked for, and the text of `at`. Raises InvalidRequest."""
+    where = From(given.choice("from", list(From)))
+    count = min(given.whole("count", 1, streaming.EXPORT_RECORDS_MAX, COUNT_USUAL), COUNT_MAX)
+    at = 0
+    text = given.text("at", chars_max=40)
+    if where is From.OFFSET:
+        at = given.whole("at", 0, OFFSET_MAX)
+    elif where is From.TIME:
+        at_ms = ms_of(text)
+        if at_ms is None:
+            raise InvalidRequest(f"at = {text!r}: give a time such as 2026-11-20T14:30, from 1970 on")
+        at = at_ms
+    return Part(name, where, at, count), text
+
+
+def _progress(given: Form) -> Progress | None:
+    """How far a search has come; None: it begins."""
+    end = given.whole_or_none("end", 0, OFFSET_MAX)
+    if end is None:
+        return None
+    start = given.whole("start", max(0, end - RECORDS_MAX), end)
+    return Progress(start, given.whole("at", start, end), end, given.whole("hits", 0, HITS_MAX))
