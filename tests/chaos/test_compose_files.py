@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
+import yaml
 
 from strandline.config.load import build
 from strandline.config.services import BrokerSettings, ControllerSettings
@@ -36,3 +40,63 @@ def test_the_secure_file_opens_no_port_to_strangers() -> None:
     broker = build(BrokerSettings, {**given, **ports, **chosen}, {})
     assert broker.open_ports() == []
     assert not broker.metrics_for_all
+
+
+# --- the profile of metrics ---------------------------------------------------------------------------
+
+SERVICES: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+COMPOSE: Final = shutil.which("docker-compose")
+
+
+def read(path: str) -> Any:
+    return yaml.safe_load((ROOT / path).read_text())
+
+
+def mounted(service: str, path: str) -> Path:
+    """The file of this tree that the container sees under this path."""
+    for volume in SERVICES[service]["volumes"]:
+        source, target, *_ = volume.split(":")
+        if source.startswith("./") and path.startswith(target):
+            return ROOT.joinpath(source, path.removeprefix(target).lstrip("/"))
+    raise AssertionError(f"{service} has no {path}")
+
+
+def test_prometheus_scrapes_every_member_and_reads_the_rules() -> None:
+    """A member that is added to the file has to be added to the targets."""
+    (option, *_) = [each for each in SERVICES["prometheus"]["command"] if each.startswith("--config.file=")]
+    config = mounted("prometheus", option.partition("=")[2])
+    (job,) = yaml.safe_load(config.read_text())["scrape_configs"]
+    scraped = {target for each in job["static_configs"] for target in each["targets"]}
+    members = [name for name in SERVICES if name.startswith(("broker-", "controller-"))]
+    ports = {name: SERVICES[name]["environment"]["STRANDLINE_METRICS_PORT"] for name in members}
+    assert scraped == {f"{name}:{port}" for name, port in ports.items()}
+    assert job["job_name"].startswith("strandline"), "alarms look for clusters by this"
+    for name in read("deploy/prometheus/containers.yml")["rule_files"]:
+        assert (config.parent / name).exists()
+
+
+def test_grafana_finds_prometheus_and_the_dashboard() -> None:
+    (source,) = yaml.safe_load(
+        mounted("grafana", "/etc/grafana/provisioning/datasources/strandline.yml").read_text()
+    )["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = yaml.safe_load(
+        mounted("grafana", "/etc/grafana/provisioning/dashboards/strandline.yml").read_text()
+    )["providers"]
+    assert mounted("grafana", f"{provider['options']['path']}/strandline.json").exists()
+
+
+@pytest.mark.skipif(COMPOSE is None, reason="no docker-compose on PATH")
+def test_compose_takes_the_file_with_the_profile() -> None:
+    """Without the profile neither of the two is started."""
+    command = [
+        str(COMPOSE),
+        f"--file={ROOT / 'docker-compose.yml'}",
+        "--profile=metrics",
+        "config",
+        "--quiet",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    profiled = {name for name, service in SERVICES.items() if service.get("profiles") == ["metrics"]}
+    assert profiled == {"prometheus", "grafana"}
