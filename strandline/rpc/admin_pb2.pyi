@@ -1772,6 +1772,7 @@ class BalanceDescription(_message.Message):
     MOVING_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    SKIPPED_BECAUSE_FIELD_NUMBER: _builtins.int
     state: _builtins.str
     """"none", "running", "paused", "cancelled", "completed" """
     at_ms: _builtins.int
@@ -1784,7 +1785,11 @@ class BalanceDescription(_message.Message):
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
-    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """why some moves do not get on now"""
+
+    @_builtins.property
+    def skipped_because(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -1797,10 +1802,11 @@ class BalanceDescription(_message.Message):
         moving: _builtins.int = ...,
         skipped: _builtins.int = ...,
         problems: _abc.Iterable[_builtins.str] | None = ...,
+        skipped_because: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "done", b"done", "error", b"error", "moves", b"moves", "moving", b"moving", "problems", b"problems", "skipped", b"skipped", "state", b"state", "throttle_bytes_per_s", b"throttle_bytes_per_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "done", b"done", "error", b"error", "moves", b"moves", "moving", b"moving", "problems", b"problems", "skipped", b"skipped", "skipped_because", b"skipped_because", "state", b"state", "throttle_bytes_per_s", b"throttle_bytes_per_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -333,7 +333,9 @@ class BalanceDescription:
     """Partitions that were deleted, that others have moved since, or that were to get a replica on a broker
     whose replicas are drained."""
     problems: tuple[str, ...] = ()
-    """Why some moves were skipped, or cannot begin now."""
+    """Why some moves do not get on now."""
+    skipped_because: tuple[str, ...] = ()
+    """Why moves were skipped: of the first ones, and how many more there are."""
 
     @property
     def left(self) -> int:

@@ -105,15 +105,16 @@ def settled(balance: Balance, step: BalanceStep) -> Balance:
 def describe(balance: Balance, step: BalanceStep, held_by: Collection[BrokerId]) -> BalanceDescription:
     """How far the balance is after this step. Brokers in `held_by` have moves of drains."""
     now = settled(balance, step)
-    problems = [*now.reasons[:PROBLEMS_MAX]]
-    if left_out := now.skipped - len(problems):
-        problems.append(f"{left_out} more moves were skipped")
+    problems: list[str] = []
     if now.state.is_under_way:
         if held_by and step.waiting:
             problems.append(
                 f"no move begins while the drain of broker {listed(held_by)} moves leaderships or replicas"
             )
         problems += step.problems
+    because = [*now.reasons[:PROBLEMS_MAX]]
+    if left_out := now.skipped - len(because):
+        because.append(f"{left_out} more moves were skipped")
     return BalanceDescription(
         now.state,
         now.at_ms,
@@ -123,6 +124,7 @@ def describe(balance: Balance, step: BalanceStep, held_by: Collection[BrokerId])
         len(step.moving),
         now.skipped,
         tuple(problems),
+        tuple(because),
     )
 
 

@@ -202,6 +202,7 @@ _BALANCE_DESCRIPTION: Final = shape(
     BalanceDescription,
     state=plain(lambda state: state.value, BalanceState),
     problems=_PROBLEMS,
+    skipped_because=_PROBLEMS,
 )
 
 DRAIN_BROKER: Final = _rpc(

@@ -10,7 +10,7 @@ import click
 
 from strandline.cli.cluster.placement import replicas_of
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
-from strandline.cli.shell.waits import Waits
+from strandline.cli.shell.following import followed
 from strandline.report.text.counts import counted
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from strandline.vocabulary.metadata import BalanceMove
 
 LOOK_AGAIN_S: Final = 1.0
-STUCK_S: Final = 30.0
-"""Time without progress after which a balance with reported problems is not waited for."""
 
 
 @click.group(cls=Group)
@@ -157,8 +155,8 @@ def _end(invocation: Invocation, described: BalanceDescription, *, waited: bool)
     """Shows the state of a balance, and exits with FAILED if it `fell_short`."""
     if not invocation.out.json:
         invocation.out.line(progress_line(described))
-        for problem in described.problems:
-            invocation.out.note(problem)
+        for reason in (*described.problems, *described.skipped_because):
+            invocation.out.note(reason)
     if fell_short(described, waited=waited):
         click.get_current_context().exit(FAILED)
 
@@ -173,32 +171,16 @@ def fell_short(described: BalanceDescription, *, waited: bool) -> bool:
 
 async def _ended(admin: Admin, invocation: Invocation) -> BalanceDescription:
     """Waits until the balance has ended, is paused, or does not get on. Returns how far it is then."""
-    from strandline.adapters.system.clock import SystemClock
-    from strandline.errors import StrandlineError
     from strandline.vocabulary.metadata import BalanceState
 
-    clock = SystemClock()
-    shown = ""
-    moved_at = clock.monotonic()
-    waits = Waits(invocation.out.note, clock)
-    while True:
-        try:
-            described = await admin.describe_balance()
-        except StrandlineError as error:
-            if not error.retriable or clock.monotonic() - moved_at >= STUCK_S:
-                raise
-            waits.show(f"not known how far the balance is: {error.message}")
-        else:
-            if described.state is not BalanceState.RUNNING:
-                return described
-            if (line := progress_line(described)) != shown:
-                shown, moved_at = line, clock.monotonic()
-                invocation.out.note(line)
-            if described.problems:
-                waits.show(f"waiting: {described.problems[0]}")
-                if clock.monotonic() - moved_at >= STUCK_S:
-                    return described
-        await clock.sleep(LOOK_AGAIN_S)
+    return await followed(
+        admin.describe_balance,
+        "the balance",
+        is_over=lambda described: described.state is not BalanceState.RUNNING,
+        line=progress_line,
+        note=invocation.out.note,
+        look_again_s=LOOK_AGAIN_S,
+    )
 
 
 def progress_line(described: BalanceDescription) -> str:
@@ -299,4 +281,5 @@ def _status_row(described: BalanceDescription) -> dict[str, Any]:
         "left": described.left,
         "skipped": described.skipped,
         "problems": list(described.problems),
+        "skipped_because": list(described.skipped_because),
     }

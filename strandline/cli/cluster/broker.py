@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
+from strandline.cli.shell.following import first_of, followed
 from strandline.cli.shell.numbers import FiniteRange
 from strandline.cli.shell.waits import Waits
 from strandline.report.text.counts import counted
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     )
 
 LOOK_AGAIN_S: Final = 0.5
-STUCK_S: Final = 30.0
-"""Time without progress after which a drain with reported problems is not waited for."""
 
 WAY_OUT_OF_DRAIN: Final = (
     "waiting does not change that: give such a partition another replica (`topic reassign`), or use "
@@ -196,36 +195,24 @@ async def _drained(
     admin: Admin, invocation: Invocation, broker_id: int, wanted: Mapping[str, Any]
 ) -> DrainProgress:
     """Waits until nothing is left, or nothing moves. Returns the progress then. `wanted`: of the drain."""
-    from strandline.adapters.system.clock import SystemClock
-    from strandline.errors import StrandlineError
 
-    clock = SystemClock()
-    said: tuple[int, int] | None = None
-    moved_at = clock.monotonic()
-    waits = Waits(invocation.out.note, clock)
-    while True:
-        try:
-            progress = await admin.drain_broker(broker_id, **wanted)
-        except StrandlineError as error:
-            if not error.retriable or clock.monotonic() - moved_at >= STUCK_S:
-                raise
-            waits.show(f"not known how far broker {broker_id} is: {error.message}")
-            await clock.sleep(LOOK_AGAIN_S)
-            continue
-        left = progress.leaderships, progress.replicas if wanted["replicas"] else 0
-        if left == (0, 0) or _only_permanent_left(progress):
-            return progress
-        if left != said:
-            said, moved_at = left, clock.monotonic()
-            what = counted(left[0], "leadership")
-            if wanted["replicas"]:
-                what += f" and {counted(left[1], 'replica')}"
-            invocation.out.note(f"broker {broker_id} still has {what}")
-        if progress.problems:
-            waits.show(f"waiting: {_first(progress.problems)}")
-        if progress.problems and clock.monotonic() - moved_at >= STUCK_S:
-            return progress
-        await clock.sleep(LOOK_AGAIN_S)
+    def left(progress: DrainProgress) -> tuple[int, int]:
+        return progress.leaderships, progress.replicas if wanted["replicas"] else 0
+
+    def line(progress: DrainProgress) -> str:
+        what = counted(progress.leaderships, "leadership")
+        if wanted["replicas"]:
+            what += f" and {counted(progress.replicas, 'replica')}"
+        return f"broker {broker_id} still has {what}"
+
+    return await followed(
+        lambda: admin.drain_broker(broker_id, **wanted),
+        f"broker {broker_id}",
+        is_over=lambda progress: left(progress) == (0, 0) or _only_permanent_left(progress),
+        line=line,
+        note=invocation.out.note,
+        look_again_s=LOOK_AGAIN_S,
+    )
 
 
 def still_leaving(broker_id: int, moving: Sequence[OngoingReassignment]) -> str | None:
@@ -244,10 +231,6 @@ def still_leaving(broker_id: int, moving: Sequence[OngoingReassignment]) -> str 
         f"{first.name}{others} still moves away from broker {broker_id}{throttle}: `topic reassignments` "
         "lists what moves, `topic reassign NAME --partition P --cancel` takes one back"
     )
-
-
-def _first(problems: Sequence[str]) -> str:
-    return problems[0] if len(problems) == 1 else f"{problems[0]}, and {len(problems) - 1} more"
 
 
 @broker.command()
@@ -355,7 +338,7 @@ async def _checked(admin: Admin, broker_id: int, wait_s: float, note: Callable[[
             check = await admin.check_broker(broker_id, end_drain=True)
             if check.is_ready_but_for_permanent or clock.monotonic() >= deadline:
                 return check
-            waiting = _first(check.problems)
+            waiting = first_of(check.problems)
         except StrandlineError as error:
             if not error.retriable or clock.monotonic() >= deadline:
                 raise

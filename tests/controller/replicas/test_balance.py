@@ -210,10 +210,10 @@ async def test_what_others_moved_or_deleted_is_skipped_and_said(active: Activate
         await session.set(znodes.replicas("t", taken), znodes.dump_replicas([3]))
         described = await controller.admin.alter_balance(BalanceAction.RESUME)
         assert described.skipped == 1
-        assert described.problems == (f"t-{taken} was moved to 3 by others",)
+        assert described.skipped_because == (f"t-{taken} was moved to 3 by others",)
         ended = await finish(session, controller)
         assert (ended.state, ended.done, ended.skipped) == (BalanceState.COMPLETED, 3, 1)
-        assert ended.problems == described.problems, "the reasons stay"
+        assert ended.skipped_because == described.skipped_because, "the reasons stay"
         assert (await assignments(session, "t"))[taken] == (3,)
 
 
@@ -251,7 +251,8 @@ async def test_a_balance_that_a_drain_holds_says_so_and_skips_moves_to_its_broke
         await eventually(skipped, deadline_s=ROUND_S_MAX, what="no move begins to the drained broker")
         described = await controller.admin.describe_balance()
         assert described.state is BalanceState.COMPLETED
-        assert all("the replicas of broker 3 are drained" in problem for problem in described.problems)
+        assert described.skipped == len(described.skipped_because) > 0
+        assert all("the replicas of broker 3 are drained" in each for each in described.skipped_because)
 
 
 async def test_a_drain_of_another_broker_holds_a_balance_and_is_named(active: Activate) -> None:

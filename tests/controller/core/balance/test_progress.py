@@ -72,15 +72,15 @@ def test_the_reasons_of_skipped_moves_are_kept_after_the_end() -> None:
     balance = after(running(MOVES[0], other), survey(partition(0, (1, 3)), partition(1, (1, 2))))
     assert (balance.state, balance.skipped) == (BalanceState.COMPLETED, 2)
     said = ("t-0 was moved to 1, 3 by others", "t-1 was deleted")
-    assert described(balance, survey(partition(0, (3, 2)))).problems == said
+    assert described(balance, survey(partition(0, (3, 2)))).skipped_because == said
 
 
 def test_reasons_have_a_bound_and_the_others_are_counted() -> None:
     moves = [move(number, (1, 2), (3, 2)) for number in range(5_000)]
     balance = after(running(*moves), Survey({}, (), {}, {}, ()))
     assert sum(map(len, balance.reasons)) <= BALANCE_REASONS_BYTES_MAX
-    problems = described(balance, survey()).problems
-    assert (problems[0], problems[-1]) == ("t-0 was deleted", "4900 more moves were skipped")
+    because = described(balance, survey()).skipped_because
+    assert (because[0], because[-1]) == ("t-0 was deleted", "4900 more moves were skipped")
 
 
 def test_a_partition_of_a_topic_that_is_there_is_not_taken_for_deleted() -> None:

@@ -94,7 +94,7 @@ ANSWERS: list[tuple[Call[Any, Any], Any]] = [
             8,
         ),
     ),
-    (rpcs.DESCRIBE_BALANCE, BalanceDescription(BalanceState.PAUSED, 1, 2, 9, 4, 3, 1, ("a",))),
+    (rpcs.DESCRIBE_BALANCE, BalanceDescription(BalanceState.PAUSED, 1, 2, 9, 4, 3, 1, ("a",), ("b",))),
     (rpcs.ALTER_BALANCE, BalanceDescription(BalanceState.NONE)),
     (
         rpcs.DESCRIBE_CLUSTER,
