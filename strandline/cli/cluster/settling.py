@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from strandline.vocabulary.admin import OngoingReassignment
 
 LOOK_AGAIN_S: Final = 0.2
-LEADER_WAIT_MS: Final = 500
-"""How long a report of what a reassignment waits for, waits for the leader."""
 SETTLE_S_MAX: Final = 5.0
 """Time after a reassignment until the broker that is asked knows its result."""
 
@@ -119,8 +117,9 @@ class Settling:
     async def _waiting(self, moving: OngoingReassignment) -> str:
         """Describes what it waits for. Raises as the controller's answer does."""
         from strandline.client.admin.moves import reassignment_progress
+        from strandline.client.admin.placement import LEADERS_WAIT_MS
 
-        answers = await self._admin.describe_replicas([self._where], wait_ms=LEADER_WAIT_MS)
+        answers = await self._admin.describe_replicas([self._where], wait_ms=LEADERS_WAIT_MS)
         self._copied = copied_text(reassignment_progress(moving, answers.get(self._where)))
         _, _, leader = await self._seen()
         return waiting_for(moving, await self._alive(), leader, self._copied)

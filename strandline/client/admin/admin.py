@@ -14,7 +14,7 @@ from strandline.client.admin.acls import AclAdmin
 from strandline.client.admin.balance import BalanceAdmin
 from strandline.client.admin.brokers import BrokerAdmin
 from strandline.client.admin.groups import GroupAdmin, GroupDescription
-from strandline.client.admin.placement import PlacementAdmin
+from strandline.client.admin.placement import LEADERS_WAIT_MS, PlacementAdmin
 from strandline.client.admin.quotas import QuotaAdmin
 from strandline.client.admin.refusals import raise_first
 from strandline.client.admin.state_changes import StateChangesReading
@@ -55,8 +55,6 @@ from strandline.vocabulary.state_changes import StateChangeEvent
 logger = logging.getLogger(__name__)
 UNSEEN_S = 0.5
 """How often the controller is asked whether a new topic still exists, while a broker does not know it."""
-OFFSETS_WAIT_S = 0.5
-"""How long a description waits for the leaders' offsets."""
 
 
 class Admin(
@@ -179,14 +177,16 @@ class Admin(
         ]
         alive = {broker.id for broker in metadata.brokers}
         if replicas:
-            answers: Mapping[TopicPartition, object] = await self._describe_replicas(led, OFFSETS_WAIT_S)
+            answers: Mapping[TopicPartition, object] = await self._describe_replicas(
+                led, LEADERS_WAIT_MS / 1_000
+            )
         else:
             answers = await list_offsets(
                 self._cluster,
                 dict.fromkeys(led, LATEST),
                 self._settings,
                 self._clock,
-                timeout_s=OFFSETS_WAIT_S,
+                timeout_s=LEADERS_WAIT_MS / 1_000,
             )
         return [described(topic, alive, answers) for topic in metadata.topics]
 

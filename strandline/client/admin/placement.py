@@ -26,7 +26,7 @@ from strandline.vocabulary.admin import (
 from strandline.vocabulary.log import DescribedReplicas
 
 LEADERS_WAIT_MS: Final = 500
-"""How long a list of reassignments waits for leaders."""
+"""How long a description waits for what leaders know of their partitions."""
 
 Described = Mapping[TopicPartition, DescribedReplicas | StrandlineError]
 
