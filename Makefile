@@ -96,6 +96,10 @@ proto: setup  ## Make strandline/rpc from proto/.
 docs: setup  ## Rewrite the generated parts of docs/: settings, errors, commands, metrics, and the tests of each row.
 	@$(PYTHON) -m checks.docs
 
+.PHONY: docs-pictures
+docs-pictures: setup  ## Make the pictures of docs/run/console.md; needs a Chromium on PATH.
+	@$(PYTHON) -m tests.console.pictures
+
 .PHONY: format
 format: setup  ## Format the code, and fix what ruff can fix.
 	@$(PYTHON) -m ruff check --fix --exit-zero --quiet .
