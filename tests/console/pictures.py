@@ -22,8 +22,9 @@ from tests.console.serving import serving
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "run" / "pictures"
 WIDE: Final = (1600, 900)
-SETTLE_S: Final = 3.0
+SETTLE_MS: Final = 3_000
 """For figures that come with the second look at the cluster, such as rates."""
+DRAWN_MS: Final = 1_000
 
 
 async def _nothing(_: Page) -> None:
@@ -78,9 +79,9 @@ async def take(console: str, folder: Path, wanted: tuple[Picture, ...] = PICTURE
             )
             answer = await page.goto(console + each.path)
             assert answer is not None and answer.ok, f"{each.path}: {answer and answer.status}"
-            await asyncio.sleep(SETTLE_S)
+            await page.wait_for_timeout(SETTLE_MS)
             await each.first(page)
-            await asyncio.sleep(1)
+            await page.wait_for_timeout(DRAWN_MS)
             await page.screenshot(path=folder / f"console-{each.name}.png")
             await page.close()
             print(f"{each.name}: {each.path}", file=sys.stderr)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strandline import Admin, Consumer, Producer, TopicPartition
+from strandline.adapters.system.clock import SystemClock
 from strandline.local.cluster import LocalCluster
 from strandline.streams import INTEGER, STRING, Streams, Topology
 from tests.waiting import eventually
@@ -58,12 +59,13 @@ def _loads(bootstrap: str) -> list[Coroutine[Any, Any, None]]:
 
 
 async def _load(bootstrap: str, topic: str) -> None:
+    clock = SystemClock()
     async with Producer(bootstrap) as producer:
         for number in itertools.count():
             city = CITIES[number % len(CITIES)]
             value = {"id": number, "harbour": city, "tonnes": (number * 37) % 900, "paid": number % 3 == 0}
             _ = await producer.send(topic, json.dumps(value).encode(), key=city.encode())
-            await asyncio.sleep(RECORD_PAUSE_S)
+            await clock.sleep(RECORD_PAUSE_S)
 
 
 async def _member(bootstrap: str, name: str) -> None:

@@ -7,17 +7,26 @@ from typing import Final
 
 import pytest
 
+from strandline import Admin, Producer, TopicPartition
 from strandline.local.cluster import LocalCluster
 from tests.console.browser.accessibility import serious_findings
 from tests.console.browser.conftest import PHONE, WIDE, OpenPage, Scheme
 from tests.console.serving import serving
 
-PAGES: Final = ("/",)
+PAGES: Final = ("/", "/timeline", "/topics", "/topics/orders", "/moves", "/groups", "/groups/readers")
 
 
 @pytest.fixture(scope="module")
 async def console(cluster: LocalCluster) -> AsyncIterator[str]:
-    async with serving(bootstrap=cluster.bootstrap) as address:
+    """It shows a topic with a record, and a group, and has the forms of all changes."""
+    async with (
+        Admin(cluster.bootstrap) as admin,
+        Producer(cluster.bootstrap) as producer,
+        serving("--allow-changes", bootstrap=cluster.bootstrap) as address,
+    ):
+        await admin.create_topic("orders", partitions=3, replication_factor=3)
+        _ = await producer.send_and_wait("orders", b'{"paid": true}', key=b"Bergen", partition=0)
+        await admin.alter_group_offsets("readers", {TopicPartition("orders", 0): 0})
         yield address
 
 
