@@ -18,12 +18,15 @@ def timeline_link(
     at_ms: int | None = None,
     span_ms: int = SPAN_MS,
     event: str | None = None,
+    rows: str | None = None,
 ) -> str:
     """The timeline of a topic, partition, broker or group: `span_ms` around the moment `at_ms`, or live.
 
-    `event`: the id of an event to show.
+    `event`: the id of an event to show. `rows`: what the rows are, if it is not what is named.
     """
-    rows = "group" if group is not None else "broker" if topic is None and broker is not None else "partition"
+    if rows is None:
+        only_broker = topic is None and broker is not None
+        rows = "group" if group is not None else "broker" if only_broker else "partition"
     asked: dict[str, object] = {"rows": rows}
     if at_ms is None:
         asked["follow"] = 1

@@ -53,6 +53,15 @@ def listed(each: Iterable[object]) -> str:
     return ", ".join(map(str, each)) or "none"
 
 
+def per_s(rate: float | None) -> str:
+    """A number for each second, with a decimal only where it counts.
+
+    >>> per_s(52_000.4), per_s(0.25), per_s(0.0)
+    ('52,000', '0.2', '0')
+    """
+    return number(rate if rate is not None and 0 < rate < 10 else None if rate is None else round(rate))
+
+
 def duration(ms: int | None) -> str:
     """A time in its two largest units.
 

@@ -137,6 +137,7 @@ def templates() -> Environment:
         "bytes": words.bytes_,
         "number": words.number,
         "duration": words.duration,
+        "per_s": words.per_s,
         "ago": words.ago,
         "utc": words.utc,
         "shown": words.shown,
