@@ -98,8 +98,10 @@ class EventTopic:
             except OffsetOutOfRange:
                 self._start_over()  # the topic is another one now, or has lost what was read
             except StrandlineError as error:
-                self.state = f"cannot be read now: {error.message}"
-                logger.info("%s: %s", self.topic, error.message)
+                state = f"cannot be read now: {error.message}"
+                if state != self.state:
+                    logger.warning("%s %s", self.topic, state)
+                self.state = state
             self.reading_back = False
             await self._clock.sleep(AGAIN_S)
 

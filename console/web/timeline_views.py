@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 
 from strandline.console.core.timeline.all_rows import Rows
 from strandline.console.core.timeline.drawing import draw
@@ -94,3 +96,9 @@ async def drawn_rows(page: Sequence[Row | Span], view: View) -> tuple[list[dict[
             unpaused = 0
             await asyncio.sleep(0)
     return rows, items >= ITEMS_MAX
+
+
+def json_answer(answer: object) -> Response:
+    """All ASCII: a text in a record may be one that UTF-8 does not have."""
+    body = json.dumps(answer, separators=(",", ":"), allow_nan=False)
+    return Response(body, media_type="application/json")

@@ -71,8 +71,12 @@ class Rows:
                 self.brokers.drop(row)
             elif isinstance(row, GroupRow):
                 self.groups.drop(row)
+                for task in row.tasks.values():
+                    self.tasks.drop(task)
             else:
                 self.tasks.drop(row)
+                if (group := self.groups.get(row.group)) is not None:
+                    group.tasks.pop(row.task, None)
 
     def trim_requests(self, floor_ms: int) -> None:
         """Has the list of all requests forget what is older than a time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
@@ -84,7 +85,9 @@ def _fields(event: Event) -> dict[str, Any]:
         case SeenEvent():
             return {"kind": event.kind, "broker": event.broker, "at": event.at_ms}
         case _:
-            return dict(event)
+            # Numbers that JSON does not have, which Python's reader takes, become texts.
+            fields: dict[str, Any] = json.loads(json.dumps(event), parse_constant=str)
+            return fields
 
 
 # --- before and after ---------------------------------------------------------------------------

@@ -190,9 +190,6 @@ class GroupRow:
             held.trim(floor_ms)
             if held.last_ms <= floor_ms and held.empty:
                 del self.members[member]
-        for name, task in list(self.tasks.items()):
-            if task.trim(floor_ms):
-                del self.tasks[name]
         return not self.events
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from strandline.chaos.evidence import GROUP_EVENTS, STATE_CHANGES
@@ -21,7 +21,7 @@ from strandline.console.core.timeline.view import LANE_KINDS
 from strandline.console.feeds.runs import Runs
 from strandline.console.web.context import Site
 from strandline.console.web.pages.runs import run_of
-from strandline.console.web.timeline_views import drawn_rows, matching_rows, view_of
+from strandline.console.web.timeline_views import drawn_rows, json_answer, matching_rows, view_of
 
 FILES: Final = {Source.STATE: STATE_CHANGES, Source.GROUP: GROUP_EVENTS}
 
@@ -46,7 +46,7 @@ def routes(site: Site, runs: Runs) -> Sequence[BaseRoute]:
                 lanes["lanes"] = [*found.faults.of_broker(row.broker), *lanes["lanes"]]
         if with_faults and view.first == 0:
             drawn = [found.faults.row(view.from_ms, view.until_ms), *drawn]
-        return JSONResponse(
+        return json_answer(
             {
                 "from": view.from_ms,
                 "until": view.until_ms,
@@ -67,7 +67,7 @@ def routes(site: Site, runs: Runs) -> Sequence[BaseRoute]:
         said = _explained(found, name)
         if said is None:
             raise HTTPException(404, f"the run {found.run.name} has no event {name[:100]!r}")
-        return JSONResponse(said)
+        return json_answer(said)
 
     return [Route("/api/timeline", timeline), Route("/api/timeline/event/{id:path}", one_event)]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from strandline.console.core.timeline.explanation import explain
@@ -16,7 +16,7 @@ from strandline.console.core.timeline.places import TOPICS, Source, parse_id, un
 from strandline.console.core.timeline.rows import PartitionRow
 from strandline.console.web.context import Console
 from strandline.console.web.live import changes
-from strandline.console.web.timeline_views import drawn_rows, matching_rows, view_of
+from strandline.console.web.timeline_views import drawn_rows, json_answer, matching_rows, view_of
 from strandline.ids import TopicPartition
 
 CHANGES_PAUSE_S: Final = 0.25
@@ -44,7 +44,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
                 if isinstance(row, PartitionRow) and row.topic in known
             )
         rows, coarse = await drawn_rows(page, view)
-        return JSONResponse(
+        return json_answer(
             {
                 "from": view.from_ms,
                 "until": view.until_ms,
@@ -72,7 +72,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
             name = request.path_params["id"]
             raise HTTPException(404, f"there is no event {name}, or it is not kept any longer")
         at_ms, said = found
-        return JSONResponse(explain(feed.window, ref, said, at_ms))
+        return json_answer(explain(feed.window, ref, said, at_ms))
 
     def newest() -> dict[str, int]:
         return {"version": feed.window.version, "newest": feed.window.newest_ms}

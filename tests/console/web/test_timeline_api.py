@@ -11,9 +11,12 @@ import pytest
 
 from strandline.config.console import ConsoleSettings
 from strandline.config.load import load
+from strandline.console.core.timeline.journal import Record
+from strandline.console.core.timeline.places import Source
 from strandline.console.process import running
 from strandline.console.web.admins import Connection
 from strandline.console.web.app import application
+from strandline.console.web.context import Console
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import Answer, Browser
 from tests.waiting import eventually
@@ -22,9 +25,10 @@ from tests.waiting import eventually
 class Timeline:
     """A cluster, and the API of a console beside it."""
 
-    def __init__(self, cluster: MemoryCluster, browser: Browser) -> None:
+    def __init__(self, cluster: MemoryCluster, console: Console) -> None:
         self.cluster = cluster
-        self.browser = browser
+        self.console = console
+        self.browser = Browser(application(console))
 
     async def get(self, **asked: Any) -> Answer:
         return await self.browser.get(f"/api/timeline?{urlencode(asked, doseq=True)}")
@@ -66,7 +70,7 @@ async def timeline_of(brokers: int) -> AsyncIterator[Timeline]:
         await cluster.create_topic("orders", partitions=2, replication_factor=brokers)
         connection = Connection(cluster.bootstrap, host=cluster.host)
         async with running(load(ConsoleSettings), connection) as console:
-            yield Timeline(cluster, Browser(application(console)))
+            yield Timeline(cluster, console)
 
 
 async def test_a_killed_leader_is_followed_by_another_with_the_cause(timeline: Timeline) -> None:
@@ -192,3 +196,19 @@ async def test_an_id_that_is_none_is_refused(quiet: Timeline, name: str) -> None
 @pytest.mark.parametrize("name", ["state/0/99999999", "group/0/0", "state/9/0", "seen/5"])
 async def test_an_event_that_is_not_there_is_not_found(quiet: Timeline, name: str) -> None:
     assert (await quiet.browser.get(f"/api/timeline/event/{name}")).status == 404
+
+
+async def test_texts_and_numbers_that_json_does_not_have_are_only_text(quiet: Timeline) -> None:
+    value = (
+        '{"version":1,"event":"task_progress","group":"<b>\\ud800","generation":1,"at_ms":%d,"member":"\\u202em",'
+        '"task":"</script>","lag":NaN,"records_per_s":Infinity,"more":[-Infinity]}'
+    )
+    window, now_ms = quiet.console.timeline.window, quiet.console.clock.wall_ms() - 1_000
+    record = Record(7, now_ms, (value % now_ms).encode())
+    window.read(Source.GROUP, 3, [record], now_ms)
+    (task,) = await quiet.rows(rows="task", text="script")
+    assert task["id"] == "task/<b>\ud800/</script>"
+    assert [lane["items"][0]["lag"] for lane in task["lanes"]] == [-1]
+    said = await quiet.event("group/3/7")
+    assert said["sentence"] == "Member \u202em restored more of </script>."
+    assert said["fields"]["lag"] == "NaN" and said["fields"]["more"] == ["-Infinity"]

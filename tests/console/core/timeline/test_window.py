@@ -225,6 +225,21 @@ def test_requests_of_the_past_are_forgotten_everywhere() -> None:
     assert len(broker.requests) <= CHUNK_RECORDS + 1
 
 
+def test_groups_and_tasks_of_the_past_are_forgotten() -> None:
+    window = Window(events_kept=CHUNK_RECORDS)
+    for number in range(4 * CHUNK_RECORDS):
+        task = f"t{number // 10}"
+        record = group_event(
+            number, "task_running", AT + number, group=f"g{number // 20}", member="m", task=task
+        )
+        window.read(Source.GROUP, 0, [record], AT + 10_000)
+    assert len(window.rows.groups) <= CHUNK_RECORDS // 20 + 2
+    assert len(window.rows.tasks) <= CHUNK_RECORDS // 10 + 4
+    assert {task.id for group in window.rows.groups for task in group.tasks.values()} == {
+        task.id for task in window.rows.tasks
+    }
+
+
 def test_older_records_are_put_before_the_others() -> None:
     window = window_of(elected(10, 3, 8, AT + 100))
     window.read(Source.STATE, 0, [elected(8, 1, 6, AT), elected(9, 2, 7, AT + 50)], AT, older=True)
