@@ -37,6 +37,7 @@ MODULES = {
     "simulation": "simulation.speed",
     "peers": "log.peers",
     "kafka": "kafka.compare",
+    "console": "console.views",
 }
 """The measurements in the order in which they run, and the module of each."""
 
