@@ -181,10 +181,10 @@ def is_ours(host: str, settings: ConsoleSettings) -> bool:
     name = name.strip("[]").rstrip(".").lower()
     if name in {each.strip().lower() for each in settings.host_names.split(",") if each.strip()}:
         return True
-    if is_loopback(settings.host):
-        return is_loopback(name)
-    if name == settings.host.lower():
+    if is_loopback(name) or name == settings.host.lower():
         return True
+    if is_loopback(settings.host):
+        return False
     try:
         ip_address(name)
     except ValueError:

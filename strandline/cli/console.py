@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from strandline.cli.shell.command import Command, Invocation, pass_invocation
 from strandline.config.console import LISTEN_DEFAULT
+
+TOKEN_BYTES: Final = 24
 
 
 @click.command(cls=Command)
@@ -24,7 +26,7 @@ from strandline.config.console import LISTEN_DEFAULT
 )  # fmt: skip
 @click.option(
     "--token-file", type=click.Path(dir_okay=False, path_type=Path),
-    help="File with a secret that a browser has to give once.",
+    help="File with a secret that a browser has to give once; made if it is missing.",
 )  # fmt: skip
 @click.option(
     "--run", "runs", multiple=True, type=click.Path(path_type=Path), metavar="FOLDER",
@@ -45,6 +47,7 @@ def console(
     browsers. It changes nothing without --allow-changes. The page needs `pip install 'strandline[console]'`.
     """
     import asyncio
+    import secrets
     import signal
 
     import uvloop
@@ -53,6 +56,7 @@ def console(
     from strandline.config.console import ConsoleSettings
     from strandline.config.load import load
     from strandline.errors import SettingsError
+    from strandline.local.layout import write_secret_once
 
     try:
         from strandline.console.process import serve
@@ -71,6 +75,8 @@ def console(
         **given,
     )
     configure_logging(settings)
+    if settings.token_file is not None:
+        write_secret_once(settings.token_file, f"{secrets.token_urlsafe(TOKEN_BYTES)}\n")
 
     def ready(address: str) -> None:
         if invocation.out.json:

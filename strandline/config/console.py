@@ -30,7 +30,7 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
     then decide what this user sees and does."""
     token_file: Path | None = None
     """A file with a secret of at least 16 characters, which a browser has to give once. Other users must not
-    be able to read it."""
+    be able to read it. `strandline console` makes it if it is missing."""
     ssl_client_auth: str = Field(default="none", pattern="^(required|none)$")
     """required: a browser has to show a certificate of `ssl_cafile`, while `security_protocol` is SSL; none:
     it may not show one."""

@@ -22,6 +22,7 @@ from strandline.config.client import ClientSettings
 from strandline.errors import SettingsError
 from strandline.host import Host
 from strandline.local.bring_up import BringUp
+from strandline.local.console_process import ConsoleProcess
 from strandline.local.layout import ClusterFile, Layout
 from strandline.local.members.member_status import MemberStatus
 from strandline.local.members.members import Members
@@ -194,8 +195,14 @@ class LocalCluster:
     def data_dir(self, broker_id: int) -> Path:
         return self._layout.broker(broker_id)
 
+    @property
+    def console(self) -> ConsoleProcess | None:
+        """The console of the cluster, running or not; None if it was not asked for one."""
+        return self._members.console
+
     def members(self) -> list[MemberStatus]:
-        """Every process of the cluster, running or not: its own ZooKeeper, controllers, brokers."""
+        """Every process of the cluster, running or not: ZooKeeper if it is its own, controllers, brokers, and
+        the console if it has one."""
         return self._members.statuses()
 
     # --- the whole cluster --------------------------------------------------------------------
@@ -246,8 +253,11 @@ class LocalCluster:
         try:
             self._members.make_files()
             await BringUp(self._members, timeout_s).run(self._members.services(), with_zookeeper=True)
+            if self._members.console is not None:
+                await self._members.bring_console_up(timeout_s)
         except BaseException:
             if not self._detached:  # no later `down` would find them
+                await self._stop_console(clean=False)
                 await all_of(service.stop(clean=False) for service in down)
                 if not had_zookeeper:
                     await self._members.zookeeper.discard()
@@ -269,10 +279,25 @@ class LocalCluster:
         async with locked(self._layout):
             self._catch_up()
             running = sum(member.alive for member in self.members())
+            await self._stop_console(clean=clean)
             await all_of(service.stop(clean=clean) for service in self._members.services())
             await (self._members.zookeeper.stop() if clean else self._members.zookeeper.discard())
             await self._leave()
         return running
+
+    async def start_console(self, *, timeout_s: float = START_S_MAX) -> ConsoleProcess:
+        """Start a console beside the cluster, unless it runs, and wait until it serves.
+
+        The cluster has it from now on: it starts and stops with the others. Raises ProcessFailed, and
+        SettingsError as `grow` does.
+        """
+        async with locked(self._layout):
+            self._catch_up()
+            return await self._members.bring_console_up(timeout_s)
+
+    async def _stop_console(self, *, clean: bool) -> None:
+        if self._members.console is not None:
+            await self._members.console.stop(clean=clean)
 
     def _catch_up(self) -> None:
         """Under the lock: read what other processes changed since this object read the folder.

@@ -11,6 +11,7 @@ completely::
     client.toml           the settings of its admin's clients, if the cluster is secure
     zookeeper-auth        its identity for ZooKeeper, if the cluster is secure
     metrics-token         the token that a scrape shows, if the cluster is secure
+    console-token         the token that a browser gives to its console, if the cluster is secure
     logs/[name].log       the output of each process
     logs/[name].audit     its audit log, if the cluster is secure
 """
@@ -78,6 +79,8 @@ class ClusterFile(BaseModel):
     zookeeper: MemberFile
     controllers: list[MemberFile]
     brokers: list[MemberFile]
+    console: MemberFile | None = None
+    """Its console, once it was asked for one."""
     secure: bool = False
     """True if every port is encrypted, and its clients show certificates."""
 
@@ -85,6 +88,8 @@ class ClusterFile(BaseModel):
         """The ports of the members, each with its use."""
         if self.zookeeper.address is None:
             yield self.zookeeper.port, "ZooKeeper"
+        if self.console is not None:
+            yield self.console.port, "the console"
         for kind, members in (("controller", self.controllers), ("broker", self.brokers)):
             for member in members:
                 name = f"{kind} {member.id}"
@@ -124,6 +129,10 @@ class Layout:
     @property
     def metrics_token(self) -> Path:
         return self.directory / "metrics-token"
+
+    @property
+    def console_token(self) -> Path:
+        return self.directory / "console-token"
 
     def broker(self, broker_id: int) -> Path:
         return self.directory / "brokers" / str(broker_id)

@@ -94,7 +94,7 @@ class Service:
             self.name,
             [sys.executable, "-m", f"strandline.{self.kind}"],
             log_path=self.log_path,
-            environment={**os.environ, **MALLOC, **_python_path(), **environment},
+            environment={**os.environ, **MALLOC, **python_path(), **environment},
             detached=self._detached,
         )
 
@@ -184,7 +184,7 @@ def _as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _python_path() -> dict[str, str]:
+def python_path() -> dict[str, str]:
     """The path with which a child finds the packages of a checkout; installed ones need none."""
     root = str(Path(strandline.__file__).parents[1])
     if root in site.getsitepackages():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from strandline import LocalCluster
     from strandline.client.admin.topics import TopicDescription
+    from strandline.local.console_process import ConsoleProcess
     from strandline.vocabulary.admin import ClusterDescription
 
 BROKERS: Final = 3
@@ -53,6 +54,9 @@ STATUS_TIMEOUT_MS: Final = 2_000
     "--secure", is_flag=True, default=None,
     help="Encrypt a new cluster's connections; clients show certificates, and ACLs decide what they may do.",
 )  # fmt: skip
+@click.option(
+    "--console", is_flag=True, help="Serve a web page beside the cluster, from now on at each start."
+)
 @pass_invocation
 def up(
     invocation: Invocation,
@@ -61,6 +65,7 @@ def up(
     base_port: int | None,
     kafka_port: int | None,
     secure: bool | None,
+    console: bool,
 ) -> None:
     """Start ZooKeeper, brokers and a controller, and wait until they serve.
 
@@ -92,19 +97,21 @@ def up(
             detached=True,
         )
 
-    async def main() -> list[int]:
+    async def main() -> tuple[list[int], ConsoleProcess | None]:
         async with cluster:  # a detached cluster keeps running after the block
-            return await cluster.grow(brokers) if brokers is not None else []
+            added = await cluster.grow(brokers) if brokers is not None else []
+            return added, await cluster.start_console() if console else cluster.console
 
     missing = sum(not member.alive for member in cluster.members())
     missing += max(0, (brokers or 0) - len(cluster.broker_ids))
     with invocation.out.progress(f"starting {counted(missing, 'process', 'processes')} in {directory}"):
         try:
-            added = run(main)
+            added, page = run(main)
         except ProcessFailed as failure:
             raise ProcessFailed(f"{failure.message}. {AFTER_A_FAILURE}") from failure
     if invocation.out.json:
-        row = {"dir": str(cluster.directory), "bootstrap": cluster.bootstrap}
+        row: dict[str, Any] = {"dir": str(cluster.directory), "bootstrap": cluster.bootstrap}
+        row |= {"console": None if page is None else page.address}
         invocation.out.emit(row | {"kafka_bootstrap": cluster.kafka_bootstrap or None, "added": added})
     else:
         for broker in added:
@@ -117,6 +124,10 @@ def up(
             invocation.out.line(f"Kafka clients connect to {cluster.kafka_bootstrap}")
         if cluster.secure:
             invocation.out.line(f"the settings of its admin's clients are in {cluster.directory}/client.toml")
+        if page is not None:
+            invocation.out.line(f"the console is at {page.address}")
+            if page.token_file is not None:
+                invocation.out.line(f"it asks a browser for the token in {page.token_file}")
 
 
 def _refuse_change(
@@ -177,7 +188,7 @@ def status(invocation: Invocation) -> None:
     if invocation.named_bootstrap() is None:
         result = _processes(invocation)
     else:
-        result = {"zookeeper": None, "controllers": [], "brokers": []}
+        result = {"zookeeper": None, "controllers": [], "brokers": [], "console": None}
 
     topics: list[TopicDescription] = []
 
@@ -224,6 +235,7 @@ def _processes(invocation: Invocation) -> dict[str, Any]:
         "zookeeper": None,
         "controllers": [],
         "brokers": [],
+        "console": None,
     }
     for member in cluster.members():
         where: dict[str, Any] = {
@@ -232,11 +244,13 @@ def _processes(invocation: Invocation) -> dict[str, Any]:
             "port": member.port,
             "alive": member.alive,
         }
-        if member.kind != "zookeeper":
+        if member.kind in ("controller", "broker"):
             where["metrics_port"] = member.metrics_port
         match member.kind:
             case "zookeeper":
                 result["zookeeper"] = where
+            case "console":
+                result["console"] = where
             case "controller":
                 active = None if member.alive else False  # until the cluster says which one is
                 result["controllers"].append({"id": member.id, **where, "active": active})
@@ -301,6 +315,8 @@ def _show(invocation: Invocation, result: dict[str, Any], topics: Sequence[Topic
     for row in result["brokers"]:
         queue = [row.get("queued_state_changes"), age(row.get("oldest_queued_age_ms"))]
         rows.append(["broker", row["id"], *_place(row), None, row.get("drained"), *queue])
+    if result.get("console"):
+        rows.append(["console", None, *_place(result["console"]), *nothing])
     if rows:
         invocation.out.table(columns, rows)
     partitions = [[topic.name, *row] for topic in topics for row in partition_table(topic)]

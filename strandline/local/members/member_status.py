@@ -11,7 +11,7 @@ from strandline.local.process import Process
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """One process of the cluster. `kind` is zookeeper, controller or broker."""
+    """One process of the cluster. `kind` is zookeeper, controller, broker or console."""
 
     kind: str
     id: int

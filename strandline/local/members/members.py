@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from strandline.errors import SettingsError
+from strandline.local.console_process import ConsoleProcess, new_console
 from strandline.local.layout import ClusterFile, Layout, MemberFile
 from strandline.local.members.member_status import MemberStatus, member_status
 from strandline.local.members.new_cluster import new_broker
@@ -33,8 +34,31 @@ class Members:
         own_zookeeper = file.zookeeper.address is None
         self.security = ClusterSecurity(layout, own_zookeeper=own_zookeeper) if file.secure else None
         self.zookeeper = self._zookeeper()
+        self._console: ConsoleProcess | None = None
         self.controllers = {member.id: self._service("controller", member) for member in file.controllers}
         self.brokers = {member.id: self._service("broker", member) for member in file.brokers}
+
+    @property
+    def console(self) -> ConsoleProcess | None:
+        """None until the cluster was asked for one."""
+        if self._console is None and self.file.console is not None:
+            self._console = ConsoleProcess(
+                self.file.console, self.layout, secure=self.file.secure, detached=self._detached
+            )
+            self._console.find()
+        return self._console
+
+    async def bring_console_up(self, timeout_s: float) -> ConsoleProcess:
+        """The console, which the cluster has from now on, once it serves. Raises ProcessFailed."""
+        if self.file.console is None:
+            self.file.console = new_console({port for port, _ in self.file.ports()})
+        console = self.console
+        assert console is not None
+        if not console.alive:
+            console.start()
+            self.save()
+        await console.wait_serving(timeout_s)
+        return console
 
     def _zookeeper(self) -> ZooKeeperProcess | RunningZooKeeper:
         member, layout = self.file.zookeeper, self.layout
@@ -74,8 +98,11 @@ class Members:
         return _member(self.controllers, controller_id, "controller")
 
     def statuses(self) -> list[MemberStatus]:
-        """Every process of the cluster, running or not: its own ZooKeeper, controllers, brokers."""
+        """Every process of the cluster, running or not: ZooKeeper if it is its own, controllers, brokers, and
+        the console if it has one."""
         services = [member_status(s.kind, s.member, s.process) for s in self.services()]
+        if self.console is not None:
+            services.append(member_status(self.console.kind, self.console.member, self.console.process))
         if self.file.zookeeper.address is not None:
             return services
         return [member_status("zookeeper", self.file.zookeeper, self.zookeeper.process), *services]
@@ -104,12 +131,16 @@ class Members:
         self.file.zookeeper.note(self.zookeeper.process)
         for service in self.services():
             service.member.note(service.process)
+        if self.console is not None:
+            self.console.member.note(self.console.process)
         self.layout.write(self.file)
         self.is_new = False
 
     def release(self) -> None:
         """Give up the handles of the processes, which keep running."""
-        for process in (self.zookeeper.process, *(service.process for service in self.services())):
+        console = None if self.console is None else self.console.process
+        services = (service.process for service in self.services())
+        for process in (self.zookeeper.process, console, *services):
             if process is not None:
                 process.release()
 

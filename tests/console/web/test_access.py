@@ -9,6 +9,7 @@ import pytest
 from strandline.config.console import ConsoleSettings
 from strandline.config.load import load
 from strandline.console.process import running
+from strandline.console.web.access import is_ours
 from strandline.console.web.admins import Connection
 from strandline.console.web.app import application
 from strandline.errors import SettingsError
@@ -50,6 +51,21 @@ async def test_a_page_of_another_site_whose_name_leads_here_gets_nothing(browser
     browser.host = host
     answer = await browser.get("/")
     assert answer.status == 400 and "host_names" in answer.words
+
+
+@pytest.mark.parametrize(
+    ("listen", "names", "ours", "foreign"),
+    [
+        ("127.0.0.1:1", "", ("localhost", "127.0.0.1:5", "[::1]:9"), ("192.0.2.7", "a.example")),
+        ("0.0.0.0:1", "", ("localhost:2", "192.0.2.7:3", "[2001:db8::1]"), ("a.example", "")),
+        ("a.example:1", "b.example, C.example", ("A.example:1", "b.example.", "c.example"), ("d.example",)),
+    ],
+)
+def test_the_hosts_that_mean_this_console(
+    listen: str, names: str, ours: tuple[str, ...], foreign: tuple[str, ...]
+) -> None:
+    settings = load(ConsoleSettings, listen=listen, host_names=names, allow_insecure=True)
+    assert [host for host in (*ours, *foreign) if is_ours(host, settings)] == list(ours)
 
 
 @pytest.mark.parametrize("host", ["localhost:8088", "127.0.0.1", "[::1]:8088"])

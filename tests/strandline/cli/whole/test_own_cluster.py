@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,39 @@ async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> 
     assert stopped.status == 1
     assert stopped.objects[0]["brokers"][0]["alive"] is False
     assert "strandline up" in stopped.err
+
+
+async def test_up_serves_a_console_that_starts_and_stops_with_the_cluster(tmp_path: Path) -> None:
+    """In a secure cluster a browser needs the token of a file that only its owner may read."""
+    directory = tmp_path / "cluster"
+    try:
+        up = await strandline_python(
+            "up", "--brokers", "1", "--secure", "--console", "-o", "json", "--dir", str(directory)
+        )
+        assert up.status == 0, up.err
+        (before,) = (await strandline("status", "-o", "json", "--dir", str(directory))).objects
+        address = up.objects[0]["console"]
+        assert before["console"]["alive"] and address == f"http://127.0.0.1:{before['console']['port']}/"
+        assert "Token" in await _page(address)
+        token = directory / "console-token"
+        assert token.stat().st_mode & 0o777 == 0o600 and len(token.read_text().strip()) >= 16
+        await _kill(before["console"]["pid"])
+        again = await strandline_python("up", "--dir", str(directory))
+        assert again.status == 0 and address.encode() in again.out, again.err
+        assert "Token" in await _page(address)
+        (after,) = (await strandline("status", "-o", "json", "--dir", str(directory))).objects
+    finally:
+        down = await strandline("down", "--dir", str(directory))
+    assert down.status == 0, down.err
+    assert not _runs(after["console"]["pid"])
+
+
+async def _page(address: str) -> str:
+    def read() -> str:
+        with urllib.request.urlopen(address, timeout=10) as page:
+            return str(page.read().decode())
+
+    return await asyncio.to_thread(read)
 
 
 def _members_in(directory: Path) -> list[int]:
