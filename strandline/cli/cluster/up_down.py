@@ -104,7 +104,10 @@ def up(
 
     missing = sum(not member.alive for member in cluster.members())
     missing += max(0, (brokers or 0) - len(cluster.broker_ids))
-    with invocation.out.progress(f"starting {counted(missing, 'process', 'processes')} in {directory}"):
+    what = f"starting {counted(missing, 'process', 'processes')} in {directory}"
+    if not missing:
+        what = f"waiting until all {len(cluster.members())} processes in {directory} serve"
+    with invocation.out.progress(what):
         try:
             added, page = run(main)
         except ProcessFailed as failure:
