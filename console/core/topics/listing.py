@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any, Final
 
 from strandline.client.admin.topics import Condition, conditions
+from strandline.console.core.paging import Page, page
 from strandline.vocabulary.metadata import TopicMetadata
-
-T = TypeVar("T")
 
 
 class Sort(StrEnum):
@@ -64,16 +63,6 @@ class TopicRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """One page of a longer list; pages count from 1."""
-
-    rows: Sequence[T]
-    page: int
-    pages: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
     page: Page[TopicRow]
     hidden: int
@@ -86,25 +75,9 @@ def listing(
     """The topics that are wanted, of these; `alive`: the ids of brokers."""
     named = [each for each in topics if wanted.text.lower() in each.name.lower()]
     shown = [each for each in named if wanted.internal or not each.name.startswith("__")]
-    if wanted.only is Only.ALL and wanted.sort is not Sort.PROBLEMS:
-        shown.sort(key=lambda each: _order(each, wanted.sort))
-        page = paged(shown, wanted.page, rows_max)
-        rows = [topic_row(each, alive) for each in page.rows]
-        return Listing(Page(rows, page.page, page.pages, page.total), len(named) - len(shown))
-    found = [topic_row(each, alive) for each in shown]
-    chosen = [row for row in found if _is_wanted(row, wanted.only)]
-    if wanted.sort is Sort.PROBLEMS:
-        chosen.sort(key=lambda row: ([-row.found[each] for each in PROBLEMS], row.topic.name))
-    else:
-        chosen.sort(key=lambda row: _order(row.topic, wanted.sort))
-    return Listing(paged(chosen, wanted.page, rows_max), len(named) - len(shown))
-
-
-def paged(rows: Sequence[T], page: int, rows_max: int) -> Page[T]:
-    """One page of these rows; the nearest one if there is none with this number."""
-    pages = max(1, -(-len(rows) // rows_max))
-    page = min(max(page, 1), pages)
-    return Page(rows[(page - 1) * rows_max : page * rows_max], page, pages, len(rows))
+    rows = [topic_row(each, alive) for each in shown]
+    chosen = sorted((row for row in rows if _is_wanted(row, wanted.only)), key=_ORDERS[wanted.sort])
+    return Listing(page(chosen, wanted.page, rows_max), len(named) - len(shown))
 
 
 def topic_row(topic: TopicMetadata, alive: Collection[int]) -> TopicRow:
@@ -123,5 +96,8 @@ def _is_wanted(row: TopicRow, only: Only) -> bool:
             return row.found[Condition(only.value)] > 0
 
 
-def _order(topic: TopicMetadata, sort: Sort) -> tuple[int, str]:
-    return (-len(topic.partitions) if sort is Sort.PARTITIONS else 0, topic.name)
+_ORDERS: Final[Mapping[Sort, Callable[[TopicRow], tuple[Any, ...]]]] = {
+    Sort.NAME: lambda row: (row.topic.name,),
+    Sort.PARTITIONS: lambda row: (-len(row.topic.partitions), row.topic.name),
+    Sort.PROBLEMS: lambda row: (*(-row.found[each] for each in PROBLEMS), row.topic.name),
+}

@@ -37,12 +37,16 @@ def reassignment(
         copied = "an unknown number of bytes"
         if partition.size_bytes is not None:
             copied = bytes_(partition.size_bytes * len(added))
-        sentences.append(f"Broker {listed(added)} copies it: {copied}, {_throttle(throttle_bytes_per_s)}.")
+        who = f"Broker {added[0]} copies it" if len(added) == 1 else f"Brokers {listed(added)} copy it"
+        sentences.append(f"{who}: {copied}, {_throttle(throttle_bytes_per_s)}.")
         if throttle_bytes_per_s and partition.size_bytes is not None:
             at_least = duration(partition.size_bytes * 1000 // throttle_bytes_per_s)
             sentences.append(f"With this limit it takes at least {at_least}.")
     if removed:
-        sentences.append(f"Once these are in sync, broker {listed(removed)} deletes its replica.")
+        gone = f"broker {removed[0]} deletes its replica"
+        if len(removed) > 1:
+            gone = f"brokers {listed(removed)} delete their replicas"
+        sentences.append(f"Once all of these are in sync, {gone}.")
     if not added and not removed:
         sentences.append(f"Nothing is copied. Broker {replicas[0]} becomes the preferred leader.")
     if partition.leader in removed:

@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute, Route
 from strandline.client.admin.moves import ReassignmentProgress
 from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
 from strandline.console.core.forms import Form
+from strandline.console.core.paging import page
 from strandline.console.core.seen import Seen
-from strandline.console.core.topics.listing import paged
 from strandline.console.web.context import Console
 from strandline.console.web.pages.topics import PAGES_MAX
 from strandline.errors import StrandlineError
@@ -58,7 +58,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
             "topics/moves.html",
             title="Moves of replicas",
             topic=topic,
-            page=paged(found, number, console.settings.page_rows_max),
+            page=page(found, number, console.settings.page_rows_max),
             moves_problem=moves_problem,
             balance=balance,
             balance_problem=balance_problem,

@@ -13,8 +13,9 @@ from starlette.routing import BaseRoute, Route
 from strandline.client.admin.admin import Admin
 from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
 from strandline.console.core.forms import Form
+from strandline.console.core.paging import page
 from strandline.console.core.topics.config import config_rows
-from strandline.console.core.topics.listing import Only, Page, Sort, Wanted, listing, paged, topic_row
+from strandline.console.core.topics.listing import Only, Sort, Wanted, listing, topic_row
 from strandline.console.core.topics.partitions import partition_rows
 from strandline.console.core.topics.rates import Rates, Sample
 from strandline.console.web.context import Console
@@ -53,7 +54,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         seen = await console.seen(request)
         alive = {broker.id for broker in seen.brokers}
         found = listing(seen.topics, alive, wanted, console.settings.page_rows_max)
-        shown = [row.topic for row in found.page.rows]
+        shown = [row.topic for row in found.page.items]
         described = await describe(console.admins.admin(request), _names(shown))
         note(rates, console.clock, described)
         return await console.page(
@@ -77,10 +78,10 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         (found,) = metadata.topics
         alive = {broker.id for broker in metadata.brokers}
         number = Form(request.query_params).whole("page", 1, PAGES_MAX, 1)
-        page = paged(found.partitions, number, console.settings.page_rows_max)
-        described = await describe(admin, _names([found]) or _partitions(found, page.rows))
+        part = page(found.partitions, number, console.settings.page_rows_max)
+        described = await describe(admin, _names([found]) or _partitions(found, part.items))
         note(rates, console.clock, described)
-        rows = partition_rows(found, page.rows, alive, described)
+        rows = partition_rows(found, part.items, alive, described)
         row = topic_row(found, alive)
         return await console.page(
             request,
@@ -90,7 +91,8 @@ def routes(console: Console) -> Sequence[BaseRoute]:
             row=row,
             size=_sizes([found], described).get(found.name),
             rate=rates.of_all(_names([found])),
-            page=Page(rows, page.page, page.pages, page.total),
+            page=part,
+            rows=rows,
             rates={each.partition: rates.of(TopicPartition(found.name, each.partition)) for each in rows},
             link=lambda page: f"/topics/{found.name}?page={page}",
             config=config_rows(found.config, row.replication_factor),

@@ -29,6 +29,7 @@ from strandline.security.principal import Principal
 from strandline.testing import MemoryCluster
 from tests.conftest import ClusterFactory
 from tests.console.web.browser import Browser
+from tests.console.web.changes import done, hidden, planned
 from tests.integration.security.logins.support.users import PASSWORD, client, with_users
 from tests.waiting import eventually
 
@@ -116,6 +117,34 @@ async def test_what_the_console_read_is_for_those_who_may_read_it(console: Conso
     assert (await alice.get("/api/timeline")).status == 403
     assert (await alice.get("/api/timeline/event/state/0/0")).status == 403
     assert (await root.get("/api/timeline")).status == 200
+
+
+async def test_pages_and_changes_have_the_rights_of_their_user(cluster: LocalCluster) -> None:
+    """The cluster refuses, in its own words: the console decides nothing of it."""
+    settings = load(ConsoleSettings, login=True, allow_changes=True)
+    async with running(settings, Connection(cluster.bootstrap, client())) as console:
+        alice, root = await logged_in(console, "alice"), await logged_in(console, "root")
+        assert (await alice.get("/topics/tides")).status == 200
+        assert (await alice.get("/topics/tides/0/records")).status == 200
+        assert (await alice.get("/topics/ships")).status in (403, 404)
+        assert (await alice.get("/topics/ships/0/records")).status in (403, 404)
+        new: dict[str, object] = {"name": "storms", "partitions": 1, "replication_factor": 1}
+        changes: dict[str, dict[str, object]] = {
+            "create-topic": new,
+            "grow-topic": {"topic": "tides", "partitions": 2},
+            "drain-broker": {"broker": 1},
+        }
+        for kind, fields in changes.items():
+            refused = await alice.post(f"/changes/{kind}/plan", fields)
+            assert refused.status == 403 and "alice" in refused.words, (kind, refused.words)
+        record = {"topic": "tides", "partition": 0, "value": "v"}
+        unsent = await done(alice, await planned(alice, "send-record", record))
+        assert "refused" in unsent.words and "AuthorizationFailed" in unsent.words
+        assert "has offset 0" in (await done(root, await planned(root, "send-record", record))).words
+        assert "Topic storms is created" in (await done(root, await planned(root, "create-topic", new))).words
+        page = await planned(root, "delete-topic", {"topic": "storms"})
+        assert (await alice.post("/changes/do", {**hidden(page), "typed": "storms"})).status == 404
+        assert "is deleted" in (await done(root, page, typed="storms")).words
 
 
 async def test_a_wrong_password_and_an_unknown_user_look_the_same(console: Console) -> None:

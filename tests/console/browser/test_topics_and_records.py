@@ -1,0 +1,79 @@
+"""Topics and records in a real browser: a topic is created and deleted, records are followed and searched."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from strandline import Admin, Producer
+from strandline.local.cluster import LocalCluster
+from tests.console.browser.accessibility import serious_findings
+from tests.console.browser.conftest import PHONE, WIDE, OpenPage, Scheme
+from tests.console.serving import serving
+
+HOSTILE = b"<img src=x onerror=alert(1)><script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+async def console(cluster: LocalCluster) -> AsyncIterator[str]:
+    async with Admin(cluster.bootstrap) as admin, Producer(cluster.bootstrap) as producer:
+        await admin.create_topic("shown", 2, 3)
+        for number in range(5):
+            await producer.send_and_wait("shown", HOSTILE, f"k{number}".encode(), partition=0)
+    async with serving("--allow-changes", bootstrap=cluster.bootstrap) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/topics", "/topics/shown", "/moves", "/topics/shown/0/records", "/topics/shown/0/records/3",
+     "/topics/shown/0/search?text=img"],
+)  # fmt: skip
+@pytest.mark.parametrize(("size", "scheme"), [(WIDE, "light"), (PHONE, "dark")])
+async def test_a_page_can_be_used_by_everybody(
+    console: str, open_page: OpenPage, path: str, size: tuple[int, int], scheme: Scheme
+) -> None:
+    page = await open_page(console + path, size=size, scheme=scheme)
+    assert await serious_findings(page) == []
+    assert await page.evaluate("document.documentElement.scrollWidth") <= size[0], "it scrolls to the side"
+
+
+async def test_a_topic_is_created_and_deleted_by_its_pages(console: str, open_page: OpenPage) -> None:
+    page = await open_page(f"{console}/topics")
+    await page.get_by_label("Name", exact=True).fill("by-hand")
+    await page.get_by_label("Partitions", exact=True).fill("2")
+    await page.get_by_role("button", name="Show what this would do").click()
+    await page.get_by_text("Nothing is done yet").wait_for()
+    await page.get_by_role("button", name="Create topic by-hand").click()
+    await page.get_by_text("Topic by-hand is created").wait_for()
+    assert await serious_findings(page) == []
+    await page.get_by_role("link", name="See it on the timeline").wait_for()
+    await page.get_by_role("link", name="Back").click()
+    await page.get_by_role("heading", name="Topic by-hand").wait_for()
+    await page.get_by_role("button", name="Show what deleting it would do").click()
+    await page.get_by_label("Type by-hand to confirm").fill("by-hand")
+    assert await serious_findings(page) == []
+    await page.get_by_role("button", name="Delete topic by-hand").click()
+    await page.get_by_text("Topic by-hand is deleted").wait_for()
+
+
+async def test_new_records_come_while_a_page_follows(
+    cluster: LocalCluster, console: str, open_page: OpenPage
+) -> None:
+    page = await open_page(f"{console}/topics/shown/1/records")
+    await page.get_by_role("button", name="Follow live").click()
+    await page.get_by_text("Waiting for records").wait_for()
+    async with Producer(cluster.bootstrap) as producer:
+        await producer.send_and_wait("shown", HOSTILE, b"live", partition=1)
+    await page.get_by_text("1 new records.").wait_for()
+    await page.locator("#records").get_by_text("<script>alert(1)</script>").wait_for()
+    await page.get_by_role("button", name="Stop").click()
+    await page.get_by_text("Stopped.").wait_for()
+
+
+async def test_a_search_goes_on_by_itself(console: str, open_page: OpenPage) -> None:
+    """It begins in the middle, as after a first slice, and ends where the search ends."""
+    page = await open_page(f"{console}/topics/shown/0/search?text=k&last=5")
+    await page.get_by_text("5 found").wait_for()
+    assert await page.locator("#found tbody tr").count() == 5
