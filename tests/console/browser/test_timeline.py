@@ -40,6 +40,7 @@ class Site:
     """A console, and what happened in its cluster."""
 
     address: str
+    cluster: MemoryCluster
     killed: int
     """The broker that led orders-0 and died."""
 
@@ -62,7 +63,7 @@ async def site() -> AsyncIterator[Site]:
                     return led not in (leader, -1)
 
                 await eventually(led_by_another)
-            yield Site(await address, leader)
+            yield Site(await address, cluster, leader)
             stop.set()
 
 
@@ -149,6 +150,15 @@ async def test_a_view_that_follows_shows_what_happens(open_page: OpenPage, site:
     ).to_have_count(1)
     await follow.click()
     await expect(follow).to_have_attribute("aria-pressed", "false")
+
+
+async def test_what_is_new_comes_without_a_reload(open_page: OpenPage, site: Site) -> None:
+    page = await opened(open_page, site, "text=fresh&kind=leader&follow=1")
+    await expect(page.locator("[data-table-note]")).to_contain_text("0 events")
+    await site.cluster.create_topic("fresh", replication_factor=2)
+    await expect(
+        page.locator(LINES).filter(has_text="fresh-0").filter(has_text="leads at epoch")
+    ).to_have_count(1)
 
 
 async def test_a_click_on_a_bar_explains_it(open_page: OpenPage, site: Site) -> None:

@@ -15,6 +15,7 @@ const PAN = 0.15; // of the span, for a key
 const ZOOM = 1.5;
 const WORDS_AFTER_MS = 400; // of rest until the table is filled again
 const WORDS_FOLLOWING_MS = 1000;
+const REFRESH_MS = 500; // between two drawings of what has changed
 const FOLLOW_MS = 100; // between two steps of a view that follows, at least
 
 class Timeline {
@@ -86,9 +87,12 @@ class Timeline {
       this.draw();
     });
     if (!this.view.run) {
-      const changed = ({ version, newest }) => {
-        this.store.outdate(version, newest);
-        this.draw();
+      const changed = ({ version }) => {
+        this.store.outdate(version);
+        this.refreshing ??= setTimeout(() => {
+          this.refreshing = undefined;
+          this.draw();
+        }, REFRESH_MS);
       };
       listen(`${this.root.dataset.api}/live`, changed, (words) => this.controls.problem(words));
     }
@@ -157,7 +161,7 @@ class Timeline {
     if (this.view.follow) this.view = atNewest(this.view, now);
     const sight = this.picture.draw(this.view, now, this.picked);
     if (this.store.total !== null) this.view = { ...this.view, first: sight.first };
-    this.store.want(this.view, this.picture.width, this.scrolling || sight.first, sight.count);
+    this.store.want(this.view, this.picture.width, this.scrolling || sight.first, sight.count, now);
     this.controls.shown(this.view, this.zero);
     this.address.keep(this.view);
     this.wordsLater();

@@ -11,6 +11,7 @@ const ROWS_AT_ONCE = 100;
 const COARSE = 1.8; // a row is asked for again if it was made for a scale this much coarser
 const WIDTH_MAX = 4000; // pixels
 const ROWS_KEPT = 2000;
+const OLD_MS = 1000; // what reaches up to now is asked for again after this time
 const AGAIN_MS = 1500; // after a request that failed
 
 export class Store {
@@ -19,17 +20,18 @@ export class Store {
     this.api = api;
     this.changed = changed;
     this.failed = failed;
-    this.rows = new Map(); // by place: {row, from, until, perMs, version}
+    this.rows = new Map(); // by place: {row, from, until, seen, perMs, version}; `seen`: the newest that it can have
     this.total = null;
     this.answer = null;
-    this.newest = { version: 0, ms: 0 };
+    this.last = null; // what the last answer was made for
+    this.version = 0;
     this.question = "";
     this.wanted = null;
     this.asking = null;
   }
 
-  /** Says what is in sight: a view, its width in pixels, its first row and how many. */
-  want(view, width, first, count) {
+  /** Says what is in sight: a view, its width in pixels, its first row and how many; and what time it is. */
+  want(view, width, first, count, nowMs) {
     const asked = question(view);
     if (asked !== this.question) {
       this.question = asked;
@@ -38,32 +40,34 @@ export class Store {
       this.asking?.abort();
       this.asking = null;
     }
-    this.wanted = { view, width, first, count };
+    this.wanted = { view, width, first, count, nowMs };
     if (this.asking === null) this._ask();
   }
 
-  /** The window has changed up to `ms`: what reaches up to there is asked for again. */
-  outdate(version, ms) {
-    this.newest = { version, ms };
-    if (this.wanted && this.asking === null) this._ask();
+  /** The window has changed: what reaches up to now is asked for again, once it is wanted. */
+  outdate(version) {
+    this.version = version;
   }
 
-  _lacks(place) {
-    const { view, width } = this.wanted;
-    const kept = this.rows.get(place);
+  /** Whether a row has to be asked for: there is none, or it does not show what is wanted. */
+  _lacks(kept) {
+    const { view, width, nowMs } = this.wanted;
     if (!kept) return true;
-    if (kept.from > view.from || kept.until < Math.min(view.until, this.answer.now)) return true;
+    const until = Math.min(view.until, nowMs);
+    if (kept.from > view.from || kept.until < until) return true;
     if (width / (view.until - view.from) > kept.perMs * COARSE) return true;
-    return kept.version < this.newest.version && kept.until >= this.answer.now - 5000;
+    if (kept.seen >= until) return false;
+    return kept.version < this.version || kept.seen < until - OLD_MS;
   }
 
   /** The rows to ask for, as [first, count]; null if there is nothing to ask. */
   _missing() {
     const { first, count } = this.wanted;
     if (this.total === null) return [Math.max(0, first - ROWS_AROUND), Math.min(ROWS_AT_ONCE, count + 2 * ROWS_AROUND)];
+    if (this.total === 0) return this._lacks(this.last) ? [0, ROWS_AT_ONCE] : null;
     const end = Math.min(this.total, first + count);
     let lack = first;
-    while (lack < end && !this._lacks(lack)) lack += 1;
+    while (lack < end && !this._lacks(this.rows.get(lack))) lack += 1;
     if (lack >= end) return null;
     const begin = Math.max(0, lack === first ? first - ROWS_AROUND : lack);
     return [begin, Math.min(ROWS_AT_ONCE, this.total - begin, end + ROWS_AROUND - begin)];
@@ -74,15 +78,16 @@ export class Store {
     if (missing === null) return;
     const { view, width } = this.wanted;
     const span = view.until - view.from;
-    const from = Math.floor(view.from - span * MARGIN);
-    const until = Math.ceil(view.until + span * MARGIN);
-    const pixels = Math.min(WIDTH_MAX, Math.max(50, Math.round(width * (1 + 2 * MARGIN))));
+    const margin = view.changed || view.rows === "request" ? 0 : MARGIN; // there the time decides which rows there are
+    const from = Math.floor(view.from - span * margin);
+    const until = Math.ceil(view.until + span * margin);
+    const pixels = Math.min(WIDTH_MAX, Math.max(50, Math.round(width * (1 + 2 * margin))));
     const asking = new AbortController();
     this.asking = asking;
     try {
       const answer = await this._fetched(view, from, until, pixels, missing, asking.signal);
       if (this.asking !== asking) return;
-      this._keep(answer, { from, until, perMs: pixels / (until - from) });
+      this._keep(answer, { from, until, seen: Math.min(until, answer.now), perMs: pixels / (until - from) });
       this.asking = null;
       this.changed(answer);
       if (this.wanted) this._ask();
@@ -98,7 +103,7 @@ export class Store {
   }
 
   async _fetched(view, from, until, width, [first, count], signal) {
-    const given = new URLSearchParams({ rows: view.rows, from, until, width, first, count });
+    const given = new URLSearchParams({ rows: view.rows, from: Math.max(0, from), until, width, first, count });
     for (const name of FILTERS) if (view.filters[name]) given.set(name, view.filters[name]);
     for (const kind of view.kinds) given.append("kind", kind);
     if (view.changed) given.set("changed", "1");
@@ -107,14 +112,14 @@ export class Store {
   }
 
   _keep(answer, made) {
+    if (this.rows.size > ROWS_KEPT || this.total !== answer.rows_total) this.rows.clear(); // rows have other places now
     this.answer = answer;
     this.total = answer.rows_total;
-    if (this.rows.size > ROWS_KEPT) this.rows.clear();
+    this.last = { version: answer.version, ...made };
     answer.rows.forEach((row, place) => {
       this.rows.set(answer.first + place, { row, version: answer.version, ...made });
     });
-    for (const place of this.rows.keys()) if (place >= this.total) this.rows.delete(place);
-    this.newest.version = Math.max(this.newest.version, answer.version);
+    this.version = Math.max(this.version, answer.version);
   }
 }
 
