@@ -22,9 +22,9 @@ from typing import Final, Generic, TypeVar
 
 from strandline.errors import InvalidRequest, Outcome, ResourceNotFound, StrandlineError
 
-PLANS_MAX: Final = 256
+PLANS_MAX: Final = 128
 """Plans that are kept in all; the oldest go first."""
-PLANS_PER_SESSION_MAX: Final = 32
+PLANS_PER_SESSION_MAX: Final = 16
 PLAN_AGE_MS_MAX: Final = 10 * 60 * 1000
 """A plan that was shown longer ago than this is not done, and an outcome is not shown again."""
 ROWS_SHOWN_MAX: Final = 200

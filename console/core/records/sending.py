@@ -6,27 +6,35 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.console.core.changes import Effect, Table
 from strandline.console.core.records.shown import As, shown
 from strandline.console.core.words import bytes_
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.vocabulary.metadata import TopicMetadata
 
-TEXT_CHARS_MAX: Final = 2_000_000
-"""The longest text of a key or a value; a request has a bound of its own."""
+TEXT_CHARS_MAX: Final = 2 * RECORDS_BYTES_MAX
+"""The longest text of a key or a value: two digits a byte."""
 HEADERS_MAX: Final = 100
 SHOWN_CHARS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class NewRecord:
-    """A record to send. `partition` None: the key decides, and without a key the producer."""
+    """A record to send. `partition` None: the key decides, and without a key the producer.
+
+    Raises InvalidRequest for more bytes than a producer puts into one batch.
+    """
 
     topic: str
     partition: int | None
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
+
+    def __post_init__(self) -> None:
+        if self.size > RECORDS_BYTES_MAX:
+            raise InvalidRequest(f"the record has {self.size} bytes: give {RECORDS_BYTES_MAX} at most")
 
     @property
     def size(self) -> int:

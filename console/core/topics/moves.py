@@ -115,6 +115,7 @@ def balance(plan: BalancePlan, throttle_bytes_per_s: int) -> Effect:
             f"{each.replicas_before} → {each.replicas_after}",
             f"{each.leads_before} → {each.leads_after}",
             f"{bytes_(each.bytes_before)} → {bytes_(each.bytes_after)}",
+            each.kept_because,
         )
         for each in plan.loads
     ]
@@ -130,7 +131,9 @@ def balance(plan: BalancePlan, throttle_bytes_per_s: int) -> Effect:
         ),
         {"moves": [[str(each.name), each.topic_id, each.before, each.after] for each in plan.moves]},
         (
-            Table.of("Brokers", ("broker", "replicas", "preferred leader of", "bytes"), loads),
+            Table.of(
+                "Brokers", ("broker", "replicas", "preferred leader of", "bytes", "takes no part"), loads
+            ),
             Table.of("Moves", ("partition", "replicas now", "replicas after", "copied"), moves),
         ),
     )

@@ -13,7 +13,7 @@ SPAN_MS: Final = 15_000
 """Older samples are forgotten."""
 STEP_MS: Final = 900
 """Samples are at least this far apart."""
-PARTITIONS_MAX: Final = 20_000
+PARTITIONS_MAX: Final = 6_000
 """Partitions of which samples are kept; those that were seen longest ago go first."""
 
 

@@ -240,6 +240,7 @@ async def test_a_record_is_sent_once_it_was_shown(cluster: MemoryCluster, changi
         {**fields, "value_form": "null"},
         {**fields, "headers": "none"},
         {**fields, "topic": "nowhere"},
+        {**fields, "value": "v" * 512 * 1024},
     ]
     for each in refused:
         assert (await changing.post("/changes/send-record/plan", each)).status in (400, 404)
