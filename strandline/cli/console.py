@@ -52,6 +52,7 @@ def console(
 
     import uvloop
 
+    from strandline.adapters.system.unknown_settings import warn_of_unknown_names
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.config.console import ConsoleSettings
     from strandline.config.load import load
@@ -75,6 +76,7 @@ def console(
         **given,
     )
     configure_logging(settings)
+    warn_of_unknown_names()
     if settings.token_file is not None:
         write_secret_once(settings.token_file, f"{secrets.token_urlsafe(TOKEN_BYTES)}\n")
 

@@ -129,6 +129,7 @@ async def test_an_address_in_use_is_named(memory: MemoryCluster) -> None:
         assert raised.group_contains(SettingsError, match=f"listen = '127.0.0.1:{port}'", depth=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_the_command_serves_a_cluster_and_ends_with_open_pages(
     processes: LocalCluster, number: signal.Signals
