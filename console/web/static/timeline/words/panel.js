@@ -97,7 +97,7 @@ function fact(list, name, value) {
 function recordLink({ topic, partition, offset, file, line }) {
   if (file) return `${file}, line ${line}`;
   const link = document.createElement("a");
-  link.href = `/topics/${encodeURIComponent(topic)}/${partition}/records?offset=${offset}`;
+  link.href = `/topics/${encodeURIComponent(topic)}/${partition}/records/${offset}`;
   link.textContent = `${topic}-${partition}@${offset}`;
   return link;
 }
