@@ -45,6 +45,12 @@ async def test_a_topic_is_spread_over_a_new_broker_and_the_command_shows_it(shel
     assert {(load["replicas"], load["preferred"]) for load in after.values()} == {(3, 1)}
     shown = (await shell("cluster", "balance", "--dry-run", "--topic", TOPIC)).out.decode()
     assert f"{TOPIC}-{plan['moves'][0]['partition']}" in shown and "3 replicas to copy" in shown
+    between = ("cluster", "balance", "--dry-run", "--topic", TOPIC, "--brokers", "1,2")
+    (named,) = await shell.objects(*between)
+    assert {row["broker"]: row["kept_because"] for row in named["brokers"]} == {
+        1: None, 2: None, 3: "not named", 4: "not named",
+    }  # fmt: skip
+    assert "stays as it is: not named" in (await shell(*between)).out.decode()
     (ended,) = await shell.objects("cluster", "balance", "--topic", TOPIC, "--wait")
     assert (ended["state"], ended["done"], ended["left"]) == ("completed", len(plan["moves"]), 0)
     wanted = {row["partition"]: row["after"] for row in plan["moves"]}
