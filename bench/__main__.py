@@ -19,6 +19,7 @@ MODULES = {
     "catch_up": "log.catch_up",
     "scale": "cluster.scale",
     "balance": "cluster.balance",
+    "balance_moves": "cluster.balance_moves",
     "state_changes": "cluster.state_changes",
     "leaders": "cluster.leaders",
     "storage": "log.storage",
