@@ -11,7 +11,7 @@ from strandline.broker.storage.segment import LOG_SUFFIX, offset_in
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
-from strandline.records import BatchHeader
+from strandline.records import BatchHeader, validate
 from strandline.simulation.cluster import Cluster
 
 
@@ -91,13 +91,15 @@ def _start_over(known: _Read, segment: int) -> None:
 
 
 def _read_batches(known: _Read, content: bytes, start: int) -> None:
-    """`content` begins at `start` of the file. A torn batch at the end does not count."""
+    """`content` begins at `start` of the file. A torn batch at the end does not count, nor does one of which
+    a loss of power left zeros."""
     last = at = known.position - start
     with suppress(StrandlineError):
         while at < len(content):
-            header = BatchHeader.parse(content, at)
-            if header.end > len(content):
+            end = BatchHeader.parse(content, at).end
+            if not at < end <= len(content):
                 break
-            last, at, known.end = at, header.end, header.next_offset
+            (header,) = validate(content[at:end])
+            last, at, known.end = at, end, header.next_offset
     if start + at > known.position:
         known.last, known.position = content[last:at], start + at

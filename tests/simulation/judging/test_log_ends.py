@@ -18,6 +18,7 @@ from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.storage.support.disk import ManualClock
 
 NAME = TopicPartition("topic", 0)
+FOLDER = Path("/data/0/topic-0-1f")
 SMALL = TopicConfig(segment_bytes=1024)
 
 
@@ -27,8 +28,7 @@ class Replica:
     def __init__(self, cluster: Cluster) -> None:
         self.disk: Disk = cluster.broker_machines[0].disk
         self._ends = LogEnds(cluster)
-        folder = Path("/data/0/topic-0-1f")
-        self.log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True, files=self.disk.files)
+        self.log = PartitionLog.open(FOLDER, SMALL, clock=ManualClock(), clean=True, files=self.disk.files)
         self.log.begin_epoch(1)
 
     def append(self, *sizes: int) -> None:
@@ -64,6 +64,15 @@ def test_a_truncated_log_that_has_grown_since_is_read_anew(replica: Replica, lat
     replica.log.begin_epoch(2)
     replica.append(*later)
     assert replica.judged_end == replica.log.log_end_offset == 1 + len(later)
+
+
+def test_a_batch_of_which_a_loss_of_power_left_zeros_does_not_count(replica: Replica) -> None:
+    replica.append(10, 10)
+    path = FOLDER / "00000000000000000000.log"
+    whole = len(replica.disk.files.content(path))
+    replica.append(40)
+    replica.disk.files.overwrite(path, whole, bytes(24))
+    assert replica.judged_end == 2
 
 
 def test_a_disk_with_faults_is_read_as_well(replica: Replica) -> None:
