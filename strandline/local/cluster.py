@@ -251,6 +251,7 @@ class LocalCluster:
         down = [service for service in self._members.services() if not service.alive]
         had_zookeeper = self._members.zookeeper.alive
         try:
+            self._members.save()  # first: what a killed start leaves is the cluster that was asked for
             self._members.make_files()
             await BringUp(self._members, timeout_s).run(self._members.services(), with_zookeeper=True)
             if self._members.console is not None:

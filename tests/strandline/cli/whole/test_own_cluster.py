@@ -181,6 +181,23 @@ async def test_down_finds_what_a_killed_up_had_started(tmp_path: Path) -> None:
     assert _members_in(directory) == []
 
 
+async def test_a_killed_first_start_leaves_a_cluster_that_is_as_secure_as_it_was_to_be(
+    tmp_path: Path,
+) -> None:
+    """The next `up` in that folder made a cluster without encryption, beside the certificates."""
+    directory = tmp_path / "cluster"
+    up = await start_python("up", "--secure", "--brokers", "1", "--dir", str(directory))
+    await eventually((directory / "tls" / "ca.pem").exists)
+    up.kill()
+    await up.communicate()
+    try:
+        again = await strandline_python("up", "--dir", str(directory))
+        assert again.status == 0, again.err
+        assert b"1 broker serves" in again.out and b"client.toml" in again.out
+    finally:
+        await strandline("down", "--dir", str(directory))
+
+
 def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
