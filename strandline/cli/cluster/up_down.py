@@ -102,16 +102,26 @@ def up(
             added = await cluster.grow(brokers) if brokers is not None else []
             return added, await cluster.start_console() if console else cluster.console
 
-    missing = sum(not member.alive for member in cluster.members())
-    missing += max(0, (brokers or 0) - len(cluster.broker_ids))
-    what = f"starting {counted(missing, 'process', 'processes')} in {directory}"
-    if not missing:
-        what = f"waiting until all {len(cluster.members())} processes in {directory} serve"
-    with invocation.out.progress(what):
+    with invocation.out.progress(_awaited(cluster, brokers)):
         try:
             added, page = run(main)
         except ProcessFailed as failure:
             raise ProcessFailed(f"{failure.message}. {AFTER_A_FAILURE}") from failure
+    _show_served(invocation, cluster, added, page)
+
+
+def _awaited(cluster: LocalCluster, brokers: int | None) -> str:
+    """What `up` waits for, before it begins; `brokers`: how many there are to be."""
+    missing = sum(not member.alive for member in cluster.members())
+    missing += max(0, (brokers or 0) - len(cluster.broker_ids))
+    if not missing:
+        return f"waiting until all {len(cluster.members())} processes in {cluster.directory} serve"
+    return f"starting {counted(missing, 'process', 'processes')} in {cluster.directory}"
+
+
+def _show_served(
+    invocation: Invocation, cluster: LocalCluster, added: Sequence[int], page: ConsoleProcess | None
+) -> None:
     if invocation.out.json:
         row: dict[str, Any] = {"dir": str(cluster.directory), "bootstrap": cluster.bootstrap}
         row |= {"console": None if page is None else page.address}
