@@ -9,6 +9,7 @@ from typing import Final
 from strandline.config.limits import MIB
 from strandline.console.clients import Clients
 from strandline.console.records.reading import Readers, Row, Undecodable, next_rows, rows_until
+from strandline.errors import BrokerNotAvailable, InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.report.text.records import json_line, record_json
@@ -29,30 +30,38 @@ async def export(
     """The records from `first` up to `end` as JSON lines, at most `count` and EXPORT_BYTES_MAX.
 
     Where records are missing that should be there, a line with `error` says so: an incomplete export does not
-    look complete.
+    look complete. Raises a refusal only before the first line.
     """
-    left, bytes_left = count, EXPORT_BYTES_MAX
     at = first
+    try:
+        async with aclosing(_exported(readers, clients, clock, name, first, end, count)) as coming:
+            async for rows in coming:
+                yield "".join(_line(name, row) for row in rows).encode()
+                at = rows[-1].next_offset
+    except StrandlineError as error:
+        if at == first:
+            raise
+        yield _error(name, at, f"the export ends here: {error.message}").encode()
+
+
+async def _exported(
+    readers: Readers, clients: Clients, clock: Clock, name: TopicPartition, first: int, end: int, count: int
+) -> AsyncGenerator[list[Row], None]:
+    """The rows of an export, some at a time. Raises InvalidRequest or BrokerNotAvailable if it ends early."""
+    left, bytes_left = count, EXPORT_BYTES_MAX
     async with readers.reader(clients, name, first) as consumer:
         async with aclosing(rows_until(consumer, name, end, clock, idle_s=EXPORT_IDLE_S)) as coming:
-            async for rows in coming:
-                lines = []
-                for row in rows[:left]:
-                    lines.append(_line(name, row))
-                    bytes_left -= row.size
-                    at = row.next_offset
-                left -= len(lines)
-                if lines:
-                    yield "".join(lines).encode()
+            async for found in coming:
+                if rows := found[:left]:
+                    yield rows
+                left -= len(rows)
+                bytes_left -= sum(row.size for row in rows)
                 if not left:
                     return
                 if bytes_left <= 0:
-                    yield _error(
-                        name, at, f"the export ends here: it has {EXPORT_BYTES_MAX:,} bytes"
-                    ).encode()
-                    return
+                    raise InvalidRequest(f"it has {EXPORT_BYTES_MAX:,} bytes; export the rest from here on")
         if await consumer.position(name) < end:
-            yield _error(name, at, "the export ends here: the leader sent no further record in time").encode()
+            raise BrokerNotAvailable("the leader sent no further record in time")
 
 
 def _line(name: TopicPartition, row: Row) -> str:

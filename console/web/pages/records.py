@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Final
 from urllib.parse import urlencode
 
@@ -206,7 +207,15 @@ class RecordPages:
         end = min(given.whole("until", 0, OFFSET_MAX, OFFSET_MAX), ends.high_watermark)
         lines = streaming.export(self._readers, clients, self._clock, name, first, end, count)
         headers = {"Content-Disposition": f'attachment; filename="{name}-{first}.jsonl"'}
-        return Stream(lines, media_type="application/x-ndjson", headers=headers)
+        begun = await anext(lines, b"")  # a refusal is a page, not a file
+        return Stream(_joined(begun, lines), media_type="application/x-ndjson", headers=headers)
+
+
+async def _joined(begun: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(rest):
+        yield begun
+        async for each in rest:
+            yield each
 
 
 def rows_of(

@@ -200,6 +200,9 @@ async def test_readers_are_bounded_and_end_with_their_browsers(
         one_more = bytearray()
         await changing.follow("/topics/read/0/tail?first=0", one_more, leave)
         assert b"16 readers of records are at work" in one_more
+        refused = await changing.get("/topics/read/0/export?from=earliest")
+        assert refused.status == 503 and "readers of records" in refused.words, "a page, not a file"
+        assert (await changing.get("/topics/read/0/records")).status == 200, "an empty log needs no reader"
         leave.set()
     async with cluster.producer() as producer:
         await producer.send_and_wait("read", b"value")
