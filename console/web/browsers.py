@@ -21,7 +21,8 @@ class Browsers:
         self._new_id = host.new_id
         self._secret = host.new_id().encode()
         self._encrypted = settings.encrypted
-        self._cookie = f"{'__Host-' if settings.encrypted else ''}strandline-console"
+        prefix = "__Host-" if settings.encrypted else ""
+        self._cookie = f"{prefix}strandline-console-{settings.port}"  # ports of a host share their cookies
 
     def new(self) -> str:
         """An id for a browser that has none, or that has just logged in or out."""

@@ -127,6 +127,25 @@ def test_clusters_for_tests_need_no_extra_and_no_pytest(environment: Path, folde
     assert (done.returncode, done.stdout) == (0, "b'high water'\n[]\n"), done.stderr
 
 
+PAGES = """
+from strandline.console.web.app import STATIC_FILES
+from strandline.console.web.context import templates
+
+made = templates()
+for name in made.list_templates():
+    made.get_template(name)
+static = ("console.css", "live.js")
+print(len(made.list_templates()) > 5, all((STATIC_FILES / name).exists() for name in static))
+"""
+
+
+def test_the_console_brings_its_pages(environment: Path, folder: Path) -> None:
+    done = subprocess.run(
+        [environment / "bin" / "python", "-c", PAGES], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
+
+
 def test_pytest_finds_the_fixtures(environment: Path, folder: Path) -> None:
     done = subprocess.run(
         [environment / "bin" / "python", "-m", "pytest", "--fixtures", "-p", "no:cacheprovider"],
