@@ -36,7 +36,7 @@ SAMPLED_MAX: Final = 50
 SAMPLED_AFTER_LOOK_S: Final = 3_600.0
 AT_ONCE_MAX: Final = 8
 """Groups that are read at one time."""
-KEPT_MAX: Final = 500
+KEPT_MAX: Final = 200
 """Answers that are kept; those that were looked at longest ago go first."""
 
 ValueT = TypeVar("ValueT")

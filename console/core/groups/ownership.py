@@ -15,6 +15,9 @@ LABEL_CHARS_MAX: Final = 24
 """The longest label of a member in the head of a table. Its full id stands in the table of members."""
 ID_CHARS_SHOWN: Final = 8
 """Characters of a member's own id that tell it from others with the same client id."""
+UUID_PARTS: Final = [8, 4, 4, 4, 12]
+UUID_CHARS: Final = 36
+"""The part of a member's id that the coordinator adds to the client id."""
 
 
 class Hold(Enum):
@@ -98,6 +101,18 @@ def labels(members: Sequence[MemberView]) -> dict[str, str]:
         for each in members
         for name in (names[each.member],)
     }
+
+
+def short_member(member: str) -> str:
+    """A member's id with its last part, which tells it from others of its client id, cut short.
+
+    >>> short_member("web-1-3bce0df4-29a5-6c79-636f-fe709fc45a8b"), short_member("other")
+    ('web-1 3bce0df4', 'other')
+    """
+    name, own_id = member[:-UUID_CHARS], member[-UUID_CHARS:]
+    if name.endswith("-") and [len(part) for part in own_id.split("-")] == UUID_PARTS:
+        return f"{_cut(name[:-1])} {own_id[:ID_CHARS_SHOWN]}"
+    return _cut(member)
 
 
 def _own_id(member: MemberView) -> str:

@@ -13,7 +13,16 @@ from tests.console.browser.accessibility import serious_findings
 from tests.console.browser.conftest import PHONE, WIDE, OpenPage, Scheme
 from tests.console.serving import serving
 
-PAGES: Final = ("/", "/timeline", "/topics", "/topics/orders", "/moves", "/groups", "/groups/readers")
+PAGES: Final = (
+    "/",
+    "/timeline",
+    "/topics",
+    "/topics/orders",
+    "/moves",
+    "/groups",
+    "/groups/readers",
+    "/streams",
+)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strandline.console.core.groups.ownership import LABEL_CHARS_MAX, Hold, free_partitions, labels, matrix
+from strandline.console.core.groups.ownership import (
+    LABEL_CHARS_MAX,
+    Hold,
+    free_partitions,
+    labels,
+    matrix,
+    short_member,
+)
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset
 from tests.consumer.described_groups import described, member, viewed
@@ -41,6 +48,14 @@ def test_a_partition_without_a_member_is_free_and_counted() -> None:
     view = viewed(described(member("m1", A)), {B: CommittedOffset(3)})
     assert [row.free for row in matrix(view, view.partitions).rows] == [False, True]
     assert free_partitions(view) == 1
+
+
+def test_a_member_that_is_gone_has_a_short_name_too() -> None:
+    """Its client id is known only as the beginning of its id, which the coordinator made longer."""
+    own_id = "3bce0df4-29a5-6c79-636f-fe709fc45a8b"
+    assert short_member(f"web-1-{own_id}") == "web-1 3bce0df4"
+    assert short_member(f"{'c' * 249}-{own_id}") == "c" * (LABEL_CHARS_MAX - 1) + "… 3bce0df4"
+    assert short_member("kcat") == "kcat"
 
 
 def test_labels_tell_members_of_one_client_id_apart_and_stay_short() -> None:

@@ -164,7 +164,7 @@ async def test_a_group_shows_why_it_rebalanced_and_links_to_the_moment(site: Sit
     text = await eventually(told, deadline_s=30)
     words = " ".join(re.sub(r"<[^>]*>", " ", text).split())
     assert "left: the consumer was closed" in words
-    assert re.search(rf"&lt;i&gt;goes&lt;/i&gt;-\S+ gave up {re.escape(moved)}", words)
+    assert re.search(rf"&lt;i&gt;goes&lt;/i&gt; [0-9a-f]{{8}} gave up {re.escape(moved)}", words)
     assert re.search(r"stays gave up orders:\S+ ", words)
     assert "partitions move between members" in words
     assert "<i>" not in text
