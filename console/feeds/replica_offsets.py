@@ -15,7 +15,7 @@ LOOKED_AT_S: Final = 30.0
 """A partition is read for this long after a view showed it."""
 PARTITIONS_MAX: Final = 500
 """Partitions that are read at once; of more, those that were shown last."""
-EVERY_S: Final = 1.0
+EVERY_S: Final = 2.0
 WAIT_MS: Final = 1_000
 """A leader that does not answer in this time is asked again with the next reading."""
 

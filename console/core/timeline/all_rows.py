@@ -47,6 +47,12 @@ class Rows:
             group.tasks[task] = found
         return found
 
+    @property
+    def left_out(self) -> int:
+        """Events whose rows are not shown, since there are too many."""
+        kinds = (self.partitions, self.brokers, self.groups, self.tasks)
+        return sum(kind.left_out for kind in kinds)
+
     def forget_partitions(self) -> None:
         """Forgets all that state changes said."""
         self.partitions = KeptRows(PartitionRow)

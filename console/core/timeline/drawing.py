@@ -9,7 +9,15 @@ from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.lanes.spans import UNKNOWN_MS, Drawn, Span, Spans
 from strandline.console.core.timeline.lanes.steps import Step, Steps
 from strandline.console.core.timeline.places import event_id
-from strandline.console.core.timeline.rows import BrokerRow, GroupRow, PartitionRow, Role, Row, TaskRow
+from strandline.console.core.timeline.rows import (
+    NOWHERE,
+    BrokerRow,
+    GroupRow,
+    PartitionRow,
+    Role,
+    Row,
+    TaskRow,
+)
 from strandline.console.core.timeline.view import View, request_name
 from strandline.report.text.durations import age
 from strandline.report.text.partition_names import compact
@@ -52,11 +60,14 @@ def _lanes(row: Row, view: View) -> Iterator[Lane]:
 
 def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
     if view.wants("leader") and row.leader:
-        yield _lane(
-            "leader", [_item(step, broker=step.value, epoch=step.order) for step in _steps(row.leader, view)]
-        )
+        leaders = [step for step in _steps(row.leader, view) if step.value != NOWHERE]
+        yield _lane("leader", [_item(step, broker=step.value, epoch=step.order) for step in leaders])
     if view.wants("isr") and row.isr:
-        isr = [_item(step, size=len(step.value), members=list(step.value)) for step in _steps(row.isr, view)]
+        isr = [
+            _item(step, size=len(step.value), members=list(step.value))
+            for step in _steps(row.isr, view)
+            if step.value
+        ]
         yield {**_lane("isr", isr), "of": row.replicas or max((each["size"] for each in isr), default=0)}
     if view.wants("offsets") and row.samples is not None and row.topic in view.offsets_of:
         watermarks, ends = row.samples.drawn(view.from_ms, view.until_ms, view.pixel_ms)

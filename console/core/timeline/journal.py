@@ -79,12 +79,6 @@ class Journal(Generic[RowT]):
         return bool(self._chunks)
 
     @property
-    def oldest_offset(self) -> int | None:
-        if self._chunks:
-            return self._chunks[0].offsets[0]
-        return self._newest[0].record.offset if self._newest else None
-
-    @property
     def oldest_ms(self) -> int | None:
         """The time at which the oldest records were written."""
         if self._chunks:

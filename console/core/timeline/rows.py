@@ -12,6 +12,8 @@ from strandline.console.core.timeline.lanes.steps import Steps
 
 GONE: Final = -1
 """As a leader: no broker leads."""
+NOWHERE: Final = -2
+"""As a leader: there is no such partition."""
 
 
 class PartitionRow:

@@ -20,6 +20,8 @@ from strandline.console.web.timeline_views import drawn_rows, json_answer, match
 from strandline.ids import TopicPartition
 
 CHANGES_PAUSE_S: Final = 0.25
+LIVE_MS: Final = 60_000
+"""Watermarks are read for a view that ends at most this long ago."""
 
 
 def routes(console: Console) -> Sequence[BaseRoute]:
@@ -38,11 +40,9 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         if view.rows == "partition" and view.wants("offsets"):
             known = frozenset(each.name for each in (await console.seen(request)).topics)
             view = replace(view, offsets_of=known)
-            feed.offsets.looked_at(
-                TopicPartition(row.topic, row.partition)
-                for row in page
-                if isinstance(row, PartitionRow) and row.topic in known
-            )
+            if view.until_ms > now_ms - LIVE_MS:
+                shown = (row for row in page if isinstance(row, PartitionRow) and row.topic in known)
+                feed.offsets.looked_at(TopicPartition(row.topic, row.partition) for row in shown)
         rows, coarse = await drawn_rows(page, view)
         return json_answer(
             {
@@ -53,6 +53,8 @@ def routes(console: Console) -> Sequence[BaseRoute]:
                 "reading_back": topic.reading_back,
                 "complete": topic.complete,
                 "feeds": [{"topic": each.topic, "state": each.state} for each in feed.topics.values()],
+                "passed_over": window.passed_over,
+                "left_out": window.rows.left_out,
                 "rows_total": len(found),
                 "first": view.first,
                 "version": window.version,

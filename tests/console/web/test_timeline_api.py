@@ -83,9 +83,11 @@ async def test_a_killed_leader_is_followed_by_another_with_the_cause(timeline: T
         return [each["broker"] for each in await leaders()] == [led]
 
     async def another() -> bool:
-        return (await leaders())[-1]["broker"] not in (led, -1)
+        last = (await leaders())[-1]
+        return last["broker"] not in (led, -1) and last["event"] is not None
 
     await eventually(first)
+    await eventually(lambda: timeline.lane("alive", rows="broker", broker=led))
     timeline.cluster.kill(led)
     await eventually(another)
     *_, before, now = await leaders()
@@ -99,6 +101,14 @@ async def test_a_killed_leader_is_followed_by_another_with_the_cause(timeline: T
     assert said["record"]["topic"] == "__state_changes"
     assert said["fields"]["command"] == "elect-leader"
     assert before["event"] in [each["id"] for each in said["related"]]
+
+    async def gone() -> bool:
+        return (await timeline.lane("alive", rows="broker", broker=led))[-1]["alive"] is False
+
+    await eventually(gone)
+    seen = await timeline.event((await timeline.lane("alive", rows="broker", broker=led))[-1]["event"])
+    assert seen["sentence"] == f"Broker {led} is gone: its session in ZooKeeper has ended."
+    assert now["event"] in [each["id"] for each in seen["related"]]
 
 
 async def test_a_group_that_rebalances_says_who_was_given_and_lost_what(timeline: Timeline) -> None:

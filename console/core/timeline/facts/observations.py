@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.console.core.timeline.all_rows import Rows
-from strandline.console.core.timeline.rows import BrokerRow
+from strandline.console.core.timeline.rows import NOWHERE, BrokerRow
 from strandline.vocabulary.admin import BrokerDescription
 from strandline.vocabulary.metadata import TopicMetadata
 
@@ -77,6 +77,8 @@ class SeenState:
         for key in gone:
             if (row := rows.partitions.get(key)) is not None:
                 row.exists = False
+                row.leader.end(at_ms, NOWHERE)
+                row.isr.end(at_ms, ())
                 if not row.events:
                     rows.partitions.drop(row)
         changed = bool(gone) or len(now) != len(self._partitions)

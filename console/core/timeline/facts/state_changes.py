@@ -14,6 +14,8 @@ UNCLEAN: Final = "unclean-election"
 ELECTED: Final = "elected"
 RESIGNED: Final = "resigned"
 LEFT: Final = "left-isr"
+REASON_CHARS_MAX: Final = 60
+"""The reason of a reassignment is a part of its label up to this length."""
 JOINED: Final = "joined-isr"
 
 
@@ -89,7 +91,12 @@ def _note(span: Span, event: StateChangeEvent, at_ms: int, ref: Ref) -> None:
     if event.requester is not None:
         span.requester = event.requester
     if event.replicas:
-        span.label = f"to {','.join(map(str, event.replicas))}"
+        why = (
+            f" ({event.reason[:REASON_CHARS_MAX]})"
+            if state is RequestState.REQUESTED and event.reason
+            else ""
+        )
+        span.label = f"to {','.join(map(str, event.replicas))}{why}" if why or not span.label else span.label
     if state is RequestState.RECEIVED:
         span.received_ms = at_ms
     elif state in ENDS:

@@ -33,10 +33,6 @@ class Marks:
     def __len__(self) -> int:
         return len(self._kinds)
 
-    @property
-    def last_ms(self) -> int:
-        return self._at[-1] if self._at else -1
-
     def add(self, at_ms: int, kind: str, ref: Ref) -> None:
         here = bisect_right(self._at, at_ms)
         self._at.insert(here, at_ms)

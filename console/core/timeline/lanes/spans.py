@@ -71,10 +71,6 @@ class Spans:
     def __len__(self) -> int:
         return len(self._spans)
 
-    @property
-    def last_ms(self) -> int:
-        return self._starts[-1] if self._starts else UNKNOWN_MS
-
     def add(self, span: Span) -> None:
         here = bisect_right(self._starts, span.from_ms)
         self._starts.insert(here, span.from_ms)

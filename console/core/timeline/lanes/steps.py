@@ -54,9 +54,13 @@ class Steps(Generic[V]):
         low = bisect_left(self._order, order)
         high = bisect_right(self._order, order)
         here = bisect_right(self._at, at_ms, low, high)
-        if here > low and self._at[here - 1] == at_ms and self._values[here - 1] == value:
-            return
-        if here < high and self._refs[here] == NO_REF and self._values[here] == value:
+        if here > low and self._values[here - 1] == value:
+            if self._refs[here - 1] == NO_REF and self._at[here - 1] != ALWAYS:
+                self._delete(here - 1)  # the same was seen, by a clock that is behind
+                here -= 1
+            elif self._at[here - 1] == at_ms:
+                return
+        elif here < high and self._refs[here] == NO_REF and self._values[here] == value:
             self._delete(here)  # it was seen later than it happened
         if here > 0:
             at_ms = max(at_ms, self._at[here - 1])
@@ -72,6 +76,11 @@ class Steps(Generic[V]):
             self._seen_ms = at_ms
         elif order > self._order[-1]:
             self._insert(len(self._values), max(at_ms, self._at[-1]), value, NO_REF, order)
+
+    def end(self, at_ms: int, value: V) -> None:
+        """Notes that nothing more holds, which no event says: `value` stands for that."""
+        if self._values and self._values[-1] != value:
+            self._insert(len(self._values), max(at_ms, self._at[-1]), value, NO_REF, self._order[-1])
 
     def _insert(self, here: int, at_ms: int, value: V, ref: Ref, order: int) -> None:
         self._at.insert(here, at_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,10 +78,11 @@ def test_what_was_seen_holds_always_until_an_event_says_more() -> None:
     assert [(step.at_ms, step.value) for step in steps.drawn(100, 1_000, 1)] == [(300, 1), (600, 2)]
 
 
-def test_an_event_takes_the_place_of_what_was_seen_of_it() -> None:
+@pytest.mark.parametrize("seen_ms", [195, 200, 205])
+def test_an_event_takes_the_place_of_what_was_seen_of_it(seen_ms: int) -> None:
     steps: Steps[int] = Steps()
     steps.add(100, 1, 0, order=6)
-    steps.see(205, 2, order=7)
+    steps.see(seen_ms, 2, order=7)
     steps.add(200, 2, 1, order=7)
     assert [(step.at_ms, step.value, step.ref) for step in steps.drawn(0, 300, 1)] == [
         (100, 1, 0),

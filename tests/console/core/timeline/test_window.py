@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from strandline.console.core.timeline.drawing import draw
 from strandline.console.core.timeline.journal import CHUNK_RECORDS, Record
+from strandline.console.core.timeline.kept_rows import KeptRows
 from strandline.console.core.timeline.places import Source, parse_id
-from strandline.console.core.timeline.rows import GONE
+from strandline.console.core.timeline.rows import GONE, GroupRow
 from strandline.console.core.timeline.view import View, matching
 from strandline.console.core.window import Window
 from strandline.ids import BrokerEpoch, TopicId
@@ -79,11 +80,20 @@ def test_a_request_is_one_span_in_whatever_order_its_steps_are_read() -> None:
 
 def test_a_reassignment_begins_and_ends() -> None:
     window = window_of(
-        change(0, "reassign-replicas", AT, id="m", state="requested", requester=-1, replicas=[4, 2, 3]),
+        change(
+            0,
+            "reassign-replicas",
+            AT,
+            id="m",
+            state="requested",
+            requester=-1,
+            replicas=[4, 2, 3],
+            reason="drain",
+        ),
         change(1, "reassign-replicas", AT + 5_000, id="m", replicas=[4, 2, 3], isr=[4, 2, 3]),
     )
     (item,) = lane(window, "reassignment")
-    assert (item["from"], item["until"], item["label"]) == (AT, AT + 5_000, "to 4,2,3")
+    assert (item["from"], item["until"], item["label"]) == (AT, AT + 5_000, "to 4,2,3 (drain)")
 
 
 def test_losses_are_marks_of_the_partition_and_of_the_broker() -> None:
@@ -121,8 +131,10 @@ def test_a_partition_without_an_event_has_the_leader_that_was_seen() -> None:
     assert drawn(window)[0]["lanes"][1]["of"] == 3
     window.read(Source.STATE, 0, [elected(5, 3, 8, AT + 10)], AT + 20)
     assert [each["broker"] for each in lane(window, "leader")] == [2, 3]
-    window.seen_topics((), AT + 30)
-    assert len(drawn(window)) == 1, "a deleted topic stays as long as its events"
+    window.seen_topics((), AT + 30_000)
+    assert [each["until"] for each in lane(window, "leader")] == [AT + 10, AT + 30_000]
+    window.read(Source.STATE, 0, [elected(6, 1, 9, AT + 40_000)], AT + 40_000)
+    assert [each["broker"] for each in lane(window, "leader")] == [2, 3, 1], "the topic is there again"
 
 
 def test_a_partition_that_is_gone_without_events_is_not_shown() -> None:
@@ -238,6 +250,14 @@ def test_groups_and_tasks_of_the_past_are_forgotten() -> None:
     assert {task.id for group in window.rows.groups for task in group.tasks.values()} == {
         task.id for task in window.rows.tasks
     }
+
+
+def test_rows_beyond_the_limit_are_counted() -> None:
+    window = Window()
+    window.rows.groups = KeptRows(GroupRow, most=2)
+    for number in range(4):
+        window.read(Source.GROUP, 0, [group_event(number, "member_joined", AT, group=f"g{number}")], AT)
+    assert [row.name for row in window.rows.groups] == ["g0", "g1"] and window.rows.left_out == 2
 
 
 def test_older_records_are_put_before_the_others() -> None:
