@@ -93,6 +93,7 @@ class Site:
             "cluster_id": self.cluster_id if state.admitted else "",
             "changes_allowed": self.settings.allow_changes,
             "csrf": state.csrf,
+            "logged_in": state.session is not None,
             "user": state.user,
             "now_ms": self.clock.wall_ms(),
         }
