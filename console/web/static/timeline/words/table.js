@@ -29,6 +29,7 @@ export function fill(table, note, found, { zero, open }) {
     const where = document.createElement("td");
     where.textContent = line.name;
     const what = document.createElement("td");
+    what.className = "wrap";
     const button = document.createElement("button");
     button.type = "button";
     button.className = "timeline-link";
