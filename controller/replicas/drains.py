@@ -24,6 +24,7 @@ from strandline.controller.core.drains import (
     ended_by_restart,
     plan_drains,
 )
+from strandline.controller.core.reassignment import MoveFrom
 from strandline.controller.core.survey import Survey
 from strandline.controller.core.topics import Brokers
 from strandline.controller.leadership.transfer import Yielding, yield_leaderships
@@ -174,8 +175,7 @@ class Drains:
     async def _move_replicas(self, moves: Sequence[ReplicaMove]) -> bool:
         asked: defaultdict[tuple[int, AskedBy | None], list[PartitionReassignment]] = defaultdict(list)
         for move in moves:
-            each = PartitionReassignment(move.partition.name, move.replicas)
-            asked[move.throttle_bytes_per_s, move.by].append(each)
+            asked[move.throttle_bytes_per_s, move.by].append(_reassignment(move))
         begun = 0
         for (throttle_bytes_per_s, by), wanted in asked.items():
             with doing_for(by):
@@ -220,6 +220,14 @@ def _wanted(broker: BrokerId, brokers: Brokers, standing: Drain | None, asked: D
     earlier = () if standing is None or not standing.replicas else _throttles(standing)
     kept = [each for each in dict.fromkeys(earlier) if each != throttle_bytes_per_s]
     return Drain(life, replicas, throttle_bytes_per_s, tuple(kept[-THROTTLES_MAX:]), asked_by())
+
+
+def _reassignment(move: ReplicaMove) -> PartitionReassignment:
+    """A new one only from the replicas that were surveyed: those of a survey that is torn may be more."""
+    partition = move.partition
+    if partition.reassignment is not None:
+        return PartitionReassignment(partition.name, move.replicas)
+    return MoveFrom(partition.name, move.replicas, topic_id=partition.key.topic_id, before=partition.assigned)
 
 
 def _throttles(drain: Drain) -> tuple[int, ...]:

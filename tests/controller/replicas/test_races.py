@@ -1,4 +1,4 @@
-"""What begins between the reads of a balance, on a real ZooKeeper."""
+"""What begins between the reads of a balance or a drain, on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.controller.core.reassignment import MoveFrom
 from strandline.controller.core.survey import Survey
 from strandline.controller.replicas.balance import CAUSE, Balances
+from strandline.controller.replicas.drains import Drains
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.term.surveying import read_survey
 from strandline.controller.term.term import Term
@@ -18,6 +19,7 @@ from strandline.ports import Coordination
 from strandline.vocabulary.admin import (
     BalanceAction,
     BalancePlan,
+    DrainBroker,
     NewTopic,
     PartitionReassignment,
 )
@@ -129,3 +131,24 @@ async def test_a_move_by_hand_that_begins_under_a_cancellation_is_not_taken_back
         now = await reassignment(on.session, *NAME)
         assert now is not None
         assert (now.replicas, now.reverting) == (by_hand, False)
+
+
+async def test_a_drain_gives_a_partition_no_more_replicas_than_it_had(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """Its survey is torn: it has a replica that a move by hand adds, and does not show the move."""
+    async with acting(zookeeper, open_session) as on:
+        await register(on.session, [4])
+        drains = Drains(on.term, on.reassignments)
+        await drains.begin(BrokerId(1), DrainBroker(1, replicas=True))
+
+        async def asked() -> None:
+            await on.ask(PartitionReassignment(NAME, (1, 3)))
+
+        on.reads.after[znodes.REASSIGNED] = asked
+        torn = await on.survey()
+        assert [(each.assigned, each.reassignment) for each in torn.partitions] == [((1, 2, 3), None)]
+        await drains.step(torn)
+        now = await reassignment(on.session, *NAME)
+        assert now is not None
+        assert now.replicas == (1, 3)
