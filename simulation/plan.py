@@ -12,10 +12,16 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field, field_validator
 
 from strandline.config.limits import SIMULATION_SEED_MAX
-from strandline.simulation.faults.drawing import drawn_disk_losses, drawn_faults, drawn_isolations
-from strandline.simulation.faults.every import KINDS
+from strandline.simulation.faults.drawing import (
+    drawn_aimed,
+    drawn_disk_losses,
+    drawn_faults,
+    drawn_isolations,
+)
+from strandline.simulation.faults.every import AIMED, AIMED_AT_CONTROLLERS, KINDS
 from strandline.simulation.faults.fault import Fault
 from strandline.simulation.workloads.every import AnyWorkload, drawn_workloads
+from strandline.simulation.workloads.operations import Operations
 from strandline.simulation.workloads.workload import BROKERS_MIN
 
 CONTROLLERS: Final = 2
@@ -65,6 +71,8 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         if any(workload.has_group for workload in workloads):
             faults += drawn_isolations(Random(f"{seed} coordinators"), seconds)
         faults += drawn_disk_losses(Random(f"{seed} disks"), seconds)
+        operated = any(isinstance(workload, Operations) for workload in workloads)
+        faults += drawn_aimed(seed, seconds, (*AIMED, *AIMED_AT_CONTROLLERS) if operated else AIMED)
         in_order = tuple(sorted(faults, key=lambda fault: fault.at_s))
         brokers = max(workload.brokers_min for workload in workloads)
         return Plan(seed=seed, seconds=seconds, brokers=brokers, workloads=workloads, faults=in_order)

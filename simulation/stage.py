@@ -7,11 +7,14 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple
 
+from strandline.adapters.zookeeper import znodes
 from strandline.ids import TopicPartition
+from strandline.ports import NoNode
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.engine.world import World
 from strandline.simulation.engine.zookeeper.isr_history import IsrHistory
+from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 
 SYNCED: Final = {"flush.messages": "1"}
 """The config of a topic whose records are synced before they count."""
@@ -58,6 +61,19 @@ class Stage:
     def disks_failed(self) -> bool:
         """A machine has lost its power, or its disk has reported errors."""
         return any(machine.disk.power_losses or machine.disk.spoiled for machine in self.world.machines)
+
+    @property
+    def znodes(self) -> ZnodeTree:
+        """As a ZooKeeper server has them that is in touch with the others."""
+        servers = self.world.zookeeper.servers
+        return next((server for server in servers if server.linked), servers[0]).tree
+
+    def topics_being_deleted(self) -> list[str]:
+        """Their deletion has begun, and is not complete."""
+        try:
+            return sorted(self.znodes.children(znodes.DELETE_TOPICS))
+        except NoNode:
+            return []  # no process of the cluster has reached ZooKeeper yet
 
     def client(self, name: str) -> SimulatedProcess:
         """A process for a client, on a machine of its own."""

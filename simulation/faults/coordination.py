@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from random import Random
+from typing import Final
 
 from strandline.simulation.faults.fault import Scene, last
+from strandline.simulation.faults.roles import active_controller
+
+WRITE_S_MAX: Final = 10.0
+"""How long a fault waits for a write."""
 
 
 async def lose_leader(scene: Scene, random: Random, lasts_s: float) -> None:
     scene.note("ZooKeeper loses its leader")
     scene.world.zookeeper.lose_leader()
+
+
+async def lose_leader_under_write(scene: Scene, random: Random, lasts_s: float) -> None:
+    """When the active controller has asked for a write, and before it has an answer."""
+    number = active_controller(scene)
+    if number is None:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(WRITE_S_MAX):
+            await scene.world.zookeeper.next_multi(scene.cluster.controller_machines[number].host)
+            await lose_leader(scene, random, lasts_s)
 
 
 async def isolate(scene: Scene, random: Random, lasts_s: float) -> None:

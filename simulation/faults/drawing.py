@@ -6,6 +6,7 @@ if all were equally likely is common in some seeds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 from typing import Final
 
@@ -24,6 +25,9 @@ COORDINATORS_MAX: Final = 3
 LOST_DISK_RATE: Final = 1 / 8
 """The part of all seeds in which brokers get empty disks, once to LOST_DISKS_MAX times."""
 LOST_DISKS_MAX: Final = 3
+AIMED_RATE: Final = 1 / 12
+"""The part of all seeds that have a rare sequence, each of them once to AIMED_MAX times."""
+AIMED_MAX: Final = 3
 LOT_BITS: Final = 32
 
 
@@ -54,6 +58,15 @@ def drawn_isolations(random: Random, seconds: float) -> tuple[Fault, ...]:
 def drawn_disk_losses(random: Random, seconds: float) -> tuple[Fault, ...]:
     """Losses of disks, in the order of their times."""
     return _of_one_kind(random, seconds, LOST_DISK, LOST_DISK_RATE, LOST_DISKS_MAX)
+
+
+def drawn_aimed(seed: int, seconds: float, kinds: Iterable[str]) -> tuple[Fault, ...]:
+    """Faults of these kinds, each with lots of its own."""
+    return tuple(
+        fault
+        for kind in kinds
+        for fault in _of_one_kind(Random(f"{seed} {kind}"), seconds, kind, AIMED_RATE, AIMED_MAX)
+    )
 
 
 def _of_one_kind(random: Random, seconds: float, kind: str, rate: float, most: int) -> tuple[Fault, ...]:

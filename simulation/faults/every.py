@@ -16,7 +16,19 @@ POWER: Final = frozenset(
 COORDINATOR: Final = "isolate a coordinator"
 """Only seeds with a group have it."""
 LOST_DISK: Final = "lose disk"
-APART: Final = frozenset({LOST_DISK, COORDINATOR})
+AIMED: Final = (
+    "two leaders in turn",
+    "return on a slow way",
+    "return to an old watermark",
+    "shrink in doubt",
+)
+"""Rare sequences that any seed may have."""
+AIMED_AT_CONTROLLERS: Final = (
+    "lose the ZooKeeper leader as a controller writes",
+    "kill a controller that deletes",
+)
+"""Only seeds with an operator have these."""
+APART: Final = frozenset({LOST_DISK, COORDINATOR, *AIMED, *AIMED_AT_CONTROLLERS})
 """Kinds that are drawn with lots of their own, so that the other faults of a seed do not depend on them."""
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -48,4 +60,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     "shrink to one, then lose power": sequences.shrink_to_one_and_lose_power,
     "lose power as others crash": sequences.lose_power_and_crash,
     "lose all power": sequences.lose_all_power,
+    "two leaders in turn": sequences.lead_in_turn,
+    "return on a slow way": sequences.return_slowly,
+    "return to an old watermark": sequences.return_to_old_watermark,
+    "shrink in doubt": sequences.shrink_in_doubt,
+    "lose the ZooKeeper leader as a controller writes": coordination.lose_leader_under_write,
+    "kill a controller that deletes": processes.kill_deleting_controller,
 }

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
+from typing import Final
 
 from strandline.simulation.faults.fault import Scene, last
 from strandline.simulation.faults.roles import a_coordinator, active_controller
+
+DELETION_S_MAX: Final = 10.0
+"""How long a fault waits for a deletion."""
+LOOK_S: Final = 0.001
 
 
 async def kill_broker(scene: Scene, random: Random, lasts_s: float) -> None:
@@ -45,6 +51,17 @@ async def kill_active_controller(scene: Scene, random: Random, lasts_s: float) -
     number = active_controller(scene)
     if number is not None:
         await _kill_controller(scene, number, lasts_s)
+
+
+async def kill_deleting_controller(scene: Scene, random: Random, lasts_s: float) -> None:
+    """The active controller is killed when it has begun to delete a topic, and is not done yet."""
+    ends_s = scene.stage.now_s + DELETION_S_MAX
+    while not scene.stage.topics_being_deleted():
+        if scene.stage.now_s > ends_s:
+            return
+        await asyncio.sleep(LOOK_S)
+    await asyncio.sleep(random.uniform(0, LOOK_S))
+    await kill_active_controller(scene, random, lasts_s)
 
 
 async def freeze_coordinator(scene: Scene, random: Random, lasts_s: float) -> None:

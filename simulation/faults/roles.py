@@ -8,7 +8,6 @@ from typing import NamedTuple
 from strandline.adapters.zookeeper import znodes
 from strandline.ids import INTERNAL_PREFIX, OFFSETS_TOPIC, TopicPartition
 from strandline.ports import NoNode
-from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 from strandline.simulation.faults.fault import Scene
 
 
@@ -31,10 +30,15 @@ def a_coordinator(scene: Scene, random: Random) -> int | None:
     return None if led is None else led.leader
 
 
+def leader_of(scene: Scene, name: TopicPartition) -> int | None:
+    """The number of the broker that leads this partition. None if none does."""
+    return next((each.leader for each in _led(scene) if each.name == name), None)
+
+
 def active_controller(scene: Scene) -> int | None:
     """The number of the active controller."""
     try:
-        found = znodes.load_controller(_tree(scene).get(znodes.CONTROLLER).data)
+        found = znodes.load_controller(scene.stage.znodes.get(znodes.CONTROLLER).data)
     except NoNode:
         return None
     number = found.endpoint.id - scene.cluster.first_id
@@ -46,7 +50,7 @@ def _choice(random: Random, found: list[Led]) -> Led | None:
 
 
 def _led(scene: Scene) -> list[Led]:
-    tree, first = _tree(scene), scene.cluster.first_id
+    tree, first = scene.stage.znodes, scene.cluster.first_id
     found: list[Led] = []
     try:
         topics = sorted(tree.children(znodes.TOPICS))
@@ -63,9 +67,3 @@ def _led(scene: Scene) -> list[Led]:
         except NoNode:
             continue  # it is being created or deleted
     return found
-
-
-def _tree(scene: Scene) -> ZnodeTree:
-    """The znodes of a server that is in touch with the others."""
-    servers = scene.world.zookeeper.servers
-    return next((server for server in servers if server.linked), servers[0]).tree

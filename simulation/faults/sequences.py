@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final
 
+from strandline.ids import TopicPartition
+from strandline.simulation.engine.network import Latency
 from strandline.simulation.faults.fault import Scene, last
-from strandline.simulation.faults.roles import a_coordinator, a_led_partition
+from strandline.simulation.faults.roles import a_coordinator, a_led_partition, leader_of
 
 SESSION_S: Final = 3.0
 """The session of a broker in ZooKeeper ends after this time without a heartbeat."""
@@ -20,6 +22,12 @@ LATE_S: Final = 2.0
 MARGIN_S: Final = 0.6
 """How much sooner or later than a bound something is done, at most."""
 BACK_S_MAX: Final = 1.0
+SLOW_S: Final = (0.05, 0.3)
+"""How long a message takes on a slow way, on average: between least and most."""
+ELECTIONS: Final = ((0.0, 0.3), (1.5, 2.0))
+"""A partition whose leader was killed has another one within these times: after the one before, for how
+long."""
+LOOK_S: Final = 0.01
 
 
 async def kill_leader(scene: Scene, random: Random, lasts_s: float) -> None:
@@ -82,6 +90,16 @@ async def isolate_coordinator(scene: Scene, random: Random, lasts_s: float) -> N
 
 async def shrink_unseen(scene: Scene, random: Random, lasts_s: float) -> None:
     """A follower is late, and the leader cannot write that: then the leader is gone."""
+    await _shrink_unseen(scene, random, lasts_s, (MARGIN_S, 3 * MARGIN_S))
+
+
+async def shrink_in_doubt(scene: Scene, random: Random, lasts_s: float) -> None:
+    """As `shrink_unseen`; but before it is gone the leader has lost its connection under the write, and does
+    not know whether that happened."""
+    await _shrink_unseen(scene, random, lasts_s, (SESSION_S * 2 / 3, SESSION_S))
+
+
+async def _shrink_unseen(scene: Scene, random: Random, lasts_s: float, leads_s: tuple[float, float]) -> None:
     led = a_led_partition(scene, random)
     if led is None or not led.others:
         return
@@ -91,7 +109,7 @@ async def shrink_unseen(scene: Scene, random: Random, lasts_s: float) -> None:
     await asyncio.sleep(LATE_S - random.uniform(0, MARGIN_S))
     scene.note(f"cut broker {led.leader} off ZooKeeper")
     _cut(scene, led.leader, _zookeepers(scene))
-    await asyncio.sleep(random.uniform(MARGIN_S, 3 * MARGIN_S))
+    await asyncio.sleep(random.uniform(*leads_s))
     scene.note(f"kill broker {led.leader}")
     scene.cluster.brokers[led.leader].kill()
     _heal(scene, led.leader, [*_hosts(scene, [follower]), *_zookeepers(scene)])
@@ -164,6 +182,92 @@ async def bounce(scene: Scene, random: Random, lasts_s: float) -> None:
     scene.cluster.brokers[led.leader].kill()
     await last(lasts_s)
     scene.restart_broker(led.leader)
+
+
+async def lead_in_turn(scene: Scene, random: Random, lasts_s: float) -> None:
+    """The leader is killed, and so is the next one before any other broker has what that one wrote. The third
+    has more of the first leader's records than the second."""
+    led = a_led_partition(scene, random)
+    if led is None or len(led.others) < 2:
+        return
+    first, second, third = led.leader, *random.sample(led.others, 2)
+    scene.note(f"cut broker {second} off brokers {first} and {third}, in sync for {led.name}")
+    _cut(scene, second, _hosts(scene, [first, third]))
+    await asyncio.sleep(random.uniform(0, LATE_S - MARGIN_S))
+    scene.note(f"kill broker {first}, the leader")
+    scene.cluster.brokers[first].kill()
+    _heal(scene, second, _hosts(scene, [first]))
+    if await _is_elected(scene, led.name, second, instead_of=third):
+        await asyncio.sleep(random.uniform(0, MARGIN_S))
+        scene.note(f"kill broker {second}, the next leader")
+        scene.cluster.brokers[second].kill()
+    scene.cluster.brokers[third].resume()
+    _heal(scene, second, _hosts(scene, [third]))
+    await last(max(lasts_s, SESSION_S))
+    scene.restart_broker(first)
+    scene.restart_broker(second)
+
+
+async def _is_elected(scene: Scene, name: TopicPartition, heir: int, *, instead_of: int) -> bool:
+    """Pause the other candidate at the moments of an election: soon after the death of the leader, or when
+    its session ends. It stays paused if the heir leads."""
+    for after_s, for_s in ELECTIONS:
+        await asyncio.sleep(after_s)
+        scene.cluster.brokers[instead_of].pause()
+        for _ in range(int(for_s / LOOK_S)):
+            await asyncio.sleep(LOOK_S)
+            if leader_of(scene, name) == heir:
+                return True
+        scene.cluster.brokers[instead_of].resume()
+    return False
+
+
+async def return_slowly(scene: Scene, random: Random, lasts_s: float) -> None:
+    """A follower has left the ISR, and returns to it on a slow way."""
+    led = a_led_partition(scene, random)
+    if led is None or not led.others:
+        return
+    follower = random.choice(led.others)
+    await _leave_isr(scene, random, follower, [led.leader], str(led.name))
+    await _heal_slowly(scene, random, follower, led.leader, lasts_s)
+
+
+async def return_to_old_watermark(scene: Scene, random: Random, lasts_s: float) -> None:
+    """A follower has left the ISR. The others are killed, and it returns, on a slow way, to a leader that
+    knows a high watermark of long ago."""
+    led = a_led_partition(scene, random)
+    if led is None or len(led.others) < 2:
+        return
+    follower, heir = random.sample(led.others, 2)
+    await _leave_isr(scene, random, follower, [led.leader, heir], str(led.name))
+    scene.note(f"kill brokers {led.leader} and {heir}, in sync for {led.name}")
+    for number in (led.leader, heir):
+        scene.cluster.brokers[number].kill()
+    scene.restart_broker(heir)
+    await _heal_slowly(scene, random, follower, heir, SESSION_S + lasts_s)
+    scene.restart_broker(led.leader)
+
+
+async def _leave_isr(scene: Scene, random: Random, follower: int, others: Iterable[int], name: str) -> None:
+    """Cut a follower off until it is late."""
+    scene.note(f"cut broker {follower} off until it has left the ISR of {name}")
+    _cut(scene, follower, _hosts(scene, others))
+    await asyncio.sleep(LATE_S + random.uniform(MARGIN_S, 3 * MARGIN_S))
+
+
+async def _heal_slowly(scene: Scene, random: Random, one: int, two: int, lasts_s: float) -> None:
+    """Heal the cuts of a broker. For this time, messages between it and another one take long."""
+    hosts = _hosts(scene, [one, two])
+    latency = Latency(spread_s=random.uniform(*SLOW_S))
+    scene.note(f"heal broker {one}; to broker {two} the way is slow, {latency.spread_s * 1000:.0f} ms")
+    ways = [(hosts[0], hosts[1]), (hosts[1], hosts[0])]
+    scene.network.latencies |= dict.fromkeys(ways, latency)
+    _heal_brokers(scene, one)
+    try:
+        await last(lasts_s)
+    finally:
+        for way in ways:
+            scene.network.latencies.pop(way, None)
 
 
 async def _shrink(scene: Scene, random: Random, leader: int, name: str) -> None:

@@ -43,6 +43,11 @@ FORMED_RATE: Final = 2 / 3
 """The part of all groups that have their first generation before the faults begin."""
 
 
+BUSY_RATE: Final = 1 / 6
+"""The part of all groups whose members nearly always have records in their buffers."""
+BUSY_PAUSE_S: Final = 0.02
+
+
 BALANCES_RATE: Final = 1 / 4
 """The part of all operators that balance brokers."""
 
@@ -76,5 +81,7 @@ def _with_assignor(seed: int, workload: Groups) -> Groups:
         workload = workload.left_mixed()
     if own.random() < FORMED_RATE:
         workload = workload.formed_first()
+    if Random(f"{seed} busy").random() < BUSY_RATE:
+        workload = workload.model_copy(update={"pause_s": BUSY_PAUSE_S})
     shared = workload.assignor in SHARED and random.random() < SHARED_RATE
     return workload.with_kafka_clients(random) if shared else workload

@@ -14,6 +14,8 @@ from strandline.simulation.stage import Stage
 
 AWAY_S: Final = 3.0
 """How long a client that was killed, or has left, stays away, on average; and how long one is paused."""
+TAKEN_OVER_S: Final = 5.0
+"""After this time without a word of a client, others have its work."""
 AGAIN_S: Final = 0.5
 """After the faults: between the end of a client and its next life."""
 
@@ -40,7 +42,8 @@ class Lives(Generic[LifeT]):
 
     `doubles`: the next life of a client may begin while the last one is only paused, as if it were dead.
     `moment` waits, with these lots, for a moment at which a death does most harm; half of the killed clients
-    die then. Without it, all die at any time.
+    die then. In half of all runs half of the paused clients are paused then, until others have taken their
+    work over. Without it, all die and are paused at any time.
     """
 
     def __init__(
@@ -118,11 +121,15 @@ class Lives(Generic[LifeT]):
 
     async def _change(self, tasks: asyncio.TaskGroup) -> None:
         random = self._stage.random(f"{self._name} changes")
+        pauses = self._stage.random(f"{self._name} moments").random() < 1 / 2
+        harmful = ("kill", "pause") if pauses else ("kill",)
         while not self._stage.faults_ended.is_set():
             await asyncio.sleep(random.expovariate(1 / self._change_s))
             number, how = random.randrange(len(self.present)), random.choice(self._changes)
-            if how == "kill" and self._moment is not None and random.random() < 1 / 2:
+            least_s = 0.0
+            if self._moment is not None and how in harmful and random.random() < 1 / 2:
                 await self._moment(random)
+                least_s = TAKEN_OVER_S
             life = self.present[number]
             if life is None or self._gone[number].is_set() or self._stage.faults_ended.is_set():
                 continue
@@ -135,7 +142,7 @@ class Lives(Generic[LifeT]):
                 if how == "double":
                     self.doubles.append(life)
                     self._gone[number].set()
-                tasks.create_task(_resume(life, random.expovariate(1 / AWAY_S)))
+                tasks.create_task(_resume(life, least_s + random.expovariate(1 / AWAY_S)))
 
 
 async def _resume(life: Life, after_s: float) -> None:

@@ -43,6 +43,8 @@ BALANCES_PAUSE_S: Final = 0.5
 """Between two operations on balances and brokers that leave, on average."""
 REQUEST_TIMEOUT_MS: Final = 5_000
 AGAIN_S: Final = 0.5
+DELETED_S_MAX: Final = 20.0
+"""After the faults: until every deletion that was begun is complete."""
 
 Condition = tuple[int, str]
 """The partitions of a topic, and its `segment.bytes`; ABSENT if there is no such topic."""
@@ -125,6 +127,14 @@ class _Operator(Workload):
         await self._client.run(self._end_moves(self._client.host))
         await until_settled(self._stage)
         await self._client.run(self._look(self._client.host))
+
+    async def _deletions_end(self, host: Host) -> None:
+        ends_s = self._stage.now_s + DELETED_S_MAX
+        while unfinished := self._stage.topics_being_deleted():
+            if self._stage.now_s > ends_s:
+                self._wrong.append(f"deletions were begun and are not complete: {unfinished}")
+                return
+            await host.clock.sleep(AGAIN_S)
 
     def problems(self) -> list[Problem]:
         found = [
@@ -271,7 +281,7 @@ class _Operator(Workload):
         if self._leaving is None:
             self._leaving = self._lots.randrange(len(cluster.brokers))
         left = await admin.drain_broker(self._leaving, replicas=True)
-        if left.replicas == 0:
+        if left.replicas == 0 and not self._stage.faults_ended.is_set():  # after them it stays stopped
             cluster.brokers[self._leaving].kill()
             forgotten = await admin.forget_broker(self._leaving)  # refused until its session has ended
             self._done["brokers forgotten"] += forgotten.was_known
@@ -309,6 +319,7 @@ class _Operator(Workload):
         return not state.is_under_way
 
     async def _look(self, host: Host) -> None:
+        await self._deletions_end(host)
         async with self._admin(host) as admin:
             described = {topic.name: topic for topic in await admin.describe_topics()}
             if not await self._is_balanced(admin):

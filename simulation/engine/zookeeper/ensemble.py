@@ -7,6 +7,7 @@ until the session asks for `sync`. The requests of one session are answered in o
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -304,6 +305,8 @@ class Ensemble:
         self.lag = LAG
         self.on_committed: list[Callable[[], None]] = []
         """Judges that look at each transaction as it is committed. They may change nothing."""
+        self._awaited: dict[str, asyncio.Event] = {}
+        """By host: who waits for a write of one of its processes."""
         self._random = random
         self._epoch = 1
         self._counter = 0
@@ -377,7 +380,15 @@ class Ensemble:
         after_ns = int(self.commit_latency.draw(self._random) * NS_PER_S)
         self._commit_ns = max(loop.now_ns() + after_ns, self._commit_ns + 1)
         self._proposals.append(entry)
+        if entry.link is not None and entry.request.multi:
+            awaited = self._awaited.pop(entry.link.end.peer.host, None)
+            if awaited is not None:
+                awaited.set()
         loop.call_at_ns(self._commit_ns, self._commit_next, self._epoch, context=WORLD)
+
+    async def next_multi(self, host: str) -> None:
+        """Return when a process of this host has asked for a `multi` that is not committed yet."""
+        await self._awaited.setdefault(host, asyncio.Event()).wait()
 
     def _commit_next(self, epoch: int) -> None:
         if epoch == self._epoch and self._proposals:

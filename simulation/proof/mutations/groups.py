@@ -81,6 +81,7 @@ GROUPS: Final = (
         "            self._reader.hold(effect.partitions)\n",
         "            pass\n",
         workloads=_GROUPS,
+        seed=37,
     ),
     Mutation(
         "a partition is revoked while records of it are in hand",
@@ -89,6 +90,7 @@ GROUPS: Final = (
         "                in_order = await self._drain(names)\n",
         "                in_order = True\n",
         workloads=_GROUPS,
+        seed=37,
     ),
     Mutation(
         "records of a lost partition stay buffered",

@@ -17,7 +17,8 @@ IN_SYNC: Final = (
         _ISR,
         "        and progress.log_end_offset >= high_watermark\n",
         "",
-        faults=("slow network",),
+        faults=("return on a slow way",),
+        seed=187,
     ),
     Mutation(
         "a follower joins the ISR below the start of the leader's epoch",
@@ -25,7 +26,8 @@ IN_SYNC: Final = (
         _ISR,
         "        and progress.log_end_offset >= epoch_start\n",
         "",
-        faults=("slow network",),
+        faults=("return to an old watermark",),
+        seed=41,
     ),
     Mutation(
         "a write of the ISR whose answer was lost counts as done",
@@ -37,7 +39,8 @@ IN_SYNC: Final = (
         """        except ConnectionLost:
             return wanted, write.version + 1
 """,
-        faults=("lose the ZooKeeper leader", "isolate a ZooKeeper server"),
+        faults=("shrink in doubt",),
+        seed=21,
     ),
     Mutation(
         "a second change of the ISR is made before the first is settled",

@@ -35,7 +35,7 @@ REQUESTS: Final = (
         "controller/topics/deletion.py",
         "    return [marked for marked in found if marked is not None]\n",
         "    return [marked for marked in found if marked is None]\n",
-        faults=("kill controller", "kill the active controller"),
+        faults=("kill a controller that deletes",),
         workloads=_OPERATIONS,
     ),
 )

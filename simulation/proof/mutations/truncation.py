@@ -47,6 +47,8 @@ TRUNCATION: Final = (
         _EPOCHS,
         "        floor = entries[above - 1].epoch if above else epoch\n",
         "        floor = epoch\n",
+        faults=("two leaders in turn",),
+        seed=73,
     ),
     Mutation(
         "a leader does not write where its epoch begins",

@@ -66,3 +66,17 @@ def test_under_faults_balances_end_and_nothing_is_lost(seed: int) -> None:
     assert plan.brokers == 4
     outcome = run_quietly(plan)
     assert outcome.problems == (), "\n".join((*map(str, outcome.problems), *outcome.steps))
+
+
+def test_a_broker_that_leaves_as_the_faults_end_is_not_stopped_any_more() -> None:
+    """No fault would start it again."""
+    operating = Operations(name="operations", topics=3, pause_s=3.0, moves=True, balances=True)
+    plan = Plan(
+        seed=8225,
+        seconds=6.0,
+        brokers=operating.brokers_min,
+        controllers=1,
+        workloads=(operating,),
+        faults=(),
+    )
+    assert run_quietly(plan).problems == ()
