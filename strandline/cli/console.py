@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from strandline.cli.shell.command import Command, Invocation, pass_invocation
-from strandline.config.console import LISTEN_DEFAULT
+from strandline.config.limits import CONSOLE_LISTEN
 
 TOKEN_BYTES: Final = 24
 
@@ -17,7 +17,7 @@ TOKEN_BYTES: Final = 24
 @click.option(
     "--listen",
     metavar="HOST:PORT",
-    help=f"Address for browsers; default: {LISTEN_DEFAULT}. Port 0: any free one.",
+    help=f"Address for browsers; default: {CONSOLE_LISTEN}. Port 0: any free one.",
 )
 @click.option("--allow-changes", is_flag=True, default=None, help="Let the pages change the cluster.")
 @click.option(

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
-from strandline.config.limits import KIB, MIB
+from strandline.config.limits import CONSOLE_LISTEN, KIB, MIB
 from strandline.config.security import SASL_PLAINTEXT, SASL_SSL, SSL, SecuritySettings, is_loopback
 from strandline.config.services import ServiceSettings
-
-LISTEN_DEFAULT: Final = "127.0.0.1:8088"
 
 
 class ConsoleSettings(ServiceSettings, SecuritySettings):
     """A console: where it listens, whom it serves, and its limits."""
 
-    listen: str = Field(default=LISTEN_DEFAULT, max_length=300)
+    listen: str = Field(default=CONSOLE_LISTEN, max_length=300)
     """The address for browsers, `host:port`; port 0: any free port. An address that other machines reach
     needs `login`, `token_file`, or certificates of clients."""
     host_names: str = Field(default="", max_length=2_000)
@@ -69,7 +67,7 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
     def _fits_together(self) -> Self:
         host, separator, port = self.listen.rpartition(":")
         if not (separator and host and port.isascii() and port.isdigit() and int(port) <= 65_535):
-            raise ValueError(f"listen = {self.listen!r}: write host:port, such as {LISTEN_DEFAULT}")
+            raise ValueError(f"listen = {self.listen!r}: write host:port, such as {CONSOLE_LISTEN}")
         if self.security_protocol in (SASL_SSL, SASL_PLAINTEXT):
             raise ValueError(
                 "security_protocol of the console is PLAINTEXT or SSL: set login = true for logins"

@@ -85,3 +85,6 @@ METRICS_TOPICS_MAX: Final = 1_000
 """Topics with a label of their own in a broker's metrics. The others are summed under `__others`."""
 METRICS_CONNECTIONS_MAX: Final = 8
 """Scrapes answered at the same time. A further scrape closes the oldest connection."""
+
+CONSOLE_LISTEN: Final = "127.0.0.1:8088"
+"""Where a console listens if it is not told."""

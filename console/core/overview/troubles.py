@@ -273,6 +273,7 @@ def _queues(seen: Seen, now_ms: int) -> Iterator[Trouble]:
 
 
 def _lags(lags: Mapping[str, Sequence[Sample]]) -> Iterator[Trouble]:
+    grown: list[tuple[int, str, Subject]] = []
     for group, samples in sorted(lags.items()):
         since = rising_since(samples)
         if since is None or samples[-1].lag is None or since.lag is None:
@@ -283,5 +284,14 @@ def _lags(lags: Mapping[str, Sequence[Sample]]) -> Iterator[Trouble]:
             f"Group {name} is {counted(samples[-1].lag, 'record')} behind, "
             f"{number(samples[-1].lag - since.lag)} more than {took} ago."
         )
-        subject = Subject(("lag", group), name, since.at_ms, group_link(group))
-        yield Trouble("lag", False, sentence, (subject,))
+        grown.append(
+            (samples[-1].lag, sentence, Subject(("lag", group), name, since.at_ms, group_link(group)))
+        )
+    if grown:
+        grown.sort(key=lambda each: -each[0])
+        _, sentence, _ = grown[0]
+        if len(grown) > 1:
+            fall = "falls" if len(grown) == 2 else "fall"
+            sentence += f" {counted(len(grown) - 1, 'other group')} {fall} further behind as well."
+        subjects = tuple(subject for _, _, subject in grown[:LISTED_MAX])
+        yield Trouble("lag", False, sentence, subjects, max(0, len(grown) - LISTED_MAX))

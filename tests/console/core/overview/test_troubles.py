@@ -145,10 +145,12 @@ def test_those_who_do_not_answer_are_named_with_the_reason() -> None:
     assert "no replica moves. none is active" in second
 
 
-def test_a_lag_that_grows_without_a_break_is_told_and_a_burst_is_not() -> None:
-    def samples(*lags: int | None) -> list[Sample]:
-        return [Sample(30_000 * number, lag, partitions=1) for number, lag in enumerate(lags)]
+def samples(*lags: int | None) -> list[Sample]:
+    """One sample in 30 s."""
+    return [Sample(30_000 * number, lag, partitions=1) for number, lag in enumerate(lags)]
 
+
+def test_a_lag_that_grows_without_a_break_is_told_and_a_burst_is_not() -> None:
     lags = {
         "slow": samples(5, 0, 10, 20, 40),
         "burst": samples(0, 0, 500),
@@ -161,3 +163,13 @@ def test_a_lag_that_grows_without_a_break_is_told_and_a_burst_is_not() -> None:
         "Group slow is 40 records behind, 40 more than 1 min 30 s ago."
     ]
     assert (found[0].since_ms, found[0].link) == (30_000, "/groups/slow")
+
+
+def test_groups_that_fall_behind_together_are_one_line_and_the_slowest_is_named() -> None:
+    lags = {f"group-{number}": samples(0, 10, 20, 30 + number) for number in range(3)}
+    (found,) = troubles(seen(partition(0)), Rows(), lags, Sights(), NOW_MS)
+    assert found.sentence == (
+        "Group group-2 is 32 records behind, 32 more than 1 min 30 s ago. "
+        "2 other groups fall further behind as well."
+    )
+    assert [each.name for each in found.subjects] == ["group-2", "group-0", "group-1"]
