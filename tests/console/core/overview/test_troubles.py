@@ -172,4 +172,4 @@ def test_groups_that_fall_behind_together_are_one_line_and_the_slowest_is_named(
         "Group group-2 is 32 records behind, 32 more than 1 min 30 s ago. "
         "2 other groups fall further behind as well."
     )
-    assert [each.name for each in found.subjects] == ["group-2", "group-0", "group-1"]
+    assert [each.name for each in found.subjects] == ["group-2", "group-1", "group-0"]
