@@ -65,6 +65,11 @@ class Site:
         """Empty without a cluster, or while it is not known."""
         return ""
 
+    @property
+    def has_cluster(self) -> bool:
+        """Whether there is a cluster that it could change."""
+        return False
+
     def end_streams(self) -> None:
         """Ends every stream to a browser."""
         self.pulse.close()
@@ -91,6 +96,7 @@ class Site:
             "places": self.places if state.admitted else (),
             "path": request.url.path,
             "cluster_id": self.cluster_id if state.admitted else "",
+            "has_cluster": self.has_cluster,
             "changes_allowed": self.settings.allow_changes,
             "csrf": state.csrf,
             "logged_in": state.session is not None,
@@ -116,6 +122,10 @@ class Console(Site):
     @property
     def cluster_id(self) -> str:
         return self.cluster.seen.cluster_id
+
+    @property
+    def has_cluster(self) -> bool:
+        return True
 
     def end_streams(self) -> None:
         self.pulse.close()

@@ -47,6 +47,7 @@ async def test_the_list_has_each_run_with_its_verdict(browser: Browser) -> None:
     assert "seed-7 Chaos round of seed 7 nothing wrong was found" in page.words
     assert "something wrong was found 1 finding." in page.words
     assert 'href="/timeline?run=seed-7-2"' in page.text  # another folder of the same name
+    assert "--allow-changes" not in page.text  # it has no cluster that it could change
 
 
 async def test_the_page_of_a_run_says_what_was_found(browser: Browser) -> None:
