@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +23,8 @@ ROW_WORDS: Final = {
     "task": "stream tasks",
     "request": "requests",
 }
+NAMED: Final = ("topic", "partition", "broker", "group")
+"""Filters by a name or a number, which the folded part of the form has."""
 KIND_WORDS: Final = {
     "leader": "leaders",
     "isr": "in-sync replicas",
@@ -61,11 +64,22 @@ def asked_of(request: Request, more_kinds: Mapping[str, str] = {}) -> dict[str, 
         "kind": request.query_params.getlist("kind")[:KINDS_MAX],
         "changed": request.query_params.get("changed") == "1",
     }
-    for name in ("topic", "partition", "broker", "group", "text"):
+    for name in (*NAMED, "text"):
         asked[name] = text(request, name, NAME_CHARS_MAX)
+    kinds = {**more_kinds, **{kind: KIND_WORDS[kind] for kind in LANE_KINDS}}
     return {
         "asked": asked,
         "row_kinds": [(kind, ROW_WORDS[kind]) for kind in ROW_KINDS],
-        "kinds": [*more_kinds.items(), *((kind, KIND_WORDS[kind]) for kind in LANE_KINDS)],
+        "kinds": list(kinds.items()),
+        "active": list(_active(request, kinds)),
         "spans": SPANS,
     }
+
+
+def _active(request: Request, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The filters that hold and are folded away: each in words, with a link to the page without it."""
+    given = request.query_params.multi_items()
+    for name, value in given:
+        words = f"{name} {value.strip()}" if name in NAMED else kinds.get(value, "") if name == "kind" else ""
+        if value.strip() and words:
+            yield words, "?" + urlencode([each for each in given if each != (name, value)])

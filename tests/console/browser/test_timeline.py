@@ -183,6 +183,24 @@ async def test_filters_are_in_the_address(open_page: OpenPage, site: Site) -> No
     await expect(page).to_have_url(re.compile("rows=request"))
 
 
+async def test_a_filter_is_removed_without_losing_the_time(open_page: OpenPage, site: Site) -> None:
+    page = await opened(open_page, site, "topic=orders&partition=1&kind=leader")
+    await page.get_by_role("button", name="follow live").click()
+    time = await page.locator("[data-time]").text_content()
+    await page.get_by_role("link", name="partition 1").click()
+    await expect(page.locator(LINES).filter(has_text="orders-11").first).to_be_visible()
+    await expect(page).to_have_url(re.compile("topic=orders&kind=leader"))
+    await expect(page.locator("[data-time]")).to_have_text(time or "")
+    await expect(page.locator("[data-active]")).to_have_text(re.compile(r"topic orders\W+remove\W+leaders"))
+
+
+async def test_rows_are_in_sight_on_a_phone_though_filters_hold(open_page: OpenPage, site: Site) -> None:
+    page = await opened(open_page, site, "topic=orders&kind=leader&kind=isr", size=PHONE)
+    box = await page.locator("[data-sheet] canvas").bounding_box()
+    assert box is not None and box["y"] < PHONE[1] - 60
+    await expect(page.get_by_label("leaders")).to_be_hidden()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, (1600, 1000)])
 async def test_it_can_be_used_by_everyone(

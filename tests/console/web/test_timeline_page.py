@@ -33,6 +33,15 @@ async def test_the_page_has_the_filters_of_its_address(browser: Browser) -> None
     assert " style=" not in page and "<style" not in page
 
 
+async def test_filters_that_hold_are_words_with_a_link_that_removes_them(browser: Browser) -> None:
+    page = (await browser.get("/timeline?rows=group&topic=a%26b&kind=leader&kind=isr&from=1&until=9")).text
+    assert '<details class="timeline-more">' in page
+    without_topic = "?rows=group&amp;kind=leader&amp;kind=isr&amp;from=1&amp;until=9"
+    assert f'<a href="{without_topic}">topic a&amp;b ' in page
+    without_isr = "?rows=group&amp;topic=a%26b&amp;kind=leader&amp;from=1&amp;until=9"
+    assert f'<a href="{without_isr}">in-sync replicas ' in page
+
+
 async def test_what_an_address_says_is_shown_as_text(browser: Browser) -> None:
     hostile = '"><script>alert(1)</script>'
     page = (

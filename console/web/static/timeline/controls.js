@@ -1,9 +1,10 @@
 // The buttons and the filters above the picture, and what the page says aloud.
 
-import { FILTERS } from "./view.js";
+import { FILTERS, toAddress } from "./view.js";
 import { length, moment } from "./words/words.js";
 
 const SAID_AFTER_MS = 600;
+const FOLDED = FILTERS.filter((name) => name !== "text"); // the filters that the form has folded away
 
 export class Controls {
   constructor(root, view, act) {
@@ -26,6 +27,42 @@ export class Controls {
       act.filter(this.read());
     });
     this.form.addEventListener("change", () => act.filter(this.read()));
+    this.active = root.querySelector("[data-active]");
+    this.filter = act.filter;
+    this.showActive(view);
+  }
+
+  /** The filters that hold and are folded away, in words: each is a link to the page without it. */
+  showActive(view) {
+    const entries = FOLDED.filter((name) => view.filters[name]).map((name) => {
+      return { words: `${name} ${view.filters[name]}`, without: { filters: { ...view.filters, [name]: "" } } };
+    });
+    for (const box of this.form.querySelectorAll("[name=kind]:checked")) {
+      const without = { kinds: view.kinds.filter((kind) => kind !== box.value) };
+      entries.push({ words: box.parentElement.textContent.trim(), without });
+    }
+    this.active.replaceChildren(...entries.map(({ words, without }) => this._removable(view, words, without)));
+  }
+
+  _removable(view, words, without) {
+    const link = document.createElement("a");
+    link.href = toAddress({ ...view, ...without });
+    const [sign, said] = [document.createElement("span"), document.createElement("span")];
+    sign.ariaHidden = "true";
+    sign.textContent = " ✕";
+    said.className = "visually-hidden";
+    said.textContent = ": remove";
+    link.append(words, sign, said);
+    link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // in another tab
+      event.preventDefault();
+      this.fill({ ...view, ...without });
+      this.filter(this.read());
+      this.form.querySelector("summary").focus();
+    });
+    const entry = document.createElement("li");
+    entry.append(link);
+    return entry;
   }
 
   fill(view) {

@@ -131,6 +131,7 @@ class Timeline {
   filter(asked) {
     this.view = { ...this.view, ...asked, first: 0 };
     this.picked = { place: 0, item: "", at: null };
+    this.controls.showActive(this.view);
     this.picture.scroller.scrollTop = 0;
     this.draw();
   }
