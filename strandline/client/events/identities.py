@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from hashlib import blake2b
 from typing import Final
 
@@ -16,14 +17,16 @@ class Identities:
 
     def __init__(self, most: int = IDENTITIES_MAX) -> None:
         self._most = most
-        self._met: dict[bytes, None] = {}
+        self._met: set[bytes] = set()
+        self._in_order: deque[bytes] = deque()  # a dict would find its oldest key ever more slowly
 
     def first(self, identity: tuple[str, ...]) -> bool:
         """True if this identity is new, or was forgotten."""
         digest = blake2b("\0".join(identity).encode(), digest_size=_DIGEST_BYTES).digest()
         if digest in self._met:
             return False
-        self._met[digest] = None
+        self._met.add(digest)
+        self._in_order.append(digest)
         if len(self._met) > self._most:
-            del self._met[next(iter(self._met))]
+            self._met.remove(self._in_order.popleft())
         return True
