@@ -95,9 +95,10 @@ def timeline_of(
     group_events: Iterable[Record],
 ) -> RunTimeline:
     """The timeline of a run. The offset of a record is the number of its line."""
-    window = Window()
-    for source, records in ((Source.STATE, state_changes), (Source.GROUP, group_events)):
-        window.read(source, 0, list(records), run.ended_ms)
+    events = {Source.STATE: list(state_changes), Source.GROUP: list(group_events)}
+    window = Window(events_kept=max(map(len, events.values())))
+    for source, records in events.items():
+        window.read(source, 0, records, run.ended_ms)
     for each in observations:
         _observe(window, each)
     return RunTimeline(run, window, Faults(moments))

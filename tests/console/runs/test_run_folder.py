@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from strandline.console.core.timeline.drawing import draw
+from strandline.console.core.timeline.places import Source
 from strandline.console.core.timeline.view import View, matching
 from strandline.console.feeds.run_folder import folders_of, read_run, read_timeline
 from strandline.errors import SettingsError
@@ -47,6 +48,11 @@ def test_a_round_that_was_not_judged_is_not_good(tmp_path: Path) -> None:
     (folder / "findings.jsonl").unlink()
     run = read_run("seed-7", folder)
     assert run.verdict is Verdict.UNFINISHED and len(run.reasons) == 2
+
+
+def test_all_events_of_a_run_are_kept_however_many(tmp_path: Path) -> None:
+    found = read_timeline("seed-7", write_round(tmp_path / "seed-7")).window
+    assert (found.count(Source.STATE), found.room(Source.STATE)) == (2, 0)  # it is as large as the run
 
 
 def test_leaders_are_those_of_the_events_and_vacancies_those_that_were_seen(tmp_path: Path) -> None:
