@@ -15,7 +15,7 @@ from strandline.config.console import ConsoleSettings
 from strandline.console.changes.change import Changes
 from strandline.console.core import words
 from strandline.console.core.groups.known_events import KnownEvents
-from strandline.console.core.groups.ownership import short_member
+from strandline.console.core.member_names import short_member
 from strandline.console.core.overview.troubles import Sights
 from strandline.console.core.permalink import group_link, stream_link, timeline_link
 from strandline.console.core.seen import Seen

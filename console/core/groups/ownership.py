@@ -6,18 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
+from strandline.console.core.member_names import ID_CHARS_SHOWN, cut
 from strandline.consumer.described.view import GroupView, MemberView, PartitionView
 from strandline.ids import TopicPartition
-
-LABEL_CHARS_MAX: Final = 24
-"""The longest label of a member in the head of a table. Its full id stands in the table of members."""
-ID_CHARS_SHOWN: Final = 8
-"""Characters of a member's own id that tell it from others with the same client id."""
-UUID_PARTS: Final = [8, 4, 4, 4, 12]
-UUID_CHARS: Final = 36
-"""The part of a member's id that the coordinator adds to the client id."""
 
 
 class Hold(Enum):
@@ -94,7 +86,7 @@ def free_partitions(view: GroupView) -> int:
 def labels(members: Sequence[MemberView]) -> dict[str, str]:
     """A short name for each member: its instance, or its client id; with a piece of its own id if another
     member has the same name."""
-    names = {each.member: _cut(each.instance or each.client_id or each.member) for each in members}
+    names = {each.member: cut(each.instance or each.client_id or each.member) for each in members}
     times = Counter(names.values())
     return {
         each.member: name if times[name] == 1 else f"{name} {_own_id(each)}"
@@ -103,22 +95,6 @@ def labels(members: Sequence[MemberView]) -> dict[str, str]:
     }
 
 
-def short_member(member: str) -> str:
-    """A member's id with its last part, which tells it from others of its client id, cut short.
-
-    >>> short_member("web-1-3bce0df4-29a5-6c79-636f-fe709fc45a8b"), short_member("other")
-    ('web-1 3bce0df4', 'other')
-    """
-    name, own_id = member[:-UUID_CHARS], member[-UUID_CHARS:]
-    if name.endswith("-") and [len(part) for part in own_id.split("-")] == UUID_PARTS:
-        return f"{_cut(name[:-1])} {own_id[:ID_CHARS_SHOWN]}"
-    return _cut(member)
-
-
 def _own_id(member: MemberView) -> str:
     """The part of the member's id that follows its client id, cut short."""
     return member.member.removeprefix(f"{member.client_id}-")[:ID_CHARS_SHOWN]
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LABEL_CHARS_MAX else f"{name[: LABEL_CHARS_MAX - 1]}…"

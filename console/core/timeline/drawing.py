@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from strandline.console.core.member_names import short_members
 from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.lanes.spans import UNKNOWN_MS, Drawn, Span, Spans
 from strandline.console.core.timeline.lanes.steps import Step, Steps
 from strandline.console.core.timeline.places import event_id
 from strandline.console.core.timeline.rows import (
+    NO_ROLE,
     NOWHERE,
     BrokerRow,
     GroupRow,
@@ -52,7 +54,7 @@ def _lanes(row: Row, view: View) -> Iterator[Lane]:
         case GroupRow():
             return _group(row, view)
         case TaskRow():
-            return _learners(row, view)
+            return _learners([row], short_members(row.members), view)
 
 
 # --- partitions and brokers ---------------------------------------------------------------------
@@ -150,16 +152,17 @@ def _group(row: GroupRow, view: View) -> Iterator[Lane]:
             for step in _steps(row.generations, view)
         ]
         yield _lane("generation", phases)
+    tasks = row.tasks.values()
+    names = short_members({*row.members, *(member for task in tasks for member in task.members)})
     if view.wants("owned"):
-        for member, held in sorted(row.members.items()):
+        for member, held in sorted(row.members.items(), key=lambda each: (each[1].gone, each[0])):
             items = [
                 _item(step, label=_count(len(step.value)), partitions=_short(compact(step.value)))
                 for step in _steps(held.steps(), view)
                 if step.value
             ]
-            yield from ({**lane, "member": member} for lane in _some("owned", items))
-    for task in row.tasks.values():
-        yield from _learners(task, view, learning=True)
+            yield from ({**lane, "member": member, "name": names[member]} for lane in _some("owned", items))
+    yield from _learners(tasks, names, view, learning=True)
 
 
 def _phase(state: str, generation: int, reason: str) -> str:
@@ -174,17 +177,27 @@ def _phase(state: str, generation: int, reason: str) -> str:
             return f"generation {generation}"
 
 
-def _learners(row: TaskRow, view: View, *, learning: bool = False) -> Iterator[Lane]:
-    """The roles of each member; with `learning` only those in which it restores the task's state."""
+def _learners(
+    tasks: Iterable[TaskRow], names: Mapping[str, str], view: View, *, learning: bool = False
+) -> Iterator[Lane]:
+    """The roles of each member; with `learning` only those in which it restores the task's state. Lanes whose
+    member has no such role any longer are the last. `names`: short ones of members."""
     if not view.wants("learner"):
         return
-    for member, steps in sorted(row.members.items()):
+
+    def drawn(role: Role) -> bool:
+        return role.state in RESTORING if learning else role.state != NO_ROLE.state
+
+    lanes = [(task, member, steps) for task in tasks for member, steps in sorted(task.members.items())]
+    lanes.sort(key=lambda each: not drawn(each[2].last or NO_ROLE))
+    for task, member, steps in lanes:
         items = [
             _item(step, label=_role(step.value), **step.value._asdict())
             for step in _steps(steps, view)
-            if step.value.state != "closed" and (not learning or step.value.state in RESTORING)
+            if drawn(step.value)
         ]
-        yield from ({**lane, "member": member, "task": row.task} for lane in _some("learner", items))
+        whose = {"member": member, "name": names[member], "task": task.task}
+        yield from ({**lane, **whose} for lane in _some("learner", items))
 
 
 def _role(role: Role) -> str:

@@ -44,6 +44,11 @@ class Holdings:
         """Whether it has nothing now."""
         return not self.steps().last
 
+    @property
+    def gone(self) -> bool:
+        """Whether it has left."""
+        return self._changes[-1].gave is None if self._changes else not self._first
+
     def add(self, change: Change) -> None:
         insort(self._changes, change, key=lambda each: each.order)
         self._built = None

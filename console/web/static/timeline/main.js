@@ -8,8 +8,8 @@ import { Panel } from "./words/panel.js";
 import { Picture } from "./picture/picture.js";
 import { Store } from "./store.js";
 import * as table from "./words/table.js";
-import { Address, atNewest, centred, fromAddress, panned, zoomed } from "./view.js";
-import { itemWords, moment } from "./words/words.js";
+import { Address, atNewest, centred, fitted, fromAddress, panned, zoomed } from "./view.js";
+import { itemWords, laneWords, moment, unreadWords } from "./words/words.js";
 
 const PAN = 0.15; // of the span, for a key
 const ZOOM = 1.5;
@@ -112,12 +112,12 @@ class Timeline {
 
   setSpan(ms) {
     const until = this.view.follow ? this.clock.now() : this.view.until;
-    this.show({ ...this.view, from: until - ms, until });
+    this.show({ ...this.view, from: until - ms, until, fits: false });
   }
 
   follow() {
     if (this.whole) return;
-    this.show(this.view.follow ? { ...this.view, follow: false } : { ...atNewest(this.view, this.clock.now()), follow: true });
+    this.show(this.view.follow ? { ...this.view, follow: false, fits: false } : { ...atNewest(this.view, this.clock.now()), follow: true });
     this.controls.say(this.view.follow ? "Following the newest events." : "Not following.");
   }
 
@@ -125,7 +125,7 @@ class Timeline {
   fit() {
     const answer = this.store.answer;
     const [from, until] = this.whole ?? [answer?.kept_from ?? this.view.from, this.clock.now()];
-    this.show({ ...this.view, from, until, follow: false });
+    this.show({ ...this.view, from, until, follow: false, fits: false });
   }
 
   filter(asked) {
@@ -141,6 +141,10 @@ class Timeline {
   answered(answer) {
     if (!this.view.run) this.clock.heard(answer.now);
     this.controls.problem("");
+    if (this.view.fits) {
+      const settled = answer.kept_from !== null && !answer.reading_back;
+      this.view = { ...fitted(this.view, answer.kept_from, this.clock.now()), fits: !settled };
+    }
     if (answer.reading_back) this.controls.say("Older events are being read.");
     this.picture.placed(this.store, answer);
     if (this.scrolling) {
@@ -189,6 +193,7 @@ class Timeline {
     const found = table.inSight(this.picture.layout, this.picture.sight, this.view);
     table.fill(this.root.querySelector("[data-table]"), this.root.querySelector("[data-table-note]"), found, {
       zero: this.zero,
+      unread: unreadWords(this.picture.keptFrom, this.view),
       open: (line) => this.open(line.item.event, { at: line.at, place: line.place, focus: true }),
     });
   }
@@ -197,7 +202,15 @@ class Timeline {
 
   hover(x, y) {
     const found = x === null ? null : this.picture.hit(this.view, x, y, this.clock.now());
-    this.picture.tip(found, found && this.picture.tipWords(found, itemWords, (ms) => moment(ms, this.zero)), x, y);
+    this.picture.tip(found, found && this.tipLines(found), x, y);
+  }
+
+  /** What the tip says: the row, the moment, what is there, and the whole id of the member whose lane it is. */
+  tipLines({ place, ms, item, lane }) {
+    const row = this.picture.layout.placed.get(place)?.row;
+    const what = item ? itemWords(lane, item) : lane ? laneWords(row, lane)[0] : "";
+    const member = lane?.member && lane.member !== lane.name ? `member ${lane.member}` : "";
+    return [row?.name, moment(ms, this.zero), what, member].filter(Boolean);
   }
 
   pickAt(x, y) {

@@ -1,14 +1,15 @@
 // What the timeline shows, as one value, and the address that says it.
 //
-// A view: {rows, from, until, follow, first, event, kinds, filters, changed, run}. Times are milliseconds since 1970;
-// `first` is the number of the first row in sight; `changed`: only rows with events
-// in this time. Views are not changed: each function returns another one.
+// A view: {rows, from, until, follow, fits, first, event, kinds, filters, changed, run}. Times are milliseconds since
+// 1970; `fits`: its time was not chosen, so it is as long as what is kept; `first` is the number of the first row in
+// sight; `changed`: only rows with events in this time. Views are not changed: each function returns another one.
 
 export const ROWS = ["partition", "broker", "group", "task", "request"];
 export const FILTERS = ["topic", "partition", "broker", "group", "text"];
 export const SPAN_LEAST_MS = 50;
 export const SPAN_MOST_MS = 31 * 24 * 3600 * 1000;
-export const SPAN_FIRST_MS = 5 * 60 * 1000;
+export const SPAN_FIRST_MS = 15 * 60 * 1000; // at most, of what is kept
+export const SPAN_FIRST_LEAST_MS = 60 * 1000;
 
 /** The view of an address. `whole`: what to show if the address names no time; null: the newest, live. */
 export function fromAddress(search, nowMs, whole = null) {
@@ -21,7 +22,8 @@ export function fromAddress(search, nowMs, whole = null) {
   for (const name of FILTERS) filters[name] = (given.get(name) ?? "").trim();
   let [from, until] = [number("from"), number("until")];
   let follow = given.get("follow") === "1";
-  if (from === null || until === null || until <= from) {
+  const unsaid = from === null || until === null || until <= from;
+  if (unsaid) {
     [from, until] = whole ?? [nowMs - SPAN_FIRST_MS, nowMs];
     follow = whole === null;
   }
@@ -31,6 +33,7 @@ export function fromAddress(search, nowMs, whole = null) {
     from,
     until,
     follow,
+    fits: unsaid && follow,
     first: Math.max(0, number("first") ?? 0),
     event: given.get("event") ?? "",
     kinds: given.getAll("kind").filter(Boolean),
@@ -63,7 +66,7 @@ export function question(view) {
 
 /** Moved in time. The end of following, unless the view moves to the newest by itself. */
 export function panned(view, byMs) {
-  return { ...view, from: view.from + byMs, until: view.until + byMs, follow: false };
+  return { ...view, from: view.from + byMs, until: view.until + byMs, follow: false, fits: false };
 }
 
 /** Zoomed so that `atMs` stays where it is. A factor below 1 shows less time. A view that follows keeps its end. */
@@ -72,19 +75,25 @@ export function zoomed(view, factor, atMs) {
   const wanted = Math.min(SPAN_MOST_MS, Math.max(SPAN_LEAST_MS, span * factor));
   const fixed = view.follow ? view.until : atMs;
   const from = fixed - (fixed - view.from) * (wanted / span);
-  return { ...view, from, until: from + wanted };
+  return { ...view, from, until: from + wanted, fits: false };
 }
 
 /** Around a moment, in the span that it has, unless it is well in sight already. */
 export function centred(view, atMs) {
   const span = view.until - view.from;
   if (atMs >= view.from + span / 20 && atMs <= view.until - span / 20) return view;
-  return { ...view, from: atMs - span / 2, until: atMs + span / 2, follow: false };
+  return { ...view, from: atMs - span / 2, until: atMs + span / 2, follow: false, fits: false };
 }
 
 /** The newest time at the right edge, in the same span. */
 export function atNewest(view, nowMs) {
   return { ...view, from: nowMs - (view.until - view.from), until: nowMs };
+}
+
+/** As long as what is kept, within bounds. `keptFrom`: null if nothing is. */
+export function fitted(view, keptFrom, nowMs) {
+  const kept = (nowMs - (keptFrom ?? nowMs)) * 1.03; // so that its beginning is in sight
+  return { ...view, from: nowMs - Math.min(SPAN_FIRST_MS, Math.max(SPAN_FIRST_LEAST_MS, kept)), until: nowMs };
 }
 
 function bounded(view) {

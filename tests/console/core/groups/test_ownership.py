@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strandline.console.core.groups.ownership import (
-    LABEL_CHARS_MAX,
     Hold,
     free_partitions,
     labels,
     matrix,
-    short_member,
 )
+from strandline.console.core.member_names import LABEL_CHARS_MAX, short_member
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset
 from tests.consumer.described_groups import described, member, viewed

@@ -198,6 +198,27 @@ def test_a_group_has_generations_and_what_each_member_owned() -> None:
     assert owned == {"m1": [(-100, AT + 200, "orders:1")], "m2": [(400, None, "orders:1")]}
 
 
+def test_members_have_short_names_and_those_that_left_come_last() -> None:
+    own = "-3bce0df4-29a5-6c79-636f-fe709fc45a8b"
+    took = {"partitions": {"orders": [1]}}
+    window = window_of(
+        group_event(0, "assigned", AT, member=f"a{own}", **took),
+        group_event(1, "task_learning", AT, member=f"a{own}", task="counts-0"),
+        group_event(2, "assigned", AT + 1, member=f"b{own}", **took),
+        group_event(3, "task_learning", AT + 1, member=f"b{own}", task="counts-1"),
+        group_event(4, "member_left", AT + 900, member=f"a{own}"),
+        source=Source.GROUP,
+    )
+    (row,) = drawn(window, View("group", AT - 100, AT + 2_000, 2_100))
+    assert [(each["kind"], each["name"], each.get("task")) for each in row["lanes"]] == [
+        ("owned", "b", None),
+        ("owned", "a", None),
+        ("learner", "b", "counts-1"),
+        ("learner", "a", "counts-0"),
+    ]
+    assert row["lanes"][0]["member"] == f"b{own}"
+
+
 def test_a_task_says_who_learns_it_and_how_far() -> None:
     (row,) = drawn(group_window(), View("task", AT - 100, AT + 2_000, 2_100))
     (learner,) = row["lanes"]

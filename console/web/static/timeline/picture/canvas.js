@@ -1,5 +1,7 @@
 // Draws the rows in sight on a canvas, sharp at every pixel ratio.
 
+import { laneWords } from "../words/words.js";
+
 const FONTS = { usual: "600 12px system-ui, sans-serif", small: "11px system-ui, sans-serif", name: "13px system-ui, sans-serif" };
 const NAME_PX = 22; // the height of a row's name
 const WIDTHS_KEPT = 4000;
@@ -111,15 +113,15 @@ function names(drawing, layout, sight, made, picked, gutter) {
   drawing.font = FONTS.usual;
 }
 
-/** Names the members whose lanes these are: beside them, or upon them where names stand above their rows. */
+/** Names the members whose lanes these are beside them. Without a gutter, items name them. */
 function whose(drawing, made, placed, top, gutter) {
+  if (!gutter) return;
   drawing.font = FONTS.small;
   drawing.fillStyle = made.colours.soft;
   for (const slot of placed.slots) {
-    const said = slot.lane?.member;
-    if (!said || slot.top < NAME_PX) continue;
-    const words = made.fitting([[said, slot.lane.task].filter(Boolean).join(" ")], (gutter || made.width / 2) - 26, "small", true);
-    if (gutter && words) drawing.fillText(words, 18, top + slot.top + 12);
+    if (!slot.lane?.member || slot.top < NAME_PX) continue;
+    const words = made.fitting(laneWords(placed.row, slot.lane), gutter - 26, "small", true);
+    if (words) drawing.fillText(words, 18, top + slot.top + 12);
   }
   drawing.font = FONTS.name;
 }
@@ -137,7 +139,7 @@ function moment(drawing, made, ms, height, colour, dash) {
   drawing.setLineDash([]);
 }
 
-/** Hatches the time before the first record that is kept. */
+/** Hatches the time before the first record that is kept, and says in words what it is. */
 function unkept(drawing, made, sight) {
   if (made.keptFrom === null) return;
   const x = Math.min(made.width, made.x(made.keptFrom));
@@ -146,6 +148,15 @@ function unkept(drawing, made, sight) {
   drawing.fillStyle = made.colours.hatch;
   drawing.fillRect(0, 0, x, sight.height);
   drawing.globalAlpha = 1;
+  const said = made.fitting([made.unread, "not read"], x - 24, "small");
+  if (!said) return;
+  const left = (x - made.wide(said, "small")) / 2;
+  drawing.fillStyle = made.colours.ground;
+  drawing.fillRect(left - 6, sight.height / 2 - 11, made.wide(said, "small") + 12, 20);
+  drawing.font = made.fonts.small;
+  drawing.fillStyle = made.colours.text;
+  drawing.fillText(said, left, sight.height / 2 + 3);
+  drawing.font = made.fonts.usual;
 }
 
 function outline(drawing, layout, sight, made, picked) {

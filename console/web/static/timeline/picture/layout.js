@@ -4,7 +4,7 @@
 import { measured } from "./lanes/every.js";
 
 const PADDING = 5;
-const NAME_ABOVE = 17; // where names stand above their rows, on narrow screens
+const NAME_ABOVE = 17; // where names stand above their rows: on narrow screens, and if the first lane has its own
 const LEAST = 30;
 
 export class Layout {
@@ -37,9 +37,10 @@ export class Layout {
   }
 
   _place(kept) {
-    let top = PADDING + (this.stacked ? NAME_ABOVE : 0);
+    const made = measured(kept.row.lanes);
+    let top = PADDING + (this.stacked || made[0]?.lane?.member ? NAME_ABOVE : 0);
     const slots = [];
-    for (const slot of measured(kept.row.lanes)) {
+    for (const slot of made) {
       const below = slots.find((each) => each.kind === slot.over);
       if (below) {
         slots.push({ ...slot, top: below.top + below.height - slot.height });

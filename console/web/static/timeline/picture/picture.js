@@ -6,9 +6,12 @@ import { drawRows, pen, scene } from "./canvas.js";
 import * as colours from "./colours.js";
 import { eventsOf, hit } from "./lanes/every.js";
 import { Layout } from "./layout.js";
+import { unreadWords } from "../words/words.js";
 
 const AXIS_HEIGHT = 30;
 const GUTTER_PX = 172;
+const GUTTER_WIDE_PX = 212;
+const WIDE_PX = 1000; // from this width on, names have more room
 const NARROW_PX = 620; // below this, names stand above their rows
 const SLACK_PX = 4;
 
@@ -39,7 +42,7 @@ export class Picture {
   measure() {
     const all = this.scroller.clientWidth;
     this.stacked = all < NARROW_PX;
-    this.gutter = this.stacked ? 0 : GUTTER_PX;
+    this.gutter = this.stacked ? 0 : all < WIDE_PX ? GUTTER_PX : GUTTER_WIDE_PX;
     this.width = Math.max(50, all - this.gutter);
     this.height = this.scroller.clientHeight;
     if (this.stacked !== this.layout.stacked && this.store) this.place();
@@ -70,7 +73,7 @@ export class Picture {
     const [first, count] = layout.inSight(top, height);
     this.sight = { top, height, first, count };
     const drawing = pen(this.canvas, gutter + width, height);
-    const made = { ...scene(drawing, view, width, nowMs, this.colours, this.stacked), keptFrom: this.keptFrom };
+    const made = { ...scene(drawing, view, width, nowMs, this.colours, this.stacked), keptFrom: this.keptFrom, unread: unreadWords(this.keptFrom, view) };
     const found = axis.ticks(view, width, axis.zoneAhead(view.from, this.zero));
     drawRows(drawing, layout, this.sight, made, found.at, picked, gutter);
     const above = pen(this.axis, gutter + width, AXIS_HEIGHT);
@@ -92,7 +95,11 @@ export class Picture {
     const ms = this.ms(view, Math.max(x, this.gutter));
     const within = down - layout.tops[place];
     const placed = layout.placed.get(place);
-    if (x < this.gutter || !placed) return { place, ms, item: null };
+    if (!placed) return { place, ms, item: null };
+    if (x < this.gutter) {
+      const named = placed.slots.find((slot) => slot.lane?.member && within >= slot.top && within <= slot.top + slot.height);
+      return { place, ms, item: null, lane: named?.lane };
+    }
     // What was drawn last lies on top.
     const slack = (SLACK_PX * (view.until - view.from)) / this.width;
     for (const slot of placed.slots.toReversed()) {
@@ -124,12 +131,6 @@ export class Picture {
     const { scroller, height } = this;
     if (tops[place] < scroller.scrollTop) scroller.scrollTop = tops[place];
     else if (tops[place + 1] > scroller.scrollTop + height) scroller.scrollTop = tops[place + 1] - height;
-  }
-
-  tipWords(found, itemWords, moment) {
-    const name = this.layout.placed.get(found.place)?.row.name ?? "";
-    const what = found.item ? itemWords(found.lane, found.item) : "";
-    return [name, moment(found.ms), what].filter(Boolean);
   }
 
   /** Shows the tip beside the pointer, or hides it. */

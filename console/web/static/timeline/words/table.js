@@ -20,8 +20,8 @@ export function inSight(layout, sight, view) {
   return { lines: lines.slice(0, LINES_MOST), all: lines.length };
 }
 
-/** Fills the table. `open(line)` explains a line's event. */
-export function fill(table, note, found, { zero, open }) {
+/** Fills the table. `open(line)` explains a line's event; `unread` says which time was not read. */
+export function fill(table, note, found, { zero, unread, open }) {
   const rows = found.lines.map((line) => {
     const row = document.createElement("tr");
     const when = document.createElement("td");
@@ -34,6 +34,7 @@ export function fill(table, note, found, { zero, open }) {
     button.type = "button";
     button.className = "timeline-link";
     button.textContent = itemWords(line.lane, line.item);
+    if (line.lane.member && line.lane.member !== line.lane.name) button.title = `member ${line.lane.member}`;
     button.addEventListener("click", () => open(line));
     what.append(button);
     const lasts = document.createElement("td");
@@ -43,7 +44,7 @@ export function fill(table, note, found, { zero, open }) {
   });
   table.tBodies[0].replaceChildren(...rows);
   const cut = found.all > found.lines.length ? ` The first ${found.lines.length} are listed.` : "";
-  note.textContent = `${found.all} ${found.all === 1 ? "event" : "events"} in the rows and the time in sight.${cut}`;
+  note.textContent = `${found.all} ${found.all === 1 ? "event" : "events"} in the rows and the time in sight.${cut}${unread && ` ${unread}.`}`;
 }
 
 function lasting(item) {

@@ -20,9 +20,9 @@ export function itemWords(lane, item) {
     case "fault":
       return item.label;
     case "owned":
-      return `${lane.member} has ${item.label}${item.partitions ? `: ${item.partitions}` : ""}`;
+      return `${lane.name} has ${item.label}${item.partitions ? `: ${item.partitions}` : ""}`;
     case "learner":
-      return `${lane.member}, ${lane.task ?? "task"}: ${item.label}`;
+      return `${lane.name}, ${lane.task}: ${item.label}`;
     case "reassignment":
       return `reassignment ${item.label}: ${item.state}`;
     case "marks":
@@ -30,6 +30,17 @@ export function itemWords(lane, item) {
     default:
       return item.label ? `${lane.kind}: ${item.label}` : lane.kind;
   }
+}
+
+/** What the lane of a member is called, the longest words first. */
+export function laneWords(row, lane) {
+  if (!lane.task || row.id.startsWith("task/")) return [lane.name];
+  return [`${lane.task} · learner on ${lane.name}`, `${lane.task} · ${lane.name}`];
+}
+
+/** Says which part of a view was not read; empty if all was. */
+export function unreadWords(keptFrom, view) {
+  return keptFrom === null || keptFrom <= view.from ? "" : `Nothing was read from before ${moment(keptFrom, null).slice(0, 8)}`;
 }
 
 function waits(item) {

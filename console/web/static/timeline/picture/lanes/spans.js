@@ -73,7 +73,7 @@ function span(pen, scene, lane, item, from, to, top, each) {
 
 /** What an item is called, the longest words first. */
 function labels(scene, lane, item) {
-  const whose = scene.stacked && lane.member ? [`${lane.member}: ${item.label}`] : [];
+  const whose = scene.stacked && lane.member ? [`${[lane.task, lane.name].filter(Boolean).join(" · ")}: ${item.label}`] : [];
   const short = item.generation === undefined ? [] : [`${item.generation}`];
   const number = lane.kind === "owned" ? [item.label.split(" ")[0]] : [];
   return [...whose, item.label, ...short, ...number];
