@@ -11,10 +11,12 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from strandline.config.console import ConsoleSettings
 from strandline.config.load import build
 from strandline.config.services import BrokerSettings, ControllerSettings
 
 ROOT = Path(__file__).parents[2]
+PROCESSES = (BrokerSettings, ControllerSettings, ConsoleSettings)
 OTHERS = {"CLIENT_CONFIG"}
 """Of the command line."""
 
@@ -23,7 +25,7 @@ OTHERS = {"CLIENT_CONFIG"}
 def test_every_variable_is_a_setting(name: str) -> None:
     text = (ROOT / name).read_text()
     given = set(re.findall(r"^ +STRANDLINE_(\w+):", text, re.MULTILINE))
-    known = {field.upper() for cls in (BrokerSettings, ControllerSettings) for field in cls.model_fields}
+    known = {field.upper() for cls in PROCESSES for field in cls.model_fields}
     assert given
     assert given <= known | OTHERS
 

@@ -136,7 +136,8 @@ async def seated(tmp_path: Path, *, clock: Clock = CLOCK, **given: Any) -> Async
     """All three brokers are alive, 1 leads in epoch 5 by what is written, 2 has noticed nothing yet."""
     tree = ZnodeTree()
     session = tree.open_session()
-    for path in (*znodes.SKELETON, ISR, znodes.topic_id(KEY.topic_id)):
+    queues = map(znodes.state_queue, LIVE)
+    for path in (*znodes.SKELETON, *queues, ISR, znodes.topic_id(KEY.topic_id)):
         await session.ensure_path(path)
     for _ in range(5):
         await session.set(znodes.EPOCH, b"")

@@ -102,8 +102,8 @@ async def test_a_token_is_replaced_while_the_service_runs(token_file: Path) -> N
     """A file that cannot be used leaves the old token."""
     token = BearerToken(token_file)
     later = token_file.with_name("later")
-    later.touch(mode=0o644)
     later.write_text("another-token-for-scrapes")
+    later.chmod(0o644)
     later.rename(token_file)
     assert token.is_shown(f"Bearer {TOKEN}")
     token_file.chmod(0o600)
