@@ -173,6 +173,9 @@ async def last_one_standing(harness: Harness, config: dict[str, str]) -> tuple[T
 
 def watermark_on_disk(harness: Harness, broker: int, topic: Topic) -> int:
     """From the broker's checkpoint; -1 if it has none."""
-    content = json.loads((harness.cluster.data_dir(broker) / "watermarks").read_text())
+    checkpoint = harness.cluster.data_dir(broker) / "watermarks"
+    if not checkpoint.exists():
+        return -1
+    content = json.loads(checkpoint.read_text())
     topic_id = topic.folder(broker).name.removeprefix(f"{topic.name}-0-")
     return int(content["offsets"].get(f"{topic_id}-0", -1))

@@ -230,10 +230,15 @@ async def test_a_controller_that_dies_while_it_creates_a_topic(make_cluster: Clu
         await cluster.start_controller(controller, crash_points=f"controller.create.{point}")
         error = await outcome(confluent.create_topics([NewTopic(point, 1, 1)])[point])
         assert error is not None and error.code() == KafkaError.REQUEST_TIMED_OUT
+        await eventually(lambda: not _controller_runs(cluster), deadline_s=WAIT_S_MAX)
         await cluster.start_controller(controller, crash_points="")
         again = await outcome(confluent.create_topics([NewTopic(point, 1, 1)])[point])
         assert (0 if again is None else again.code()) == code
         assert size(await described(cluster, point)) == (1, 1)
+
+
+def _controller_runs(cluster: LocalCluster) -> bool:
+    return any(member.alive for member in cluster.members() if member.kind == "controller")
 
 
 # --- deletion and growth ----------------------------------------------------------------------
