@@ -24,7 +24,7 @@ WATERMARK: Final = (
         _PARTITION,
         "            broker: Progress(None, Offset(-1), log_end_offset, now)\n",
         "            broker: Progress(None, log_end_offset, log_end_offset, now)\n",
-        seed=2,
+        seed=3,
     ),
     Mutation(
         "the high watermark ignores the slowest member",
@@ -54,7 +54,7 @@ WATERMARK: Final = (
             return False
         candidate""",
         """        candidate""",
-        seed=2,
+        seed=3,
     ),
     Mutation(
         "requests outlive their leadership as committed",
