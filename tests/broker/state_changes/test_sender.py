@@ -96,6 +96,7 @@ async def test_a_queue_that_is_full_takes_no_start_and_loses_no_deletion(bench: 
 
 async def test_a_broker_that_was_forgotten_gets_no_queue_again(bench: QueueBench) -> None:
     """An operator would find it among the known ones again. If it returns it reads what it is assigned."""
+    bench.seat.tree.apply(Delete(znodes.state_queue(1)), owner=0)
     async with sender(bench) as outbox:
         outbox.send(START, bench.seat.replica, LeaderEpoch(6), [BrokerId(1)], "late")
         await eventually(lambda: len(bench.seat.recorder.events) == 2)
