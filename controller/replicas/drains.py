@@ -148,12 +148,11 @@ class Drains:
         has = sum(broker in partition.assigned for partition in survey.partitions)
         return DrainProgress(leads, has, ())
 
-    async def step(self, survey: Survey) -> bool:
-        """Ends drains whose brokers were restarted, or moves what can move now. Returns True if more can be
-        done soon. Raises Deposed."""
+    async def step(self, survey: Survey, plan: DrainPlan) -> bool:
+        """Ends drains whose brokers were restarted, or moves what can move now by this plan for the survey.
+        Returns True if more can be done soon. Raises Deposed."""
         if [broker for broker in ended_by_restart(survey) if await self.end_if_back(broker)]:
             return True  # the next survey knows
-        plan = self.plan(survey)
         begun = await self._move_replicas(plan.replicas)
         await self._move_leaderships(plan.leaderships)
         return begun or bool(plan.leaving or plan.leaderships)

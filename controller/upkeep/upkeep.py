@@ -113,8 +113,9 @@ class Upkeep:
         drain: what the balance has completed counts, also if a drain moves it on. Returns True if one of them
         continues."""
         try:
-            balancing = await self._balances.step(survey, self._drains.plan(survey).busy)
-            draining = await self._drains.step(survey)
+            plan = self._drains.plan(survey)
+            balancing = await self._balances.step(survey, plan.busy)
+            draining = await self._drains.step(survey, plan)
             return draining or balancing
         except (Deposed, SessionEnded):
             raise

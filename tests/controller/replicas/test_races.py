@@ -148,7 +148,7 @@ async def test_a_drain_gives_a_partition_no_more_replicas_than_it_had(
         on.reads.after[znodes.REASSIGNED] = asked
         torn = await on.survey()
         assert [(each.assigned, each.reassignment) for each in torn.partitions] == [((1, 2, 3), None)]
-        await drains.step(torn)
+        await drains.step(torn, drains.plan(torn))
         now = await reassignment(on.session, *NAME)
         assert now is not None
         assert now.replicas == (1, 3)
