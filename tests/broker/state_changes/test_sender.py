@@ -14,7 +14,7 @@ from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import Create, Delete
-from strandline.vocabulary.state_changes import RequestState, StateChange
+from strandline.vocabulary.state_changes import Command, RequestState, StateChange
 from tests.broker.support.queue_bench import (
     CLOSE,
     DELETE,
@@ -55,8 +55,6 @@ async def queued_for(bench: QueueBench, broker: int) -> list[StateChange]:
 
 async def test_a_requester_records_its_request_at_once(bench: QueueBench) -> None:
     """Its broker may be dead for long: what was asked is seen."""
-    for registered in (1, 3):
-        await bench.seat.coordination.ensure_path(znodes.broker(registered))
     bench.seat.sender.start_replicas(bench.seat.replica, LeaderEpoch(6), "a new leader")
     await eventually(lambda: len(bench.seat.recorder.events) == 2)
     for event, broker in zip(bench.seat.recorder.events, (1, 3), strict=True):
@@ -69,7 +67,6 @@ async def test_a_requester_records_its_request_at_once(bench: QueueBench) -> Non
 @pytest.mark.parametrize("applied", [False, True])
 async def test_a_request_that_may_be_queued_is_not_queued_twice(bench: QueueBench, applied: bool) -> None:
     """CORRECTNESS E9, Q2: what is sent next has an id of its own, so each of the two has one end."""
-    await bench.seat.coordination.ensure_path(znodes.state_queue(1))
     bench.seat.coordination.lose(Create, applied=applied)
     bench.seat.sender.send(CLOSE, bench.seat.replica, LeaderEpoch(6), [BrokerId(1)], "")
     await eventually(lambda: bench.seat.recorder.events)
@@ -105,9 +102,22 @@ async def test_a_broker_that_was_forgotten_gets_no_queue_again(bench: QueueBench
     assert znodes.state_queue(1) not in bench.seat.tree.nodes
 
 
+@pytest.mark.parametrize(("command", "registered"), [(START, True), (DELETE, False)])
+async def test_a_queue_that_was_removed_is_made_again_for_a_request_that_needs_it(
+    bench: QueueBench, command: Command, registered: bool
+) -> None:
+    """CORRECTNESS Q5: of a broker that is registered, and for a deletion, which must not be dropped."""
+    bench.seat.tree.apply(Delete(znodes.state_queue(1)), owner=0)
+    if registered:
+        await bench.seat.coordination.ensure_path(znodes.broker(1))
+    async with sender(bench) as outbox:
+        outbox.send(command, bench.seat.replica, LeaderEpoch(6), [BrokerId(1)], "")
+        await eventually(lambda: bench.seat.recorder.events)
+    assert [change.command for change in await queued_for(bench, 1)] == [command]
+
+
 async def test_requests_are_packed_by_number_and_by_size(bench: QueueBench) -> None:
     """CORRECTNESS Q4: few znodes, and in each there is room for the ends."""
-    await bench.seat.coordination.ensure_path(znodes.state_queue(1))
     async with sender(bench, entry_requests_max=4, entry_bytes_max=2_000) as outbox:
         for reason in ["short"] * 6 + ["long" * 400] * 2:
             outbox.send(START, bench.seat.replica, LeaderEpoch(6), [BrokerId(1)], reason)
