@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
@@ -54,3 +56,8 @@ class PartitionKey(NamedTuple):
 
     topic_id: TopicId
     partition: PartitionId
+
+
+def named_twice(brokers: Iterable[int]) -> int | None:
+    """The lowest id that stands there more than once; None without one."""
+    return next((one for one, other in pairwise(sorted(brokers)) if one == other), None)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import Any, Final
 
 from strandline.errors import InvalidRequest
-from strandline.ids import TopicPartition
+from strandline.ids import TopicPartition, named_twice
 
 INT64_MAX: Final = 2**63 - 1
 INT32_MAX: Final = 2**31 - 1
@@ -45,9 +44,8 @@ def whole(what: str, given: Any, least: int, most: int) -> int:
 def brokers(what: str, given: Iterable[Any]) -> tuple[int, ...]:
     """The ids of brokers, each of them once."""
     ids = tuple(whole(what, each, 0, INT32_MAX) for each in given)
-    for before, after in pairwise(sorted(ids)):
-        if before == after:
-            raise InvalidRequest(f"{what} = {after} is named twice: name each broker once")
+    if (twice := named_twice(ids)) is not None:
+        raise InvalidRequest(f"{what} = {twice} is named twice: name each broker once")
     return ids
 
 

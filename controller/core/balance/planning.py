@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
@@ -19,7 +18,7 @@ from strandline.controller.core.balance.spreading import spread_leaders, spread_
 from strandline.controller.core.broker_list import listed
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
-from strandline.ids import BrokerId, TopicPartition
+from strandline.ids import BrokerId, TopicPartition, named_twice
 from strandline.vocabulary.admin import BalancePlan, BrokerLoad
 from strandline.vocabulary.metadata import BalanceMove
 
@@ -85,9 +84,8 @@ def _placement(
 def _taking(survey: Survey, named: Collection[BrokerId]) -> Sequence[BrokerId]:
     """The brokers to spread over. Raises InvalidRequest."""
     able = [host.id for host in survey.hosts if not survey.is_drained(host.id)]
-    for before, after in pairwise(sorted(named)):
-        if before == after:
-            raise InvalidRequest(f"broker {after} is named twice")
+    if (twice := named_twice(named)) is not None:
+        raise InvalidRequest(f"broker {twice} is named twice")
     for broker in sorted(named):
         if broker not in able:
             raise InvalidRequest(

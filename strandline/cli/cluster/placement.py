@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +11,7 @@ from strandline.cli.cluster.settling import Settling, ongoing
 from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
 from strandline.errors import ElectionNotNeeded
-from strandline.ids import TopicPartition
+from strandline.ids import TopicPartition, named_twice
 
 if TYPE_CHECKING:
     from strandline.vocabulary.admin import PartitionResult
@@ -24,9 +23,8 @@ def replicas_of(_context: click.Context, _parameter: click.Parameter, value: str
         brokers = () if value is None else tuple(int(each) for each in value.split(","))
     except ValueError:
         raise click.BadParameter(f"{value!r} is not of the form 1,2,3") from None
-    for before, after in pairwise(sorted(brokers)):
-        if before == after:
-            raise click.BadParameter(f"{value!r} names broker {after} twice")
+    if (twice := named_twice(brokers)) is not None:
+        raise click.BadParameter(f"{value!r} names broker {twice} twice")
     return brokers
 
 
