@@ -68,7 +68,7 @@ def test_under_faults_balances_end_and_nothing_is_lost(seed: int) -> None:
     assert outcome.problems == (), "\n".join((*map(str, outcome.problems), *outcome.steps))
 
 
-def test_a_broker_that_leaves_as_the_faults_end_is_not_stopped_any_more() -> None:
+def test_a_broker_that_leaves_as_the_faults_end_is_not_stopped() -> None:
     """No fault would start it again."""
     operating = Operations(name="operations", topics=3, pause_s=3.0, moves=True, balances=True)
     plan = Plan(
