@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from strandline.local.console_process import ConsoleProcess
 from strandline.local.members.members import Members
 from strandline.local.process import ProcessFailed
 from strandline.local.service import Service
@@ -22,13 +23,13 @@ class BringUp:
     def __init__(self, members: Members, timeout_s: float) -> None:
         self._members = members
         self._timeout_s = timeout_s
-        self._unready: list[Service] = []
+        self._unready: list[Service | ConsoleProcess] = []
         """Services that this attempt started, and that do not serve yet."""
         self._zookeeper_is_unready = False
         """True while ZooKeeper does not serve after this attempt has started it."""
         self._failures: list[ProcessFailed] = []
 
-    async def run(self, services: Sequence[Service], *, with_zookeeper: bool) -> None:
+    async def run(self, services: Sequence[Service | ConsoleProcess], *, with_zookeeper: bool) -> None:
         """Return once all serve.
 
         Raises ProcessFailed after each of them serves or has failed. If ZooKeeper dies, or this is cancelled,
@@ -50,7 +51,7 @@ class BringUp:
         if self._failures:
             raise _as_one(self._failures)
 
-    async def _bring_up(self, service: Service) -> None:
+    async def _bring_up(self, service: Service | ConsoleProcess) -> None:
         async def wait() -> None:
             await serving(service, self._timeout_s)
 
@@ -84,7 +85,7 @@ class BringUp:
         else:
             self._zookeeper_is_unready = False
 
-    def _start(self, service: Service) -> None:
+    def _start(self, service: Service | ConsoleProcess) -> None:
         """Start it, and record it at once: `down` finds the processes of a start that was killed."""
         service.start()
         self._unready.append(service)
@@ -97,7 +98,7 @@ class BringUp:
 
 
 async def _up_or_again(
-    member: Service | ZooKeeperProcess | RunningZooKeeper,
+    member: Service | ConsoleProcess | ZooKeeperProcess | RunningZooKeeper,
     wait: Callable[[], Awaitable[None]],
     start: Callable[[], None],
 ) -> None:

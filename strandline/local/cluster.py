@@ -254,8 +254,8 @@ class LocalCluster:
             self._members.save()  # first: what a killed start leaves is the cluster that was asked for
             self._members.make_files()
             await BringUp(self._members, timeout_s).run(self._members.services(), with_zookeeper=True)
-            if self._members.console is not None:
-                await self._members.bring_console_up(timeout_s)
+            if (console := self._members.console) is not None:
+                await BringUp(self._members, timeout_s).run([console], with_zookeeper=False)
         except BaseException:
             if not self._detached:  # no later `down` would find them
                 await self._stop_console(clean=False)
@@ -294,7 +294,9 @@ class LocalCluster:
         """
         async with locked(self._layout):
             self._catch_up()
-            return await self._members.bring_console_up(timeout_s)
+            console = self._members.with_console()
+            await BringUp(self._members, timeout_s).run([console], with_zookeeper=False)
+            return console
 
     async def _stop_console(self, *, clean: bool) -> None:
         if self._members.console is not None:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, asynccontextmanager
 from typing import Final
 
 from strandline.errors import StrandlineError
+from strandline.local.console_process import ConsoleProcess
 from strandline.local.layout import Layout, Locked
 from strandline.local.service import Service
 
@@ -34,7 +35,7 @@ async def locked(layout: Layout) -> AsyncIterator[None]:
         yield
 
 
-async def serving(service: Service, timeout_s: float) -> None:
+async def serving(service: Service | ConsoleProcess, timeout_s: float) -> None:
     """Returns once it serves. Raises ProcessFailed."""
     try:
         async with asyncio.timeout(timeout_s):

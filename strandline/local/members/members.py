@@ -34,30 +34,14 @@ class Members:
         own_zookeeper = file.zookeeper.address is None
         self.security = ClusterSecurity(layout, own_zookeeper=own_zookeeper) if file.secure else None
         self.zookeeper = self._zookeeper()
-        self._console: ConsoleProcess | None = None
         self.controllers = {member.id: self._service("controller", member) for member in file.controllers}
         self.brokers = {member.id: self._service("broker", member) for member in file.brokers}
-
-    @property
-    def console(self) -> ConsoleProcess | None:
+        self.console = None if file.console is None else self._console_of(file.console)
         """None until the cluster was asked for one."""
-        if self._console is None and self.file.console is not None:
-            self._console = ConsoleProcess(
-                self.file.console, self.layout, secure=self.file.secure, detached=self._detached
-            )
-            self._console.find()
-        return self._console
 
-    async def bring_console_up(self, timeout_s: float) -> ConsoleProcess:
-        """The console, which the cluster has from now on, once it serves. Raises ProcessFailed."""
-        if self.file.console is None:
-            self.file.console = new_console({port for port, _ in self.file.ports()})
-        console = self.console
-        assert console is not None
-        if not console.alive:
-            console.start()
-            self.save()
-        await console.wait_serving(timeout_s)
+    def _console_of(self, member: MemberFile) -> ConsoleProcess:
+        console = ConsoleProcess(member, self.layout, secure=self.file.secure, detached=self._detached)
+        console.find()
         return console
 
     def _zookeeper(self) -> ZooKeeperProcess | RunningZooKeeper:
@@ -113,6 +97,13 @@ class Members:
         self.file.brokers.append(member)
         self.brokers[member.id] = self._service("broker", member)
         return self.brokers[member.id]
+
+    def with_console(self) -> ConsoleProcess:
+        """The console, which the cluster has from now on; a new one neither runs nor is saved yet."""
+        if self.console is None:
+            self.file.console = new_console({port for port, _ in self.file.ports()})
+            self.console = self._console_of(self.file.console)
+        return self.console
 
     def leave_out(self, brokers: Sequence[Service]) -> None:
         """Leave stopped brokers out of the cluster from now on."""
