@@ -111,13 +111,9 @@ class Term:
             await self.session.write(operations, happened)
         except MultiFailed as failed:
             path = operations[failed.index].path
-            for broker in multi.adds:
-                if isinstance(failed.cause, NoNode) and f"{path}/".startswith(
-                    f"{znodes.state_queue(broker)}/"
-                ):
-                    raise BrokerForgotten(
-                        f"broker {broker} was forgotten meanwhile: {path} is gone"
-                    ) from failed
+            of = [each for each in multi.adds if f"{path}/".startswith(f"{znodes.state_queue(each)}/")]
+            if of and isinstance(failed.cause, NoNode):
+                raise BrokerForgotten(f"broker {of[0]} was forgotten meanwhile: {path} is gone") from failed
             raise
         self.recorder.record(multi.events())
 
