@@ -242,4 +242,10 @@ async def test_the_folder_of_a_run_is_shown_without_a_cluster(open_page: OpenPag
         await expect(page.locator(PANEL)).to_contain_text("state-changes.jsonl, line 2")
         await expect(page.locator(LINES).filter(has_text="8.000 s").first).to_be_visible()
         assert await serious_findings(page) == []
+        time = page.locator("[data-time]")
+        whole = await time.text_content()
+        await page.get_by_role("button", name="Zoom in").click()
+        await expect(time).not_to_have_text(whole or "")
+        await page.get_by_role("button", name="whole run").click()
+        await expect(time).to_have_text(whole or "")
         stop.set()

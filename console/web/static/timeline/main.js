@@ -29,12 +29,16 @@ class Timeline {
     this.address = new Address();
     this.store = new Store(api, { changed: (answer) => this.answered(answer), failed: (words) => this.controls.problem(words) });
     this.picture = new Picture(root, this.zero, () => this.draw());
-    this.controls = new Controls(root, this.view, {
-      zoomIn: () => this.zoom(1 / ZOOM),
-      zoomOut: () => this.zoom(ZOOM),
+    this.moves = {
       earlier: () => this.show(panned(this.view, -PAN * this.span)),
       later: () => this.show(panned(this.view, PAN * this.span)),
+      zoomIn: () => this.zoom(1 / ZOOM),
+      zoomOut: () => this.zoom(ZOOM),
+      whole: () => this.fit(),
       follow: () => this.follow(),
+    }; // by buttons and by keys
+    this.controls = new Controls(root, this.view, {
+      ...this.moves,
       span: (ms) => this.setSpan(ms),
       filter: (asked) => this.filter(asked),
     });
@@ -63,10 +67,7 @@ class Timeline {
       pick: (x, y) => this.pickAt(x, y),
     });
     keys.listen(scroller, {
-      earlier: () => this.show(panned(this.view, -PAN * this.span)),
-      later: () => this.show(panned(this.view, PAN * this.span)),
-      zoomIn: () => this.zoom(1 / ZOOM),
-      zoomOut: () => this.zoom(ZOOM),
+      ...this.moves,
       rowAbove: () => this.pickRow(this.picked.place - 1),
       rowBelow: () => this.pickRow(this.picked.place + 1),
       pageAbove: () => this.pickRow(this.picked.place - this.picture.sight.count + 1),
@@ -76,8 +77,6 @@ class Timeline {
       nextEvent: () => this.step(1),
       previousEvent: () => this.step(-1),
       explain: () => this.explain(),
-      follow: () => this.follow(),
-      whole: () => this.fit(),
       help: () => this.controls.help(),
       close: () => this.close(),
     });
