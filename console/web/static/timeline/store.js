@@ -3,7 +3,7 @@
 //
 // A row stays until a newer answer replaces it, so there is something to draw while a request is under way.
 
-import { FILTERS, question } from "./view.js";
+import { question } from "./view.js";
 
 const MARGIN = 0.5; // of the span in sight, asked for on each side
 const ROWS_AROUND = 10; // rows above and below those in sight
@@ -32,9 +32,9 @@ export class Store {
 
   /** Says what is in sight: a view, its width in pixels, its first row and how many; and what time it is. */
   want(view, width, first, count, nowMs) {
-    const asked = question(view);
-    if (asked !== this.question) {
-      this.question = asked;
+    const wanted = String(question(view));
+    if (wanted !== this.question) {
+      this.question = wanted;
       this.rows.clear();
       this.total = null;
       this.asking?.abort();
@@ -102,13 +102,9 @@ export class Store {
     }
   }
 
-  async _fetched(view, from, until, width, [first, count], signal) {
-    const given = new URLSearchParams({ rows: view.rows, from: Math.max(0, from), until, width, first, count });
-    for (const name of FILTERS) if (view.filters[name]) given.set(name, view.filters[name]);
-    for (const kind of view.kinds) given.append("kind", kind);
-    if (view.changed) given.set("changed", "1");
-    if (view.run) given.set("run", view.run);
-    return asked(`${this.api}?${given}`, signal);
+  _fetched(view, from, until, width, [first, count], signal) {
+    const time = new URLSearchParams({ from: Math.max(0, from), until, width, first, count });
+    return asked(`${this.api}?${question(view)}&${time}`, signal);
   }
 
   _keep(answer, made) {

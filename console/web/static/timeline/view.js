@@ -45,23 +45,23 @@ export function fromAddress(search, nowMs, whole = null) {
 
 /** The address of a view, from its question mark on. */
 export function toAddress(view) {
-  const said = new URLSearchParams();
-  if (view.run) said.set("run", view.run);
+  const said = question(view);
   said.set("from", Math.round(view.from));
   said.set("until", Math.round(view.until));
-  said.set("rows", view.rows);
-  for (const name of FILTERS) if (view.filters[name]) said.set(name, view.filters[name]);
-  for (const kind of view.kinds) said.append("kind", kind);
-  if (view.changed) said.set("changed", "1");
   if (view.first) said.set("first", view.first);
   if (view.event) said.set("event", view.event);
   if (view.follow) said.set("follow", "1");
   return `?${said}`;
 }
 
-/** What decides which rows there are, as text: views with the same one differ in time and place only. */
+/** What decides which rows there are, as parameters: views with the same ones differ in time and place only. */
 export function question(view) {
-  return JSON.stringify([view.run, view.rows, view.kinds, view.changed, FILTERS.map((name) => view.filters[name])]);
+  const said = new URLSearchParams({ rows: view.rows });
+  if (view.run) said.set("run", view.run);
+  for (const name of FILTERS) if (view.filters[name]) said.set(name, view.filters[name]);
+  for (const kind of view.kinds) said.append("kind", kind);
+  if (view.changed) said.set("changed", "1");
+  return said;
 }
 
 /** Moved in time. The end of following, unless the view moves to the newest by itself. */
@@ -117,7 +117,7 @@ export class Address {
   keep(view) {
     const before = this.view;
     this.view = view;
-    const only = before?.follow && view.follow && question(before) === question(view);
+    const only = before?.follow && view.follow && String(question(before)) === String(question(view));
     if (only && this.timer) return; // the view moves by itself: the address comes after it in time
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this._write(), only && before.event === view.event ? FOLLOWING_MS : REST_MS);
