@@ -1,5 +1,7 @@
 // The axis of time: round moments in the browser's zone, and their words.
 
+import { moment } from "../words/words.js";
+
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
@@ -28,14 +30,13 @@ export function zoneAhead(ms, zero) {
 export function said(ms, step, zero) {
   if (zero !== null) return `${((ms - zero) / SECOND).toFixed(step < 10 ? 3 : step < SECOND ? 2 : 0)} s`;
   const date = new Date(ms);
-  const two = (number) => String(number).padStart(2, "0");
-  const clock = `${two(date.getHours())}:${two(date.getMinutes())}`;
   if (step >= DAY || (date.getHours() === 0 && date.getMinutes() === 0 && step >= MINUTE)) {
     return date.toLocaleDateString(undefined, { day: "numeric", month: "short" });
   }
-  if (step >= MINUTE) return clock;
-  if (step >= SECOND) return `${clock}:${two(date.getSeconds())}`;
-  return `${two(date.getMinutes())}:${two(date.getSeconds())}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+  const clock = moment(ms, null); // 14:05:09.123
+  if (step >= MINUTE) return clock.slice(0, 5);
+  if (step >= SECOND) return clock.slice(0, 8);
+  return clock.slice(3);
 }
 
 export function draw(drawing, made, found, height, gutter, zero) {

@@ -65,7 +65,7 @@ export function moment(ms, zero) {
   const date = new Date(ms);
   const two = (number) => String(number).padStart(2, "0");
   const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
-  return `${clock}.${String(Math.floor(date.getMilliseconds())).padStart(3, "0")}`;
+  return `${clock}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
 /** A <time> with a moment: UTC when it is pointed at. */
