@@ -3,7 +3,7 @@
 import { FILTERS, toAddress } from "./view.js";
 import { length, moment } from "./words/words.js";
 
-const SAID_AFTER_MS = 600;
+const SAID_AFTER_MS = 150;
 const FOLDED = FILTERS.filter((name) => name !== "text"); // the filters that the form has folded away
 
 export class Controls {
@@ -67,7 +67,7 @@ export class Controls {
 
   fill(view) {
     this.form.elements.rows.value = view.rows;
-    for (const name of FILTERS) if (this.form.elements[name]) this.form.elements[name].value = view.filters[name];
+    for (const name of FILTERS) this.form.elements[name].value = view.filters[name];
     this.form.elements.changed.checked = view.changed;
     for (const box of this.form.querySelectorAll("[name=kind]")) box.checked = view.kinds.includes(box.value);
   }
@@ -75,7 +75,7 @@ export class Controls {
   /** The filters as they stand in the form. */
   read() {
     const filters = {};
-    for (const name of FILTERS) filters[name] = this.form.elements[name]?.value.trim() ?? "";
+    for (const name of FILTERS) filters[name] = this.form.elements[name].value.trim();
     const kinds = [...this.form.querySelectorAll("[name=kind]:checked")].map((box) => box.value);
     return { rows: this.form.elements.rows.value, filters, kinds, changed: this.form.elements.changed.checked };
   }
@@ -94,7 +94,7 @@ export class Controls {
     clearTimeout(this.saying);
     this.saying = setTimeout(() => {
       this.status.textContent = words;
-    }, SAID_AFTER_MS / 4);
+    }, SAID_AFTER_MS);
   }
 
   problem(words) {

@@ -4,7 +4,7 @@
 import * as axis from "./axis.js";
 import { drawRows, pen, scene } from "./canvas.js";
 import * as colours from "./colours.js";
-import { eventsOf, hit } from "./lanes/every.js";
+import { eventsOf } from "./lanes/every.js";
 import { Layout } from "./layout.js";
 import { unreadWords } from "../words/words.js";
 
@@ -104,7 +104,7 @@ export class Picture {
     const slack = (SLACK_PX * (view.until - view.from)) / this.width;
     for (const slot of placed.slots.toReversed()) {
       if (within < slot.top - 1 || within > slot.top + slot.height + 1) continue;
-      const found = hit(slot, ms, within - slot.top, slack, nowMs);
+      const found = slot.drawn.hit(slot, ms, within - slot.top, slack, nowMs);
       if (found) return { place, ms, ...found };
     }
     return { place, ms, item: null };

@@ -1,7 +1,9 @@
 // The kinds of lanes: how high each stands in its row, how it is drawn, and what lies at a point of it.
 //
-// A slot: {kind, lane, height, drawn}. The leader and the ISR of a partition share one, and marks lie over the
-// offsets, which they are about.
+// A slot: {kind, lane, height, drawn}. `drawn` has draw(pen, slot, top, scene), itemsOf(slot), and
+// hit(slot, ms, y, slackMs, nowMs): {item, lane} at a moment and a height, or null; `slackMs` says how far off is
+// near enough. The leader and the ISR of a partition share a slot, and marks lie over the offsets, which they are
+// about.
 
 import * as leadership from "./leadership.js";
 import * as marks from "./marks.js";
@@ -34,9 +36,4 @@ export function eventsOf(placed) {
     }
   }
   return found.sort((one, other) => one.at - other.at);
-}
-
-/** What lies at a moment and a height of a slot: {item, lane}, or null. `slackMs`: how far off is near enough. */
-export function hit(slot, ms, y, slackMs, nowMs) {
-  return slot.drawn.hit(slot, ms, y, slackMs, nowMs);
 }

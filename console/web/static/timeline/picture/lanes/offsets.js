@@ -35,12 +35,7 @@ function line(pen, scene, points, y, colour, dash, width) {
   pen.lineWidth = width;
   pen.setLineDash(dash);
   pen.beginPath();
-  let drawn = false;
-  for (const [ms, offset] of points) {
-    if (drawn) pen.lineTo(scene.x(ms), y(offset));
-    else pen.moveTo(scene.x(ms), y(offset));
-    drawn = true;
-  }
+  for (const [ms, offset] of points) pen.lineTo(scene.x(ms), y(offset)); // the first one begins the path
   pen.stroke();
   pen.setLineDash([]);
 }
