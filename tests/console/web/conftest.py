@@ -6,13 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from strandline.config.console import ConsoleSettings
-from strandline.config.load import load
-from strandline.console.process import running
-from strandline.console.web.admins import Connection
-from strandline.console.web.app import application
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import Browser
+from tests.console.web.consoles import browser_of
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +20,5 @@ async def cluster() -> AsyncIterator[MemoryCluster]:
 @pytest.fixture
 async def changing(cluster: MemoryCluster) -> AsyncIterator[Browser]:
     """A browser of a console with `--allow-changes`."""
-    connection = Connection(cluster.bootstrap, host=cluster.host)
-    async with running(load(ConsoleSettings, allow_changes=True), connection) as console:
-        yield Browser(application(console))
+    async with browser_of(cluster, allow_changes=True) as browser:
+        yield browser

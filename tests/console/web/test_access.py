@@ -8,21 +8,17 @@ import pytest
 
 from strandline.config.console import ConsoleSettings
 from strandline.config.load import load
-from strandline.console.process import running
 from strandline.console.web.access import is_ours
-from strandline.console.web.admins import Connection
-from strandline.console.web.app import application
 from strandline.errors import SettingsError
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import FORM, Browser
+from tests.console.web.consoles import browser_of
 
 
 @pytest.fixture(scope="module")
 async def browser_of_all() -> AsyncIterator[Browser]:
-    async with MemoryCluster(brokers=1) as cluster:
-        connection = Connection(cluster.bootstrap, host=cluster.host)
-        async with running(load(ConsoleSettings), connection) as console:
-            yield Browser(application(console))
+    async with MemoryCluster(brokers=1) as cluster, browser_of(cluster) as browser:
+        yield browser
 
 
 @pytest.fixture

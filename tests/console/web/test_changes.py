@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.config.console import ConsoleSettings
-from strandline.config.load import load
-from strandline.console.process import running
-from strandline.console.web.admins import Connection
-from strandline.console.web.app import application
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import Browser
 from tests.console.web.changes import done, hidden, planned
+from tests.console.web.consoles import browser_of
 from tests.waiting import eventually
 
 NEW = {"name": "orders", "partitions": 3, "replication_factor": 1}
@@ -42,9 +38,7 @@ async def test_a_topic_is_created_once_its_effect_was_shown(
 
 
 async def test_a_change_is_refused_by_the_server_without_leave(cluster: MemoryCluster) -> None:
-    connection = Connection(cluster.bootstrap, host=cluster.host)
-    async with running(load(ConsoleSettings), connection) as console:
-        browser = Browser(application(console))
+    async with browser_of(cluster) as browser:
         for path in ("/changes/create-topic/plan", "/changes/do"):
             answer = await browser.post(path, {**NEW, "plan": "a", "seen": "b"})
             assert answer.status == 403 and "--allow-changes" in answer.words

@@ -30,6 +30,7 @@ from strandline.testing import MemoryCluster
 from tests.conftest import ClusterFactory
 from tests.console.web.browser import Browser
 from tests.console.web.changes import done, hidden, planned
+from tests.console.web.consoles import browser_of, console_of
 from tests.integration.security.logins.support.users import PASSWORD, client, with_users
 from tests.waiting import eventually
 
@@ -197,9 +198,7 @@ async def test_a_login_leads_to_no_other_site(console: Console, to: str) -> None
 async def test_logins_need_a_cluster_with_passwords() -> None:
     async with MemoryCluster(brokers=1) as memory:
         with pytest.raises(SettingsError, match="SASL_SSL"):
-            async with running(
-                load(ConsoleSettings, login=True), Connection(memory.bootstrap, host=memory.host)
-            ):
+            async with console_of(memory, login=True):
                 pass
 
 
@@ -208,16 +207,11 @@ async def test_the_token_of_a_file_opens_the_console(tmp_path: Path) -> None:
     file.write_text("seven-tides-a-week\n")
     file.chmod(0o644)
     async with MemoryCluster(brokers=1) as memory:
-        connection, settings = (
-            Connection(memory.bootstrap, host=memory.host),
-            load(ConsoleSettings, token_file=file),
-        )
         with pytest.raises(SettingsError, match=r"token_file.*chmod 600"):
-            async with running(settings, connection):
+            async with console_of(memory, token_file=file):
                 pass
         file.chmod(0o600)
-        async with running(settings, connection) as console:
-            browser = Browser(application(console))
+        async with browser_of(memory, token_file=file) as browser:
             assert (await browser.get("/")).status == 303
             assert (await browser.post("/login", {"token": "seven-tides-a-month"})).status == 401
             assert (await browser.post("/login", {"token": "seven-tides-a-week", "next": "/topics"})).headers[

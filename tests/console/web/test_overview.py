@@ -8,13 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from strandline.config.console import ConsoleSettings
-from strandline.config.load import load
-from strandline.console.process import running
-from strandline.console.web.admins import Connection
 from strandline.console.web.app import application
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import Browser
+from tests.console.web.consoles import browser_of, console_of
 from tests.waiting import eventually
 
 
@@ -27,8 +24,7 @@ async def harmed() -> AsyncIterator[MemoryCluster]:
 
 
 async def test_a_killed_broker_is_told_and_the_link_leads_to_the_moment(harmed: MemoryCluster) -> None:
-    connection = Connection(harmed.bootstrap, host=harmed.host)
-    async with running(load(ConsoleSettings), connection) as console:
+    async with console_of(harmed) as console:
         browser = Browser(application(console))
 
         async def says(words: str) -> bool:
@@ -57,11 +53,9 @@ async def test_a_killed_broker_is_told_and_the_link_leads_to_the_moment(harmed: 
 
 
 async def test_the_overview_shows_what_brokers_keep(harmed: MemoryCluster) -> None:
-    connection = Connection(harmed.bootstrap, host=harmed.host)
     async with harmed.producer() as producer:
         await producer.send_and_wait("orders", b"x" * 50_000)
-    async with running(load(ConsoleSettings), connection) as console:
-        browser = Browser(application(console))
+    async with browser_of(harmed) as browser:
 
         async def shows_sizes() -> bool:
             return (await browser.get("/?part=cluster")).words.count(" kB ") >= 3

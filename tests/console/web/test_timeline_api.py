@@ -9,16 +9,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from strandline.config.console import ConsoleSettings
-from strandline.config.load import load
 from strandline.console.core.timeline.journal import Record
 from strandline.console.core.timeline.places import Source
-from strandline.console.process import running
-from strandline.console.web.admins import Connection
 from strandline.console.web.app import application
 from strandline.console.web.context import Console
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import Answer, Browser
+from tests.console.web.consoles import console_of
 from tests.waiting import eventually
 
 
@@ -68,8 +65,7 @@ async def quiet() -> AsyncIterator[Timeline]:
 async def timeline_of(brokers: int) -> AsyncIterator[Timeline]:
     async with MemoryCluster(brokers=brokers) as cluster:
         await cluster.create_topic("orders", partitions=2, replication_factor=brokers)
-        connection = Connection(cluster.bootstrap, host=cluster.host)
-        async with running(load(ConsoleSettings), connection) as console:
+        async with console_of(cluster) as console:
             yield Timeline(cluster, console)
 
 

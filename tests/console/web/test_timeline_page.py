@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import pytest
 
-from strandline.config.console import ConsoleSettings
-from strandline.config.load import load
-from strandline.console.process import running
-from strandline.console.web.admins import Connection
-from strandline.console.web.app import application
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import Browser
+from tests.console.web.consoles import browser_of
 
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    async with MemoryCluster(brokers=1) as cluster:
-        connection = Connection(cluster.bootstrap, host=cluster.host)
-        async with running(load(ConsoleSettings), connection) as console:
-            yield Browser(application(console))
+    async with MemoryCluster(brokers=1) as cluster, browser_of(cluster) as browser:
+        yield browser
 
 
 async def test_the_page_has_the_filters_of_its_address(browser: Browser) -> None:
@@ -66,13 +60,7 @@ async def test_every_module_that_the_page_needs_is_served(browser: Browser) -> N
         seen.add(path)
         answer = await browser.get(path)
         assert answer.status == 200, path
-        folder = path.rpartition("/")[0]
         for line in answer.text.splitlines():
             if line.startswith(("import ", "export ")) and ' from "' in line:
-                target = line.split(' from "')[1].split('"')[0]
-                parts = folder.split("/")
-                while target.startswith(("./", "../")):
-                    up, _, target = target.partition("/")
-                    parts = parts[:-1] if up == ".." else parts
-                wanted.append("/".join([*parts, target]))
+                wanted.append(urljoin(path, line.split(' from "')[1].split('"')[0]))
     assert len(seen) > 10

@@ -7,16 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from strandline import Admin
-from strandline.config.console import ConsoleSettings
-from strandline.config.load import load
-from strandline.console.process import running
-from strandline.console.web.admins import Connection
-from strandline.console.web.app import application
 from strandline.errors import GroupIdNotFound
 from strandline.ids import TopicPartition
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import Browser
 from tests.console.web.changes import done, hidden, planned
+from tests.console.web.consoles import browser_of
 from tests.waiting import eventually
 
 RECORDS = 5
@@ -44,9 +40,8 @@ async def admin(cluster: MemoryCluster) -> AsyncIterator[Admin]:
 
 @pytest.fixture(scope="module")
 async def browser(cluster: MemoryCluster) -> AsyncIterator[Browser]:
-    connection = Connection(cluster.bootstrap, host=cluster.host)
-    async with running(load(ConsoleSettings, allow_changes=True), connection) as console:
-        yield Browser(application(console))
+    async with browser_of(cluster, allow_changes=True) as browser:
+        yield browser
 
 
 async def commit(admin: Admin, group: str, *offsets: int) -> None:
@@ -173,9 +168,7 @@ async def test_without_leave_there_are_no_forms_and_the_server_refuses(
 ) -> None:
     await commit(admin, "kept", 1, 1)
     assert 'action="/changes/reset-offsets/plan"' in (await browser.get("/groups/kept")).text
-    connection = Connection(cluster.bootstrap, host=cluster.host)
-    async with running(load(ConsoleSettings), connection) as console:
-        other = Browser(application(console))
+    async with browser_of(cluster) as other:
         assert "/changes/" not in (await other.get("/groups/kept")).text
         for kind in ("reset-offsets", "delete-group"):
             answer = await other.post(f"/changes/{kind}/plan", {"group": "kept", "to": "latest"})

@@ -10,17 +10,13 @@ from typing import Any
 import pytest
 
 from strandline import Consumer
-from strandline.config.console import ConsoleSettings
-from strandline.config.load import load
 from strandline.console.core.permalink import group_link
-from strandline.console.process import running
-from strandline.console.web.admins import Connection
-from strandline.console.web.app import application
 from strandline.console.web.pages.groups import IN_LIST_MAX
 from strandline.ids import TopicPartition
 from strandline.report.text.partition_names import compact
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import Browser
+from tests.console.web.consoles import browser_of
 from tests.waiting import eventually
 
 HOSTILE = '<img src=x onerror=alert(1)>/"\u202e..'
@@ -62,9 +58,8 @@ async def site_of_all() -> AsyncIterator[Site]:
         async with cluster.producer() as producer:
             for partition in range(4):
                 await producer.send_and_wait("orders", b"x", partition=partition)
-        connection = Connection(cluster.bootstrap, host=cluster.host)
-        async with running(load(ConsoleSettings), connection) as console:
-            yield Site(cluster, Browser(application(console)))
+        async with browser_of(cluster) as browser:
+            yield Site(cluster, browser)
 
 
 @pytest.fixture

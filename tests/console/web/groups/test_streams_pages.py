@@ -7,18 +7,14 @@ from typing import Any
 
 import pytest
 
-from strandline.config.console import ConsoleSettings
-from strandline.config.load import load
 from strandline.console.core.groups.stream_tasks import ASSIGNOR
-from strandline.console.process import running
-from strandline.console.web.admins import Connection
-from strandline.console.web.app import application
 from strandline.consumer.core.assignors.assignor import MemberSubscription
 from strandline.ids import TopicPartition
 from strandline.streams import INTEGER, STRING, Streams, Topology
 from strandline.testing import MemoryCluster
 from strandline.vocabulary.groups import TaskChange, TaskChangeKind
 from tests.console.web.browser import Browser
+from tests.console.web.consoles import browser_of
 from tests.waiting import eventually
 
 SETTINGS = {"progress_interval_ms": 50, "heartbeat_interval_ms": 100}
@@ -37,9 +33,8 @@ async def cluster() -> AsyncIterator[MemoryCluster]:
 
 @pytest.fixture(scope="module")
 async def browser(cluster: MemoryCluster) -> AsyncIterator[Browser]:
-    connection = Connection(cluster.bootstrap, host=cluster.host)
-    async with running(load(ConsoleSettings), connection) as console:
-        yield Browser(application(console))
+    async with browser_of(cluster) as browser:
+        yield browser
 
 
 def counting() -> Topology:

@@ -1,0 +1,30 @@
+"""Consoles of this process beside clusters in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from strandline.config.console import ConsoleSettings
+from strandline.config.load import load
+from strandline.console.process import running
+from strandline.console.web.admins import Connection
+from strandline.console.web.app import application
+from strandline.console.web.context import Console
+from strandline.testing import MemoryCluster
+from tests.console.web.browser import Browser
+
+
+@asynccontextmanager
+async def console_of(cluster: MemoryCluster, **settings: object) -> AsyncIterator[Console]:
+    """A console with these settings."""
+    connection = Connection(cluster.bootstrap, host=cluster.host)
+    async with running(load(ConsoleSettings, **settings), connection) as console:
+        yield console
+
+
+@asynccontextmanager
+async def browser_of(cluster: MemoryCluster, **settings: object) -> AsyncIterator[Browser]:
+    """A browser of a console with these settings."""
+    async with console_of(cluster, **settings) as console:
+        yield Browser(application(console))
