@@ -1,7 +1,7 @@
 // Makes a page live: sections with data-live are loaded again when the cluster has changed; times are shown in
 // this browser's zone. A page without this script shows the same, as it was when it was loaded.
 
-const PAUSE_MS = 1000;
+const PAUSE_MS = 500;
 const RETRY_MS = 2000;
 
 // --- times ---------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ async function pump() {
   while (wanted) {
     wanted = false;
     await refreshAll();
-    await new Promise((done) => setTimeout(done, PAUSE_MS / 2));
+    await new Promise((done) => setTimeout(done, PAUSE_MS));
   }
   running = false;
 }
@@ -114,7 +114,7 @@ function follow() {
   };
   stream.onerror = () => {
     say("not connected");
-    if (stream.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+    if (stream.readyState !== EventSource.CLOSED) return; // the browser tries again
     setTimeout(() => {
       wanted = true; // if the login has ended, this leads to its page
       pump();

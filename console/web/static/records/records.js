@@ -4,11 +4,12 @@ import { localTimes } from "../live.js";
 
 const ROWS_MAX = 500;
 
-function rowsOf(html) {
+/** What an answer of the server shows, with its times in this browser's zone. */
+function parsed(html) {
   const made = document.createElement("template");
-  made.innerHTML = `<table><tbody>${html}</tbody></table>`; // the server's own rows: it escapes every value
+  made.innerHTML = html; // the server's own: it escapes every value
   localTimes(made.content);
-  return [...made.content.querySelectorAll("tbody > tr")];
+  return made.content;
 }
 
 // --- live tail -----------------------------------------------------------------------------------
@@ -32,7 +33,7 @@ function tail(button) {
       stop(said.error);
       return;
     }
-    const rows = rowsOf(said.html);
+    const rows = [...parsed(`<table><tbody>${said.html}</tbody></table>`).querySelectorAll("tbody > tr")];
     body.append(...rows);
     while (body.rows.length > ROWS_MAX) body.rows[0].remove();
     count += said.count + said.left_out;
@@ -72,11 +73,9 @@ async function searchOn() {
     address.searchParams.set("part", "found");
     const response = await fetch(address);
     if (!response.ok || !document.contains(link)) return;
-    const made = document.createElement("template");
-    made.innerHTML = await response.text(); // the server's own page: it escapes every value
-    localTimes(made.content);
-    document.querySelector("#found tbody").append(...made.content.querySelectorAll("#found tbody > tr"));
-    document.getElementById("progress").replaceChildren(...made.content.querySelector("#progress").childNodes);
+    const made = parsed(await response.text());
+    document.querySelector("#found tbody").append(...made.querySelectorAll("#found tbody > tr"));
+    document.getElementById("progress").replaceChildren(...made.querySelector("#progress").childNodes);
   }
 }
 

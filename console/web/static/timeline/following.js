@@ -5,7 +5,7 @@ const AGAIN_MS = 5000; // until a refused stream is asked for again
 /** The server's clock, from the moments that its answers say are now. */
 export class ServerClock {
   constructor(nowMs) {
-    this.ahead = nowMs - Date.now();
+    this.heard(nowMs);
   }
 
   heard(nowMs) {
