@@ -6,7 +6,6 @@ They show a real cluster of three brokers in which a leader was killed and group
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -16,7 +15,7 @@ from typing import Final, Literal
 
 from playwright.async_api import Page, async_playwright
 
-from tests.console.browser.conftest import CHROMIUM, PHONE, SWITCHES
+from tests.console.browser.conftest import CHROMIUM, PHONE, SWITCHES, chromium
 from tests.console.scene import lively
 from tests.console.serving import serving
 
@@ -66,7 +65,7 @@ PICTURES: Final = (
 
 async def take(console: str, folder: Path, wanted: tuple[Picture, ...] = PICTURES) -> None:
     """Writes `folder`/console-NAME.png for each."""
-    executable = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    executable = chromium()
     if executable is None:
         sys.exit(f"no browser is on PATH: install one of {', '.join(CHROMIUM)}")
     folder.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,14 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page
 
 SERIOUS: Final = ("serious", "critical")
+WIDER: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+async def check_usable(page: Page) -> None:
+    """Raises AssertionError if axe-core finds something serious, or if the page scrolls to the side."""
+    found = await serious_findings(page)
+    assert not found, found
+    assert await page.evaluate(WIDER) <= 0, "it scrolls to the side"
 
 
 async def serious_findings(page: Page) -> list[str]:

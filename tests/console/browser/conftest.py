@@ -30,6 +30,11 @@ Scheme = Literal["light", "dark"]
 OpenPage = Callable[..., Coroutine[Any, Any, Page]]
 
 
+def chromium() -> str | None:
+    """The path of a browser; None if there is none on PATH."""
+    return next(filter(None, map(shutil.which, CHROMIUM)), None)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "/console/browser/" in item.nodeid:
@@ -39,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """One Chromium for all tests of this process."""
-    executable = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    executable = chromium()
     if executable is None:
         pytest.skip(f"NOT RUN: no browser is on PATH, looked for {', '.join(CHROMIUM)}")
     async with async_playwright() as playwright:

@@ -9,7 +9,7 @@ import pytest
 
 from strandline import Admin, Producer, TopicPartition
 from strandline.local.cluster import LocalCluster
-from tests.console.browser.accessibility import serious_findings
+from tests.console.browser.accessibility import check_usable
 from tests.console.browser.conftest import PHONE, WIDE, OpenPage, Scheme
 from tests.console.serving import serving
 
@@ -44,9 +44,7 @@ async def console(cluster: LocalCluster) -> AsyncIterator[str]:
 async def test_a_page_can_be_used_by_everybody(
     console: str, open_page: OpenPage, path: str, size: tuple[int, int], scheme: Scheme
 ) -> None:
-    page = await open_page(console + path, size=size, scheme=scheme)
-    assert await serious_findings(page) == []
-    assert await page.evaluate("document.documentElement.scrollWidth") <= size[0], "it scrolls to the side"
+    await check_usable(await open_page(console + path, size=size, scheme=scheme))
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -8,7 +8,7 @@ import pytest
 
 from strandline import Admin, Producer
 from strandline.local.cluster import LocalCluster
-from tests.console.browser.accessibility import serious_findings
+from tests.console.browser.accessibility import check_usable, serious_findings
 from tests.console.browser.conftest import PHONE, WIDE, OpenPage, Scheme
 from tests.console.serving import serving
 
@@ -34,9 +34,7 @@ async def console(cluster: LocalCluster) -> AsyncIterator[str]:
 async def test_a_page_can_be_used_by_everybody(
     console: str, open_page: OpenPage, path: str, size: tuple[int, int], scheme: Scheme
 ) -> None:
-    page = await open_page(console + path, size=size, scheme=scheme)
-    assert await serious_findings(page) == []
-    assert await page.evaluate("document.documentElement.scrollWidth") <= size[0], "it scrolls to the side"
+    await check_usable(await open_page(console + path, size=size, scheme=scheme))
 
 
 async def test_a_topic_is_created_and_deleted_by_its_pages(console: str, open_page: OpenPage) -> None:
