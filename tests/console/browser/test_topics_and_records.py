@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import pytest
 
 from strandline import Admin, Producer
 from strandline.local.cluster import LocalCluster
 from tests.console.browser.accessibility import check_usable, serious_findings
-from tests.console.browser.conftest import PHONE, WIDE, OpenPage, Scheme
+from tests.console.browser.conftest import PHONE, WIDE, OpenPage, Scheme, Watch
 from tests.console.serving import serving
 
 HOSTILE = b"<img src=x onerror=alert(1)><script>alert(1)</script>"
@@ -68,6 +69,25 @@ async def test_new_records_come_while_a_page_follows(
     await page.locator("#records").get_by_text("<script>alert(1)</script>").wait_for()
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_text("Stopped.").wait_for()
+
+
+async def test_a_page_that_follows_shows_each_record_once_though_the_console_is_restarted(
+    cluster: LocalCluster, open_page: OpenPage, watch: Watch
+) -> None:
+    watch.expected = ("ERR_",)  # the browser notes that nothing answers meanwhile
+    async with Admin(cluster.bootstrap) as admin, Producer(cluster.bootstrap) as producer:
+        await admin.create_topic("again", 1, 3)
+        async with serving(bootstrap=cluster.bootstrap) as address:
+            page = await open_page(f"{address}/topics/again/0/records")
+            await page.get_by_role("button", name="Follow live").click()
+            await page.get_by_text("Waiting for records").wait_for()
+            await producer.send_and_wait("again", b"first")
+            await page.get_by_text("1 new records.").wait_for()
+        async with serving("--listen", urlsplit(address).netloc, bootstrap=cluster.bootstrap):
+            await producer.send_and_wait("again", b"second")
+            await page.locator("#records").get_by_text("second").wait_for()
+            await page.get_by_text("2 new records.").wait_for()
+            assert await page.locator("#records tbody tr").count() == 2
 
 
 async def test_a_search_goes_on_by_itself(cluster: LocalCluster, console: str, open_page: OpenPage) -> None:

@@ -3,6 +3,7 @@
 import { localTimes } from "../live.js";
 
 const ROWS_MAX = 500;
+const AGAIN_MS = 2000; // until a stream that broke is asked for again
 
 /** What an answer of the server shows, with its times in this browser's zone. */
 function parsed(html) {
@@ -18,9 +19,24 @@ function tail(button) {
   const body = document.querySelector("#records tbody");
   const news = document.getElementById("news");
   let stream = null;
+  let again; // the timer that begins it anew
   let count = 0;
 
+  function begin() {
+    stream = new EventSource(button.dataset.tail);
+    stream.onmessage = take;
+    stream.onerror = () => {
+      if (stream.readyState === EventSource.CLOSED) {
+        stop("The console does not answer, or has no room for another reader.");
+        return;
+      }
+      stream.close(); // the browser would ask at the old address for records that are here already
+      again = setTimeout(begin, AGAIN_MS);
+    };
+  }
+
   function stop(words) {
+    clearTimeout(again);
     stream?.close();
     stream = null;
     button.textContent = "Follow live";
@@ -52,13 +68,9 @@ function tail(button) {
       stop(`${count} new records. Stopped.`);
       return;
     }
-    stream = new EventSource(button.dataset.tail);
+    begin();
     button.textContent = "Stop";
     news.textContent = "Waiting for records.";
-    stream.onmessage = take;
-    stream.onerror = () => {
-      if (stream?.readyState === EventSource.CLOSED) stop("The console does not answer, or has no room for another reader.");
-    };
   });
   addEventListener("pagehide", () => stream?.close());
 }
