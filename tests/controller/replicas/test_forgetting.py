@@ -33,7 +33,7 @@ from strandline.vocabulary.state_changes import Command, RequestState, StateChan
 from tests.conftest import SessionFactory
 from tests.controller.support.between import Between, term_alone
 from tests.controller.support.running import Activate, process, running
-from tests.controller.support.znodes_seen import assignments, is_gone, kept_events, lead, register, requests
+from tests.controller.support.znodes_seen import assignments, is_gone, kept_events, register, requests
 from tests.waiting import eventually
 
 SETTINGS = {"reconcile_ms": 50, "mend_after_ms": 60_000}
@@ -164,14 +164,8 @@ async def in_the_term(
 ) -> AsyncIterator[tuple[Term, Between, Coordination]]:
     """A term in which nothing else acts; topic "t" is on broker 1, and broker 9 has left."""
     session = await open_session()
-    epochs = await register(session, [1])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
-        (made,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=[(1,)])])
-        assert made.error is None
-    await lead(session, "t", 1, epochs, 1)
-    await leave_behind(session)
-    async with term_alone(zookeeper, session) as (term, between):
+    async with term_alone(zookeeper, session, [1], [1]) as (term, between):
+        await leave_behind(session)
         yield term, between, session
 
 

@@ -20,16 +20,13 @@ from strandline.vocabulary.admin import (
     BalanceAction,
     BalancePlan,
     DrainBroker,
-    NewTopic,
     PartitionReassignment,
 )
 from strandline.vocabulary.metadata import BalanceMove, BalanceState
 from tests.conftest import SessionFactory
 from tests.controller.support.between import Between, term_alone
-from tests.controller.support.running import running
 from tests.controller.support.znodes_seen import (
     finish_reassignment,
-    lead,
     reassignment,
     register,
     topic_node,
@@ -70,15 +67,9 @@ class Acting:
 @asynccontextmanager
 async def acting(zookeeper: str, open_session: SessionFactory) -> AsyncIterator[Acting]:
     session = await open_session()
-    epochs = await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
-        await controller.wait_active()
-        (made,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=[BEFORE])])
-        assert made.error is None
-    await lead(session, "t", 1, epochs, 1, 2)
-    node = await topic_node(session, "t")
-    assert node is not None
-    async with term_alone(zookeeper, session) as (term, between):
+    async with term_alone(zookeeper, session, [1, 2, 3], BEFORE) as (term, between):
+        node = await topic_node(session, "t")
+        assert node is not None
         reassignments = Reassignments(term)
         yield Acting(session, between, term, reassignments, Balances(term, reassignments), node.topic_id)
 

@@ -13,8 +13,10 @@ from strandline.config.services import ControllerSettings
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.term import Term
 from strandline.ports import Coordination, Operation, Znode
+from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.metadata import Endpoint
-from tests.controller.support.running import MULTI_BYTES
+from tests.controller.support.running import MULTI_BYTES, running
+from tests.controller.support.znodes_seen import lead, register
 
 Happens = Callable[[], Awaitable[None]]
 
@@ -51,8 +53,20 @@ class Between:
 
 
 @asynccontextmanager
-async def term_alone(zookeeper: str, session: Coordination) -> AsyncIterator[tuple[Term, Between]]:
-    """A term that goes on in the epoch of the last controller, which has ended: nothing else acts in it."""
+async def term_alone(
+    zookeeper: str, session: Coordination, live: Sequence[int], replicas: Sequence[int]
+) -> AsyncIterator[tuple[Term, Between]]:
+    """A term that goes on in the epoch of a controller that has ended: nothing else acts in it.
+
+    The brokers `live` are registered. Topic "t" has one partition with these replicas, all in sync; the first
+    one leads.
+    """
+    epochs = await register(session, live)
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        (made,) = await controller.admin.create_topics([NewTopic("t", 0, assignments=[replicas])])
+        assert made.error is None
+    await lead(session, "t", replicas[0], epochs, *replicas)
     between, host = Between(session), service_host()
     epoch = (await session.get(znodes.CONTROLLER_EPOCH)).version
     fenced = FencedSession(cast(Coordination, between), epoch)
