@@ -10,6 +10,7 @@ from strandline.local.process import ProcessFailed
 from strandline.local.service import Service
 from strandline.local.waits import all_of, serving
 from strandline.local.zookeeper_process import RunningZooKeeper, ZooKeeperProcess
+from strandline.report.text.counts import counted
 
 Member = Service | ConsoleProcess | ZooKeeperProcess | RunningZooKeeper
 
@@ -94,4 +95,5 @@ def _as_one(failures: Sequence[ProcessFailed]) -> ProcessFailed:
     first, *others = failures
     if not others:
         return first
-    return ProcessFailed(f"{first.message}; and {len(others)} more processes do not serve")
+    also = counted(len(others), "more process does", "more processes do")
+    return ProcessFailed(f"{first.message}; and {also} not serve")

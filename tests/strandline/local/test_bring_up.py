@@ -124,3 +124,11 @@ async def test_brokers_that_serve_are_added_though_another_is_not(home: Path) ->
         await cluster.grow(2)
     assert LocalCluster.open(home).broker_ids == [2]
     assert None not in brokers(home)
+
+
+async def test_an_error_says_how_many_others_do_not_serve(home: Path) -> None:
+    async with LocalCluster(0, controllers=0, directory=home, detached=True):
+        pass
+    (home / "brokers").write_text("not a folder")
+    with pytest.raises(ProcessFailed, match=r"broker-[12] died .*; and 1 more process does not serve$"):
+        await LocalCluster.open(home).grow(2)
