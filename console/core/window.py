@@ -161,7 +161,7 @@ class Window:
 
     def seen_offsets(self, topic: str, partition: int, at_ms: int, watermark: int, end: int) -> None:
         """Adds a high watermark and the end of the leader's log."""
-        row = self.rows.partitions.get((topic.startswith("__"), topic, partition))
+        row = self.rows.known_partition(topic, partition)
         if row is not None:
             row.samples = row.samples or Samples()
             row.samples.add(at_ms, watermark, end)

@@ -195,7 +195,7 @@ def _subject(
 ) -> Subject:
     name = f"{topic.name}-{of.partition}"
     key = (kind.value, topic.name, str(of.partition))
-    row = rows.partitions.get((topic.name.startswith("__"), topic.name, of.partition))
+    row = rows.known_partition(topic.name, of.partition)
     since = None if row is None else _began(kind, row, of, alive, rows)
     since = sights.of(key) if since is None else since
     link = timeline_link(topic=topic.name, partition=of.partition, at_ms=since)
@@ -231,7 +231,7 @@ def _moves(seen: Seen, alive: set[int], rows: Rows, now_ms: int) -> Iterator[Tro
             name = move.name
             if (why := says(move, alive, now_ms)) is None:
                 continue
-            row = rows.partitions.get((name.topic.startswith("__"), name.topic, name.partition))
+            row = rows.known_partition(*name)
             began = None if row is None else row.reassignments.open_since()
             at_ms = move.deadline_at_ms if kind == "overdue" else began
             link = timeline_link(topic=name.topic, partition=name.partition, at_ms=at_ms)

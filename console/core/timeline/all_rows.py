@@ -8,7 +8,14 @@ from strandline.console.core.timeline.interned import Interned
 from strandline.console.core.timeline.kept_rows import KeptRows
 from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.lanes.spans import Span, Spans
-from strandline.console.core.timeline.rows import BrokerRow, GroupRow, PartitionRow, Row, TaskRow
+from strandline.console.core.timeline.rows import (
+    BrokerRow,
+    GroupRow,
+    PartitionRow,
+    Row,
+    TaskRow,
+    partition_key,
+)
 
 
 class Rows:
@@ -32,7 +39,11 @@ class Rows:
     def partition(self, topic: str, partition: int) -> PartitionRow | None:
         """None beyond the limit of rows."""
         topic = self.interned.one(topic)
-        return self.partitions.of((topic.startswith("__"), topic, partition), topic, partition)
+        return self.partitions.of(partition_key(topic, partition), topic, partition)
+
+    def known_partition(self, topic: str, partition: int) -> PartitionRow | None:
+        """As `partition`, but None if nothing has made it yet."""
+        return self.partitions.get(partition_key(topic, partition))
 
     def broker(self, broker: int) -> BrokerRow | None:
         return self.brokers.of(broker, broker)

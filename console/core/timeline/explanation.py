@@ -10,7 +10,7 @@ from strandline.console.core.timeline.all_rows import Rows
 from strandline.console.core.timeline.facts.observations import GONE, SeenEvent
 from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.places import OFFSETS_END, TOPICS, Ref, event_id, unpack
-from strandline.console.core.timeline.rows import GroupRow
+from strandline.console.core.timeline.rows import GroupRow, PartitionRow
 from strandline.console.core.timeline.telling import group_events, observations, state_changes
 from strandline.ids import OFFSETS_TOPIC
 from strandline.report.text.partition_names import compact
@@ -97,7 +97,7 @@ def _change(events: Events, ref: Ref, event: Event, at_ms: int) -> tuple[dict[st
     match event:
         case StateChangeEvent():
             before, after = state_changes.change(event)
-            row = events.rows.partitions.get(_key(event))
+            row = _partition(events, event)
             if row is not None and event.command is ChangeKind.ELECT_LEADER:
                 if (led := row.leader.before(ref)) is not None:
                     before = {"leader": None if led.value < 0 else led.value, "epoch": led.order}
@@ -196,7 +196,7 @@ _LEADERSHIP: Final = frozenset(
 
 
 def _of_state_change(events: Events, event: StateChangeEvent, at_ms: int) -> Iterator[tuple[int, Ref, Event]]:
-    row = events.rows.partitions.get(_key(event))
+    row = _partition(events, event)
     if row is None:
         return
     around = at_ms - AROUND_MS, at_ms + AROUND_MS
@@ -229,13 +229,10 @@ def _of_observation(events: Events, event: SeenEvent, at_ms: int) -> Iterator[tu
     if event.kind != GONE:
         return
     for at, ref, other in _read(events, events.rows.elections, *around):
-        if (
-            isinstance(other, StateChangeEvent)
-            and (led := events.rows.partitions.get(_key(other))) is not None
-        ):
-            before = led.leader.before(ref)
-            if before is not None and before.value == event.broker:
-                yield at, ref, other
+        led = _partition(events, other) if isinstance(other, StateChangeEvent) else None
+        before = None if led is None else led.leader.before(ref)
+        if before is not None and before.value == event.broker:
+            yield at, ref, other
 
 
 def _of_group_event(events: Events, event: Mapping[str, Any], at_ms: int) -> Iterator[tuple[int, Ref, Event]]:
@@ -252,5 +249,5 @@ def _of_group_event(events: Events, event: Mapping[str, Any], at_ms: int) -> Ite
                 yield at, ref, other
 
 
-def _key(event: StateChangeEvent) -> tuple[bool, str, int]:
-    return event.topic.startswith("__"), event.topic, event.key.partition
+def _partition(events: Events, event: StateChangeEvent) -> PartitionRow | None:
+    return events.rows.known_partition(event.topic, event.key.partition)

@@ -16,6 +16,11 @@ NOWHERE: Final = -2
 """As a leader: there is no such partition."""
 
 
+def partition_key(topic: str, partition: int) -> tuple[bool, str, int]:
+    """The key of a partition's row: internal topics are last."""
+    return topic.startswith("__"), topic, partition
+
+
 class PartitionRow:
     """A partition by its name: all incarnations of the topic are in one row, since epochs never decrease."""
 
@@ -44,8 +49,7 @@ class PartitionRow:
 
     @property
     def key(self) -> tuple[bool, str, int]:
-        """Internal topics are last."""
-        return self.topic.startswith("__"), self.topic, self.partition
+        return partition_key(self.topic, self.partition)
 
     @property
     def id(self) -> str:
