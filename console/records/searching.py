@@ -41,7 +41,7 @@ async def search(
     readers: Readers, clients: Clients, clock: Clock, name: TopicPartition, needle: Needle, so_far: Progress
 ) -> Slice:
     """Search on, for SLICE_S_MAX and SLICE_BYTES_MAX at most."""
-    hits, at, read = list[Row](), so_far.at, 0
+    hits, at, read, is_full = list[Row](), so_far.at, 0, False
     if so_far.done:
         return Slice((), so_far)
     until = clock.monotonic() + SLICE_S_MAX
@@ -54,13 +54,11 @@ async def search(
                 read, at = read + row.size, row.next_offset
                 if isinstance(row, Undecodable) or needle.is_in(row.parts):
                     hits.append(row)
-                if so_far.hits + len(hits) >= HITS_MAX:
+                if is_full := so_far.hits + len(hits) >= HITS_MAX:
                     break
-            else:
-                at = max(at, min(await consumer.position(name), so_far.end))
-            if so_far.hits + len(hits) >= HITS_MAX or clock.monotonic() >= until or read >= SLICE_BYTES_MAX:
+            if is_full or clock.monotonic() >= until or read >= SLICE_BYTES_MAX:
                 break
-        else:
+        if not is_full:  # the log may have no records up to where the consumer is
             at = max(at, min(await consumer.position(name), so_far.end))
     progress = Progress(so_far.start, at, so_far.end, so_far.hits + len(hits))
     return Slice(tuple(hits), progress, stuck=at == so_far.at)
