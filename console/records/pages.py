@@ -44,9 +44,12 @@ class RecordsPage:
     compacts: bool
 
 
-async def partition_of(admin: Admin, name: TopicPartition) -> TopicMetadata:
-    """The topic of a partition. Raises UnknownTopicOrPartition, and LeaderNotAvailable at once if no broker
-    leads the partition: no client could read its records."""
+async def log_of(admin: Admin, name: TopicPartition) -> tuple[TopicMetadata, Ends]:
+    """The topic of a partition, and where its log starts and ends.
+
+    Raises UnknownTopicOrPartition, the error of its leader, and LeaderNotAvailable at once if no broker leads
+    it: no client could read its records.
+    """
     (topic,) = (await admin.metadata([name.topic])).topics
     if name.partition >= len(topic.partitions):
         raise UnknownTopicOrPartition(
@@ -54,16 +57,18 @@ async def partition_of(admin: Admin, name: TopicPartition) -> TopicMetadata:
         )
     if topic.partitions[name.partition].leader == NO_BROKER:
         raise LeaderNotAvailable(f"{name} has no leader now: its records cannot be read until one is elected")
-    return topic
+    return topic, await ends_of(admin, name)
+
+
+async def offset_asked(admin: Admin, part: Part) -> int:
+    """Its `at` as an offset; -1: no record is that recent."""
+    return await offset_of_time(admin, part.name, part.at) if part.where is From.TIME else part.at
 
 
 async def read_page(readers: Readers, clients: Clients, clock: Clock, part: Part) -> RecordsPage:
     """Raises UnknownTopicOrPartition, LeaderNotAvailable, the refusal of an ACL, …"""
-    topic = await partition_of(clients.admin, part.name)
-    ends = await ends_of(clients.admin, part.name)
-    at = part.at
-    if part.where is From.TIME:
-        at = await offset_of_time(clients.admin, part.name, part.at)
+    topic, ends = await log_of(clients.admin, part.name)
+    at = await offset_asked(clients.admin, part)
     first = first_offset(part.where, at, part.count, ends)
     rows: list[Row] = []
     end = first

@@ -9,8 +9,8 @@ from typing import Final
 from strandline.config.limits import MIB
 from strandline.console.clients import Clients
 from strandline.console.core.records.needle import HITS_MAX, Needle, Progress
-from strandline.console.records.pages import partition_of
-from strandline.console.records.reading import Readers, Row, Undecodable, ends_of, rows_until
+from strandline.console.records.pages import log_of
+from strandline.console.records.reading import Readers, Row, Undecodable, rows_until
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 
@@ -31,8 +31,7 @@ class Slice:
 async def begin(clients: Clients, name: TopicPartition, last: int) -> Progress:
     """A search of the last records: of the offsets, of which compaction may have removed some. Raises
     UnknownTopicOrPartition, LeaderNotAvailable, …"""
-    await partition_of(clients.admin, name)
-    ends = await ends_of(clients.admin, name)
+    _, ends = await log_of(clients.admin, name)
     start = max(ends.start, ends.high_watermark - last)
     return Progress(start, start, ends.high_watermark, 0)
 

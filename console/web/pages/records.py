@@ -27,8 +27,8 @@ from strandline.console.core.records.rows import (
 from strandline.console.core.records.shown import As
 from strandline.console.core.words import ms_of
 from strandline.console.records import searching, streaming
-from strandline.console.records.pages import Part, partition_of, read_one, read_page
-from strandline.console.records.reading import Readers, Row, Undecodable, ends_of, offset_of_time
+from strandline.console.records.pages import Part, log_of, offset_asked, read_one, read_page
+from strandline.console.records.reading import Readers, Row, Undecodable
 from strandline.console.web.changes import clients_of
 from strandline.console.web.context import Console
 from strandline.console.web.live import Stream, event
@@ -167,9 +167,8 @@ class RecordPages:
         name, given = _name(request), Form(request.query_params)
         how = As(given.choice("as", list(As)))
         clients = clients_of(self._console, request)
-        await partition_of(clients.admin, name)
         first = given.whole("first", 0, OFFSET_MAX)
-        ends = await ends_of(clients.admin, name)
+        _, ends = await log_of(clients.admin, name)
         first = min(max(first, ends.start), max(ends.start, ends.high_watermark))
 
         async def events() -> AsyncGenerator[str, None]:
@@ -197,11 +196,8 @@ class RecordPages:
         name, given = _name(request), Form(request.query_params)
         part, _ = _part(name, given)
         clients = clients_of(self._console, request)
-        await partition_of(clients.admin, name)
-        ends = await ends_of(clients.admin, name)
-        at = part.at
-        if part.where is From.TIME:
-            at = await offset_of_time(clients.admin, name, part.at)
+        _, ends = await log_of(clients.admin, name)
+        at = await offset_asked(clients.admin, part)
         count = given.whole("count", 1, streaming.EXPORT_RECORDS_MAX, streaming.EXPORT_RECORDS_MAX)
         first = first_offset(part.where, at, count, ends)
         end = min(given.whole("until", 0, OFFSET_MAX, OFFSET_MAX), ends.high_watermark)
