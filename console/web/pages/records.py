@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from strandline.console.core.records.rows import (
     ALONE,
     IN_A_LIST,
     Bounds,
+    Fields,
     ProblemRow,
     RecordRow,
     gap_before,
@@ -80,16 +81,14 @@ class RecordPages:
         found = await read_page(self._readers, clients, self._clock, part)
         older = {"from": From.OFFSET, "at": max(found.ends.start, found.first - part.count)}
         common = {"count": part.count, "as": how}
-        return await self._console.page(
+        return await self._page(
             request,
             "records/page.html",
+            name,
+            how,
             title=f"Records of {name}",
-            name=name,
-            base=_base(name),
             part=part,
             at=at,
-            how=how,
-            hows=list(As),
             froms=_FROM_WORDS,
             page=found,
             rows=rows_of(found.rows, how, IN_A_LIST, compacts=found.compacts),
@@ -100,31 +99,22 @@ class RecordPages:
 
     async def one(self, request: Request) -> Response:
         """One record, with more of its value than a list has."""
-        name, offset = _name(request), _offset(request)
         how = As(Form(request.query_params).choice("as", list(As)))
-        record = await read_one(self._readers, clients_of(self._console, request), self._clock, name, offset)
+        name, record = await self._record(request)
         (row,) = rows_of([record], how, ALONE, compacts=False)
-        return await self._console.page(
-            request,
-            "records/record.html",
-            title=f"Record {offset} of {name}",
-            name=name,
-            base=_base(name),
-            how=how,
-            hows=list(As),
-            row=row,
-        )
+        title = f"Record {record.offset} of {name}"
+        return await self._page(request, "records/record.html", name, how, title=title, row=row)
 
     async def whole(self, request: Request) -> Response:
         """The bytes of a key, a value, or the value of a header, as a file."""
-        name, offset, what = _name(request), _offset(request), request.path_params["what"]
-        record = await read_one(self._readers, clients_of(self._console, request), self._clock, name, offset)
+        name, record = await self._record(request)
+        what = request.path_params["what"]
         parts = {"key": record.key, "value": record.value}
         parts |= {str(number): value for number, (_, value) in enumerate(record.headers)}
         data = parts.get(what)
         if data is None:
-            raise ResourceNotFound(f"record {offset} of {name} has no {what[:100]}")
-        file = f"{name}-{offset}.{what}"
+            raise ResourceNotFound(f"record {record.offset} of {name} has no {what[:100]}")
+        file = f"{name}-{record.offset}.{what}"
         # As a file, and as nothing that a browser would run or show: these bytes are anyone's.
         headers = {"Content-Disposition": f'attachment; filename="{file}"'}
         return Response(data, media_type="application/octet-stream", headers=headers)
@@ -145,17 +135,15 @@ class RecordPages:
             asked = {"text": text, "bytes": hexadecimal, "last": last, "as": how}
             there = {"start": at.start, "at": at.at, "end": at.end, "hits": at.hits}
             on = f"{_base(name)}/search?{urlencode({**asked, **there})}"
-        return await self._console.page(
+        return await self._page(
             request,
             "records/search.html",
+            name,
+            how,
             title=f"Search in {name}",
-            name=name,
-            base=_base(name),
             text=text,
             hexadecimal=hexadecimal,
             last=last,
-            how=how,
-            hows=list(As),
             found=found,
             on=on,
             hits_max=HITS_MAX,
@@ -206,6 +194,20 @@ class RecordPages:
         begun = await anext(lines, b"")  # a refusal is a page, not a file
         return Stream(_joined(begun, lines), media_type="application/x-ndjson", headers=headers)
 
+    async def _record(self, request: Request) -> tuple[TopicPartition, Fields]:
+        """The record that a path names, with its partition. Raises ResourceNotFound, …"""
+        name, offset = _name(request), Form(request.path_params).whole("offset", 0, OFFSET_MAX)
+        clients = clients_of(self._console, request)
+        return name, await read_one(self._readers, clients, self._clock, name, offset)
+
+    async def _page(
+        self, request: Request, template: str, name: TopicPartition, how: As, **values: Any
+    ) -> Response:
+        """A page of one partition, which lets a reader choose how bytes are shown."""
+        return await self._console.page(
+            request, template, name=name, base=_base(name), how=how, hows=list(As), **values
+        )
+
 
 async def _joined(begun: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(rest):
@@ -234,10 +236,6 @@ def _name(request: Request) -> TopicPartition:
     given = Form(request.path_params)
     topic = given.needed("topic", chars_max=TOPIC_NAME_LENGTH_MAX)
     return TopicPartition(topic, given.whole("partition", 0, PARTITION_MAX))
-
-
-def _offset(request: Request) -> int:
-    return Form(request.path_params).whole("offset", 0, OFFSET_MAX)
 
 
 def _base(name: TopicPartition) -> str:
