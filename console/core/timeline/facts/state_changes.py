@@ -14,9 +14,9 @@ UNCLEAN: Final = "unclean-election"
 ELECTED: Final = "elected"
 RESIGNED: Final = "resigned"
 LEFT: Final = "left-isr"
+JOINED: Final = "joined-isr"
 REASON_CHARS_MAX: Final = 60
 """The reason of a reassignment is a part of its label up to this length."""
-JOINED: Final = "joined-isr"
 
 
 def put(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref) -> list[Row]:
@@ -88,8 +88,6 @@ def _step(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref, lanes: list
 
 def _note(span: Span, event: StateChangeEvent, at_ms: int, ref: Ref) -> None:
     state = event.state
-    if event.requester is not None:
-        span.requester = event.requester
     if event.replicas:
         why = (
             f" ({event.reason[:REASON_CHARS_MAX]})"

@@ -16,20 +16,17 @@ class Span:
     """One request or reassignment. Times are UNKNOWN_MS until they are known; `ref` is its newest event."""
 
     __slots__ = (
-        "broker", "command", "from_ms", "id", "label", "partition", "received_ms", "ref", "requester", "row",
-        "state", "topic", "until_ms",
+        "broker", "command", "from_ms", "id", "label", "partition", "received_ms", "ref", "state", "topic",
+        "until_ms",
     )  # fmt: skip
 
-    def __init__(
-        self, id: str, command: str, topic: str, partition: int, broker: int, from_ms: int, label: str = ""
-    ) -> None:
+    def __init__(self, id: str, command: str, topic: str, partition: int, broker: int, from_ms: int) -> None:
         self.id = id
         self.command = command
         self.topic = topic
         self.partition = partition
         self.broker = broker
-        self.label = label
-        self.requester = UNKNOWN_MS
+        self.label = ""
         self.from_ms = from_ms
         self.received_ms = UNKNOWN_MS
         self.until_ms = UNKNOWN_MS

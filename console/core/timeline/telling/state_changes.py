@@ -98,10 +98,7 @@ def _request(event: StateChangeEvent, command: Command, name: str) -> str:
 
 
 def _isr_change(event: StateChangeEvent) -> str:
-    left, joined = (
-        f"{'Broker' if len(ids) == 1 else 'Brokers'} {_ids(ids)}" if ids else ""
-        for ids in (event.left, event.joined)
-    )
+    left, joined = _brokers(event.left), _brokers(event.joined)
     if left and joined:
         return f"{left} left and {joined[0].lower()}{joined[1:]} joined the ISR"
     return f"{left} left the ISR" if left else f"{joined} joined the ISR" if joined else "Nobody left the ISR"
