@@ -21,6 +21,7 @@ from strandline.console.core.timeline.rows import (
     TaskRow,
 )
 from strandline.console.core.timeline.view import View, request_name
+from strandline.report.text.counts import counted
 from strandline.report.text.durations import age
 from strandline.report.text.partition_names import compact
 
@@ -157,7 +158,9 @@ def _group(row: GroupRow, view: View) -> Iterator[Lane]:
     if view.wants("owned"):
         for member, held in sorted(row.members.items(), key=lambda each: (each[1].gone, each[0])):
             items = [
-                _item(step, label=_count(len(step.value)), partitions=_short(compact(step.value)))
+                _item(
+                    step, label=counted(len(step.value), "partition"), partitions=_short(compact(step.value))
+                )
                 for step in _steps(held.steps(), view)
                 if step.value
             ]
@@ -209,10 +212,6 @@ def _role(role: Role) -> str:
     if role.remaining_ms >= 0 and role.state in RESTORING:
         said.append(f"{age(role.remaining_ms)} left")
     return ", ".join(said)
-
-
-def _count(partitions: int) -> str:
-    return "1 partition" if partitions == 1 else f"{partitions} partitions"
 
 
 def _short(text: str) -> str:
