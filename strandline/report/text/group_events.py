@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date
 from typing import Any, Final
 
 from strandline.ids import TopicPartition
 from strandline.report.text.durations import age
 from strandline.report.text.partition_names import compact
+from strandline.report.text.times import time_of
 
 VERSION: Final = 1
 """The version understood here. New fields and new events do not change it."""
@@ -48,17 +49,6 @@ def line_of(event: Mapping[str, Any], today: date) -> str:
     ]
     line = "  ".join(cells).rstrip()
     return "".join(c if c.isprintable() else " " for c in line)
-
-
-def time_of(at_ms: int, today: date) -> str:
-    """The time by this machine's clock and zone; without the day if that is today."""
-    try:
-        at = datetime.fromtimestamp(at_ms / 1000)
-    except (ValueError, OverflowError, OSError):
-        return f"{at_ms} ms"  # a member's clock may be arbitrarily wrong
-    if at.date() == today:
-        return at.time().isoformat(timespec="milliseconds")
-    return at.isoformat(" ", timespec="milliseconds")
 
 
 def _text(event: Mapping[str, Any], name: str) -> str:

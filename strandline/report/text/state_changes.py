@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import date, datetime
+from datetime import date
 from typing import Final
 
 from strandline.adapters.telemetry.terminal import printable
+from strandline.report.text.times import time_of
 from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChangeEvent
 
 CONTROLLER: Final = -1
@@ -14,14 +15,10 @@ CONTROLLER: Final = -1
 
 def line_of(event: StateChangeEvent, today: date) -> str:
     """The line of an event: its time, by this machine's clock and zone, and what happened."""
-    at = datetime.fromtimestamp(event.at_ms / 1000)
-    time = at.isoformat(" ", timespec="milliseconds")
-    if at.date() == today:
-        time = at.time().isoformat(timespec="milliseconds")
     reason = f": {event.reason}" if event.reason else ""
     epoch = f", at epoch {event.epoch}" if event.epoch >= 0 else ""
     by = f" (for {printable(event.by.principal)} from {printable(event.by.address)})" if event.by else ""
-    return f"{time}  {_what(event)}{epoch}{reason}{by}"
+    return f"{time_of(event.at_ms, today)}  {_what(event)}{epoch}{reason}{by}"
 
 
 def _what(event: StateChangeEvent) -> str:

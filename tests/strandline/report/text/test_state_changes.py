@@ -146,3 +146,7 @@ def test_each_kind_is_one_line_with_subject_action_and_reason(event: StateChange
 
 def test_another_day_is_named() -> None:
     assert line_of(ASKED, date(2026, 11, 21)).startswith("2026-11-20 10:31:02.123  leader")
+
+
+def test_a_clock_that_is_arbitrarily_wrong_has_a_line_too() -> None:
+    assert line_of(replace(HAPPENED, at_ms=10**18), DAY).startswith(f"{10**18} ms  follower, broker 1")
