@@ -9,7 +9,7 @@ from typing import Final
 from strandline.client.admin.admin import Admin
 from strandline.console.core.overview.loads import Load, loads
 from strandline.console.core.seen import Seen
-from strandline.console.core.topics.rates import Rates, Sample
+from strandline.console.core.topics.rates import Rates
 from strandline.errors import StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock
@@ -68,14 +68,7 @@ class LoadsFeed:
             answers = await self._admin.describe_replicas(leaders, wait_ms=ANSWERS_MS_MAX)
         except StrandlineError:
             return
-        now_ms = self._clock.wall_ms()
-        described = {
-            name: answer
-            for name, answer in answers.items()
-            if not isinstance(answer, StrandlineError) and answer.error is None
-        }
-        for name, answer in described.items():
-            self._rates.note(name, Sample(now_ms, answer.log_end_offset, answer.size_bytes))
+        described = self._rates.take(answers, self._clock.wall_ms())
         before, self.now = self.now, loads(leaders, described, self._rates)
         if before != self.now:
             self._changed()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strandline.console.core.topics.rates import Rate, Rates
+from strandline.console.core.topics.rates import Described, Rate, Rates
 from strandline.ids import TopicPartition
-from strandline.vocabulary.log import DescribedReplicas
 
 
 @dataclass(slots=True)
@@ -19,9 +18,7 @@ class Load:
     taken: Rate | None = None
 
 
-def loads(
-    leaders: Mapping[TopicPartition, int], described: Mapping[TopicPartition, DescribedReplicas], rates: Rates
-) -> dict[int, Load]:
+def loads(leaders: Mapping[TopicPartition, int], described: Described, rates: Rates) -> dict[int, Load]:
     """By broker. `leaders` are those of the partitions that were asked about."""
     found: dict[int, Load] = {}
     for name, answer in described.items():

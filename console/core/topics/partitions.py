@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from strandline.client.admin.topics import Condition, conditions
+from strandline.console.core.topics.rates import Described
 from strandline.console.core.words import bytes_, duration, number
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.vocabulary.log import DescribedReplicas, ReplicaProgress, known
@@ -51,7 +52,7 @@ def partition_rows(
     topic: TopicMetadata,
     partitions: Sequence[PartitionMetadata],
     alive: Collection[int],
-    described: Mapping[TopicPartition, DescribedReplicas],
+    described: Described,
 ) -> list[PartitionRow]:
     """These partitions of a topic, with what their leaders said."""
     return [

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
+from strandline.vocabulary.log import DescribedReplicas
 
 SPAN_MS: Final = 15_000
 """Older samples are forgotten."""
@@ -15,6 +17,10 @@ STEP_MS: Final = 900
 """Samples are at least this far apart."""
 PARTITIONS_MAX: Final = 6_000
 """Partitions of which samples are kept; those that were seen longest ago go first."""
+
+
+Described = Mapping[TopicPartition, DescribedReplicas]
+"""What leaders said of their partitions."""
 
 
 class Sample(NamedTuple):
@@ -52,6 +58,19 @@ class Rates:
             samples.popleft()
         while len(self._samples) > PARTITIONS_MAX:
             self._samples.popitem(last=False)
+
+    def take(
+        self, answers: Mapping[TopicPartition, DescribedReplicas | StrandlineError], now_ms: int
+    ) -> Described:
+        """Takes a sample of each partition whose leader answered, and returns these answers."""
+        described = {
+            name: answer
+            for name, answer in answers.items()
+            if not isinstance(answer, StrandlineError) and answer.error is None
+        }
+        for name, answer in described.items():
+            self.note(name, Sample(now_ms, answer.log_end_offset, answer.size_bytes))
+        return described
 
     def of(self, name: TopicPartition) -> Rate | None:
         """None before there are two samples."""

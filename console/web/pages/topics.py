@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
@@ -17,12 +17,9 @@ from strandline.console.core.paging import page
 from strandline.console.core.topics.config import config_rows
 from strandline.console.core.topics.listing import Only, Sort, Wanted, listing, topic_row
 from strandline.console.core.topics.partitions import partition_rows
-from strandline.console.core.topics.rates import Rates, Sample
+from strandline.console.core.topics.rates import Described, Rates
 from strandline.console.web.context import Console
-from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
-from strandline.ports import Clock
-from strandline.vocabulary.log import DescribedReplicas
 from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
 
 LEADERS_WAIT_MS: Final = 400
@@ -42,12 +39,18 @@ _ONLY_WORDS: Final = {
 }
 _SORT_WORDS: Final = {Sort.NAME: "name", Sort.PARTITIONS: "partitions", Sort.PROBLEMS: "problems"}
 
-Described = Mapping[TopicPartition, DescribedReplicas]
-
 
 def routes(console: Console) -> Sequence[BaseRoute]:
     """The pages below `/topics`."""
     rates = Rates()
+
+    async def describe(admin: Admin, names: Sequence[TopicPartition]) -> Described:
+        """What leaders say of their partitions within LEADERS_WAIT_MS, without those that refuse or do not
+        answer."""
+        if not names:
+            return {}
+        answers = await admin.describe_replicas(names, wait_ms=LEADERS_WAIT_MS)
+        return rates.take(answers, console.clock.wall_ms())
 
     async def topics(request: Request) -> Response:
         wanted = _wanted(request)
@@ -56,7 +59,6 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         found = listing(seen.topics, alive, wanted, console.settings.page_rows_max)
         shown = [row.topic for row in found.page.items]
         described = await describe(console.admins.admin(request), _names(shown))
-        note(rates, console.clock, described)
         return await console.page(
             request,
             "topics/list.html",
@@ -80,7 +82,6 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         number = Form(request.query_params).whole("page", 1, PAGES_MAX, 1)
         part = page(found.partitions, number, console.settings.page_rows_max)
         described = await describe(admin, _names([found]) or _partitions(found, part.items))
-        note(rates, console.clock, described)
         rows = partition_rows(found, part.items, alive, described)
         row = topic_row(found, alive)
         return await console.page(
@@ -99,26 +100,6 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         )
 
     return [Route("/topics", topics), Route("/topics/{topic}", topic)]
-
-
-async def describe(admin: Admin, names: Sequence[TopicPartition]) -> Described:
-    """What leaders say of their partitions within LEADERS_WAIT_MS, without those that refuse or do not
-    answer."""
-    if not names:
-        return {}
-    answers = await admin.describe_replicas(names, wait_ms=LEADERS_WAIT_MS)
-    return {
-        name: answer
-        for name, answer in answers.items()
-        if not isinstance(answer, StrandlineError) and answer.error is None
-    }
-
-
-def note(rates: Rates, clock: Clock, described: Described) -> None:
-    """Take samples for the rates."""
-    now_ms = clock.wall_ms()
-    for name, answer in described.items():
-        rates.note(name, Sample(now_ms, answer.log_end_offset, answer.size_bytes))
 
 
 def _wanted(request: Request) -> Wanted:
