@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Self
 
+from strandline.client.admin.admin import Admin
 from strandline.client.admin.moves import ReassignmentProgress
 from strandline.client.admin.refusals import raise_first
 from strandline.console.changes.topics import described
@@ -94,11 +95,11 @@ class ChosenMoves:
     def place(self) -> Place:
         return Place(topic=self.topic, partition=self.partition)
 
-    async def find(self, clients: Clients) -> list[ReassignmentProgress]:
+    async def find(self, admin: Admin) -> list[ReassignmentProgress]:
         """These moves, in order. Raises NotController."""
         found = [
             each
-            for each in await clients.admin.reassignment_progress()
+            for each in await admin.reassignment_progress()
             if self.topic in ("", each.move.name.topic) and self.partition in (None, each.move.name.partition)
         ]
         return sorted(found, key=lambda each: each.move.name)
@@ -121,11 +122,11 @@ class CancelMoves:
 
     async def plan(self, clients: Clients) -> Effect:
         """Raises NoReassignmentInProgress, NotController."""
-        return moves.taking_back(await self.chosen.find(clients))
+        return moves.taking_back(await self.chosen.find(clients.admin))
 
     async def do(self, clients: Clients, effect: Effect) -> Ended:
         """Raises the controller's refusal."""
-        found = [each.move.name for each in await self.chosen.find(clients) if not each.move.reverting]
+        found = [each.move.name for each in await self.chosen.find(clients.admin) if not each.move.reverting]
         await clients.admin.cancel_reassignment(found)
         return Ended.done(f"{counted(len(found), 'move')} cancelled: {listed(found[:20])}.")
 
@@ -148,11 +149,11 @@ class ThrottleMoves:
 
     async def plan(self, clients: Clients) -> Effect:
         """Raises NoReassignmentInProgress, NotController."""
-        return moves.throttling(await self.chosen.find(clients), self.throttle_bytes_per_s)
+        return moves.throttling(await self.chosen.find(clients.admin), self.throttle_bytes_per_s)
 
     async def do(self, clients: Clients, effect: Effect) -> Ended:
         """Raises the controller's refusal."""
-        names = [each.move.name for each in await self.chosen.find(clients)]
+        names = [each.move.name for each in await self.chosen.find(clients.admin)]
         changed = await clients.admin.throttle_reassignments(
             names, throttle_bytes_per_s=self.throttle_bytes_per_s
         )

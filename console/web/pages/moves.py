@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from strandline.client.admin.moves import ReassignmentProgress
 from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
+from strandline.console.changes.replicas import ChosenMoves
 from strandline.console.core.forms import Form
 from strandline.console.core.paging import page
 from strandline.console.core.seen import Seen
@@ -43,15 +44,13 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         moves_problem = balance_problem = ""
         balance: BalanceDescription | None = None
         try:
-            every = await admin.reassignment_progress()
-            found = [each for each in every if topic in ("", each.move.name.topic)]
+            found = await ChosenMoves(topic, None).find(admin)
         except StrandlineError as error:
             moves_problem = error.message
         try:
             balance = await admin.describe_balance()
         except StrandlineError as error:
             balance_problem = error.message
-        found.sort(key=lambda each: each.move.name)
         number = given.whole("page", 1, PAGES_MAX, 1)
         return await console.page(
             request,
