@@ -17,6 +17,7 @@ from strandline.console.core.groups import effects
 from strandline.console.core.words import counted, shown
 from strandline.consumer.described.reading import read_group
 from strandline.errors import InvalidRequest, NonEmptyGroup
+from strandline.report.text.partition_names import by_topic
 
 OFFSET_MAX: Final = 2**63 - 1
 PLACES: Final = ("earliest", "latest", "offset", "time", "shift")
@@ -79,10 +80,8 @@ class ResetOffsets:
         if self.topic:
             chosen = [Chosen(self.topic, self.partitions)]
         else:
-            numbers: dict[str, list[int]] = {}
-            for name in await admin.group_offsets(self.group):
-                numbers.setdefault(name.topic, []).append(name.partition)
-            chosen = [Chosen(topic, tuple(of)) for topic, of in numbers.items()]
+            committed = by_topic(await admin.group_offsets(self.group))
+            chosen = [Chosen(topic, tuple(partitions)) for topic, partitions in committed.items()]
             if not chosen:
                 raise InvalidRequest(f"group {self.group!r} has committed nothing: give a topic")
         return await read_plan(admin, self.group, chosen, self.target)
