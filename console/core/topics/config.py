@@ -15,6 +15,9 @@ from strandline.vocabulary.topic_config import TopicConfig
 
 NEVER: Final = 2**63 - 1
 MIN_INSYNC: Final = "min.insync.replicas"
+_FIELDS: Final[Mapping[str, FieldInfo]] = {
+    field.alias or name: field for name, field in TopicConfig.model_fields.items()
+}
 
 
 class Source(Enum):
@@ -45,30 +48,30 @@ class ConfigRow:
 def config_rows(config: Mapping[str, str], replication_factor: int) -> list[ConfigRow]:
     """Every setting of a topic with these overrides, by name. An override that only a later version knows
     has no default here."""
-    rows = [_row(name, field, config, replication_factor) for name, field in _fields().items()]
+    rows = [_row(name, field, config, replication_factor) for name, field in _FIELDS.items()]
     rows += [
         ConfigRow(name, value, "", "not known here", Source.TOPIC)
         for name, value in config.items()
-        if name not in _fields()
+        if name not in _FIELDS
     ]
     return sorted(rows, key=lambda row: row.name)
 
 
 def names() -> list[str]:
     """The settings that a topic may have, by name."""
-    return sorted(_fields())
+    return sorted(_FIELDS)
 
 
 def value_of(name: str, config: Mapping[str, str], replication_factor: int) -> str:
     """The value in force. Raises InvalidConfig for an unknown name."""
-    if name not in _fields() and name not in config:
+    if name not in _FIELDS and name not in config:
         raise InvalidConfig(f"unknown topic config {name!r}; known are {', '.join(names())}")
     return config.get(name) or default_of(name, replication_factor)
 
 
 def default_of(name: str, replication_factor: int) -> str:
     """The value of a setting that the topic does not set; a name that is not known has none."""
-    field = _fields().get(name)
+    field = _FIELDS.get(name)
     if field is None:
         return ""
     if name == MIN_INSYNC:
@@ -93,10 +96,6 @@ def words_of(name: str, value: str) -> str:
     if name.endswith(".ms"):
         return duration(number) if number >= 1_000 else ""
     return bytes_(number) if name.endswith(".bytes") and number >= 1_000 else ""
-
-
-def _fields() -> Mapping[str, FieldInfo]:
-    return {field.alias or name: field for name, field in TopicConfig.model_fields.items()}
 
 
 def _row(name: str, field: FieldInfo, config: Mapping[str, str], replication_factor: int) -> ConfigRow:
