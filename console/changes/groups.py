@@ -7,6 +7,7 @@ from typing import Final, Self
 
 from strandline.client.admin.admin import Admin
 from strandline.client.admin.refusals import has_members
+from strandline.client.arguments import INT64_MAX
 from strandline.client.resets.plan import Chosen, Reset, Shift, Since, Target, listed_partitions
 from strandline.client.resets.reading import read_plan
 from strandline.config.limits import GROUP_ID_LENGTH_MAX
@@ -19,7 +20,6 @@ from strandline.consumer.described.reading import read_group
 from strandline.errors import InvalidRequest, NonEmptyGroup
 from strandline.report.text.partition_names import by_topic
 
-OFFSET_MAX: Final = 2**63 - 1
 PLACES: Final = ("earliest", "latest", "offset", "time", "shift")
 """Where a reset may go, as its form says it."""
 
@@ -94,11 +94,11 @@ def _target(form: Form) -> Target:
         case "latest":
             return "latest"
         case "offset":
-            return form.whole("value", 0, OFFSET_MAX)
+            return form.whole("value", 0, INT64_MAX)
         case "time":
             return Since(form.time_ms("value"))
         case _:
-            return Shift(form.whole("value", -OFFSET_MAX, OFFSET_MAX))
+            return Shift(form.whole("value", -INT64_MAX, INT64_MAX))
 
 
 @dataclass(frozen=True, slots=True)

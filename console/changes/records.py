@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Self
 
+from strandline.client.arguments import INT32_MAX
 from strandline.console.clients import Clients
 from strandline.console.core.changes import Effect, Ended, Place
 from strandline.console.core.forms import Form
@@ -16,7 +17,6 @@ from strandline.console.core.records.sending import (
     sending,
 )
 
-PARTITION_MAX: Final = 2**31 - 1
 DELIVERY_MS: Final = 10_000
 HEADERS_CHARS_MAX: Final = 100_000
 
@@ -37,7 +37,7 @@ class SendRecord:
         return cls(
             NewRecord(
                 form.needed("topic"),
-                form.whole_or_none("partition", 0, PARTITION_MAX),
+                form.whole_or_none("partition", 0, INT32_MAX),
                 bytes_of("key", key, key_form),
                 bytes_of("value", value, form.choice("value_form", ("text", "hex", "null"))),
                 headers_of(form.raw("headers", chars_max=HEADERS_CHARS_MAX)),

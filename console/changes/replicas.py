@@ -8,6 +8,7 @@ from typing import Final, Self
 from strandline.client.admin.admin import Admin
 from strandline.client.admin.moves import ReassignmentProgress
 from strandline.client.admin.refusals import raise_first
+from strandline.client.arguments import INT32_MAX, INT64_MAX
 from strandline.console.changes.topics import described
 from strandline.console.clients import Clients
 from strandline.console.core.changes import Effect, Ended, Place
@@ -18,15 +19,13 @@ from strandline.errors import ElectionNotNeeded, InvalidRequest, UnknownTopicOrP
 from strandline.ids import TopicPartition
 from strandline.vocabulary.admin import BalanceAction
 
-PARTITION_MAX: Final = 2**31 - 1
-THROTTLE_MAX: Final = 2**63 - 1
 TIMEOUT_S_MAX: Final = 30 * 24 * 3600
 BALANCE_TOPICS_CHARS_MAX: Final = 20_000
 
 
 def _throttle(form: Form) -> int:
     """Bytes a second; 0: no limit."""
-    return form.whole("throttle", 0, THROTTLE_MAX, 0)
+    return form.whole("throttle", 0, INT64_MAX, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Reassign:
         replicas = form.brokers("replicas")
         if not replicas:
             raise InvalidRequest("replicas is missing: name brokers with commas between them")
-        name = TopicPartition(form.needed("topic"), form.whole("partition", 0, PARTITION_MAX))
+        name = TopicPartition(form.needed("topic"), form.whole("partition", 0, INT32_MAX))
         timeout_s = form.whole_or_none("timeout_s", 0, TIMEOUT_S_MAX)
         return cls(name, replicas, _throttle(form), timeout_s)
 
@@ -86,7 +85,7 @@ class ChosenMoves:
     @classmethod
     def read(cls, form: Form) -> Self:
         """Raises InvalidRequest."""
-        topic, partition = form.text("topic"), form.whole_or_none("partition", 0, PARTITION_MAX)
+        topic, partition = form.text("topic"), form.whole_or_none("partition", 0, INT32_MAX)
         if partition is not None and not topic:
             raise InvalidRequest(f"partition = {partition} without a topic: name its topic too")
         return cls(topic, partition)
@@ -243,7 +242,7 @@ class DrainBroker:
     @classmethod
     def read(cls, form: Form) -> Self:
         """Raises InvalidRequest."""
-        return cls(form.whole("broker", 0, PARTITION_MAX), form.flag("replicas"), _throttle(form))
+        return cls(form.whole("broker", 0, INT32_MAX), form.flag("replicas"), _throttle(form))
 
     @property
     def place(self) -> Place:
@@ -277,7 +276,7 @@ class UndrainBroker:
     @classmethod
     def read(cls, form: Form) -> Self:
         """Raises InvalidRequest."""
-        return cls(form.whole("broker", 0, PARTITION_MAX))
+        return cls(form.whole("broker", 0, INT32_MAX))
 
     @property
     def place(self) -> Place:

@@ -10,6 +10,7 @@ from typing import Final
 
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
+from strandline.client.arguments import INT32_MAX
 from strandline.errors import InvalidRequest
 
 VALUE_CHARS_MAX: Final = 300
@@ -80,7 +81,7 @@ class Form:
         value = self.text(name, chars_max=12 * BROKERS_MAX)
         if not value:
             return ()
-        found = tuple(_whole(name, each.strip(), 0, 2**31 - 1) for each in value.split(","))
+        found = tuple(_whole(name, each.strip(), 0, INT32_MAX) for each in value.split(","))
         if len(found) > BROKERS_MAX:
             raise InvalidRequest(f"{name} names {len(found)} brokers: name {BROKERS_MAX} at most")
         return found

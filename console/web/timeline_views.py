@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from strandline.client.arguments import INT32_MAX
 from strandline.console.core.timeline.all_rows import Rows
 from strandline.console.core.timeline.drawing import draw
 from strandline.console.core.timeline.lanes.spans import Span
@@ -32,7 +33,6 @@ COARSE_WIDTH: Final = 50
 ROWS_AT_ONCE: Final = 1_000
 """Rows that are compared before the loop may do something else."""
 ITEMS_AT_ONCE: Final = 200
-INT32_MAX: Final = 2**31 - 1
 
 
 def view_of(request: Request, now_ms: int, lanes: Sequence[str] = LANE_KINDS) -> View:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from strandline.client.arguments import INT32_MAX, INT64_MAX
 from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
 from strandline.console.core.forms import Form
 from strandline.console.core.records.asked import From, first_offset
@@ -39,8 +40,6 @@ from strandline.ids import TopicPartition
 COUNT_USUAL: Final = 50
 COUNT_MAX: Final = 500
 LAST_USUAL: Final = 10_000
-OFFSET_MAX: Final = 2**63 - 1
-PARTITION_MAX: Final = 2**31 - 1
 
 _FROM_WORDS: Final = {
     From.END: "the last ones",
@@ -155,7 +154,7 @@ class RecordPages:
         name, given = _name(request), Form(request.query_params)
         how = As(given.choice("as", list(As)))
         clients = clients_of(self._console, request)
-        first = given.whole("first", 0, OFFSET_MAX)
+        first = given.whole("first", 0, INT64_MAX)
         _, ends = await log_of(clients.admin, name)
         first = min(max(first, ends.start), max(ends.start, ends.high_watermark))
 
@@ -188,7 +187,7 @@ class RecordPages:
         at = await offset_asked(clients.admin, part)
         count = given.whole("count", 1, streaming.EXPORT_RECORDS_MAX, streaming.EXPORT_RECORDS_MAX)
         first = first_offset(part.where, at, count, ends)
-        end = min(given.whole("until", 0, OFFSET_MAX, OFFSET_MAX), ends.high_watermark)
+        end = min(given.whole("until", 0, INT64_MAX, INT64_MAX), ends.high_watermark)
         lines = streaming.export(self._readers, clients, self._clock, name, first, end, count)
         headers = {"Content-Disposition": f'attachment; filename="{name}-{first}.jsonl"'}
         begun = await anext(lines, b"")  # a refusal is a page, not a file
@@ -196,7 +195,7 @@ class RecordPages:
 
     async def _record(self, request: Request) -> tuple[TopicPartition, Fields]:
         """The record that a path names, with its partition. Raises ResourceNotFound, …"""
-        name, offset = _name(request), Form(request.path_params).whole("offset", 0, OFFSET_MAX)
+        name, offset = _name(request), Form(request.path_params).whole("offset", 0, INT64_MAX)
         clients = clients_of(self._console, request)
         return name, await read_one(self._readers, clients, self._clock, name, offset)
 
@@ -235,7 +234,7 @@ def rows_of(
 def _name(request: Request) -> TopicPartition:
     given = Form(request.path_params)
     topic = given.needed("topic", chars_max=TOPIC_NAME_LENGTH_MAX)
-    return TopicPartition(topic, given.whole("partition", 0, PARTITION_MAX))
+    return TopicPartition(topic, given.whole("partition", 0, INT32_MAX))
 
 
 def _base(name: TopicPartition) -> str:
@@ -249,7 +248,7 @@ def _part(name: TopicPartition, given: Form) -> tuple[Part, str]:
     at = 0
     text = given.text("at", chars_max=40)
     if where is From.OFFSET:
-        at = given.whole("at", 0, OFFSET_MAX)
+        at = given.whole("at", 0, INT64_MAX)
     elif where is From.TIME:
         at_ms = ms_of(text)
         if at_ms is None:
@@ -260,7 +259,7 @@ def _part(name: TopicPartition, given: Form) -> tuple[Part, str]:
 
 def _progress(given: Form) -> Progress | None:
     """How far a search has come; None: it begins."""
-    end = given.whole_or_none("end", 0, OFFSET_MAX)
+    end = given.whole_or_none("end", 0, INT64_MAX)
     if end is None:
         return None
     start = given.whole("start", max(0, end - RECORDS_MAX), end)
