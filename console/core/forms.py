@@ -4,20 +4,17 @@ value, and what to give instead."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import AwareDatetime, TypeAdapter, ValidationError
-
 from strandline.client.arguments import INT32_MAX
+from strandline.console.core.words import ms_of
 from strandline.errors import InvalidRequest
 
 VALUE_CHARS_MAX: Final = 300
 """The longest text of one field, unless the field says otherwise."""
 BROKERS_MAX: Final = 100
 """Brokers that one field names."""
-_TIME: Final = TypeAdapter(AwareDatetime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +66,12 @@ class Form:
     def time_ms(self, name: str) -> int:
         """A time in ISO 8601 as milliseconds since 1970; in UTC if it names no zone."""
         value = self.text(name)
-        for text in (value, f"{value}Z", f"{value}T00:00Z"):
-            with suppress(ValidationError):
-                at_ms = round(_TIME.validate_python(text).timestamp() * 1000)
-                if not value.isdigit() and at_ms >= 0:
-                    return at_ms
-        raise InvalidRequest(f"{name} = {value!r}: give a time from 1970 on, such as 2026-11-20T14:30 (UTC)")
+        at_ms = ms_of(value)
+        if at_ms is None:
+            raise InvalidRequest(
+                f"{name} = {value!r}: give a time from 1970 on, such as 2026-11-20T14:30 (UTC)"
+            )
+        return at_ms
 
     def brokers(self, name: str) -> tuple[int, ...]:
         """Ids of brokers with commas between them; none if the field was not given."""

@@ -27,14 +27,13 @@ from strandline.console.core.records.rows import (
     record_row,
 )
 from strandline.console.core.records.shown import As
-from strandline.console.core.words import ms_of
 from strandline.console.records import searching, streaming
 from strandline.console.records.pages import Part, log_of, offset_asked, read_one, read_page
 from strandline.console.records.reading import Readers, Row, Undecodable
 from strandline.console.web.changes import clients_of
 from strandline.console.web.context import Console
 from strandline.console.web.live import Stream, event
-from strandline.errors import InvalidRequest, ResourceNotFound, StrandlineError
+from strandline.errors import ResourceNotFound, StrandlineError
 from strandline.ids import TopicPartition
 
 COUNT_USUAL: Final = 50
@@ -250,10 +249,7 @@ def _part(name: TopicPartition, given: Form) -> tuple[Part, str]:
     if where is From.OFFSET:
         at = given.whole("at", 0, INT64_MAX)
     elif where is From.TIME:
-        at_ms = ms_of(text)
-        if at_ms is None:
-            raise InvalidRequest(f"at = {text!r}: give a time such as 2026-11-20T14:30, from 1970 on")
-        at = at_ms
+        at = given.time_ms("at")
     return Part(name, where, at, count), text
 
 

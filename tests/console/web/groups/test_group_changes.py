@@ -146,6 +146,7 @@ async def test_a_group_is_deleted_once_its_name_was_typed(admin: Admin, browser:
         ({"to": "soon"}, "give one of earliest, latest"),
         ({"to": "offset", "value": "-1"}, "a whole number from 0"),
         ({"to": "time", "value": "17"}, "a time from 1970 on"),
+        ({"to": "time", "value": "+5"}, "a time from 1970 on"),
         ({"to": "earliest", "partitions": "1"}, "give the topic that has them"),
         ({"to": "earliest", "topic": "orders", "partitions": "0,7"}, "there is no 7"),
         ({"to": "earliest", "topic": "orders", "partitions": "3-1"}, "runs backwards"),
