@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from strandline.chaos.evidence import FINDINGS, GROUP_EVENTS, STATE_CHANGES, TIMELINE, RoundFiles
+from strandline.chaos.evidence import FINDINGS, GROUP_EVENTS, STATE_CHANGES, TIMELINE, Moment, RoundFiles
 from strandline.console.core.runs.run import Run, RunTimeline, run_of, timeline_of
 from strandline.console.core.timeline.journal import Record
 from strandline.errors import SettingsError
@@ -62,17 +62,17 @@ def read_run(name: str, folder: Path) -> Run:
 
 def read_timeline(name: str, folder: Path) -> RunTimeline:
     """All that happened in the run. Raises OSError."""
-    run, files = _read(name, folder)
+    run, moments, files = _read(name, folder)
     return timeline_of(
         run,
-        list(files.moments()),
+        moments,
         islice(files.observations(), LINES_MAX),
         _records(folder / STATE_CHANGES, "at"),
         _records(folder / GROUP_EVENTS, "at_ms"),
     )
 
 
-def _read(name: str, folder: Path) -> tuple[Run, RoundFiles]:
+def _read(name: str, folder: Path) -> tuple[Run, list[Moment], RoundFiles]:
     files = RoundFiles(folder, strict=False)
     moments = list(islice(files.moments(), LINES_MAX))
     if not moments:
@@ -87,7 +87,7 @@ def _read(name: str, folder: Path) -> tuple[Run, RoundFiles]:
         findings=list(islice(files.findings(), LINES_MAX)) if files.has(FINDINGS) else None,
         unread=files.unread,
     )
-    return run, files
+    return run, moments, files
 
 
 def _records(path: Path, time: str) -> Iterator[Record]:
