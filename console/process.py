@@ -28,7 +28,7 @@ from strandline.console.web.browsers import Browsers
 from strandline.console.web.context import Console, templates
 from strandline.console.web.live import EventStreams, Pulse
 from strandline.console.web.logins import Logins
-from strandline.console.web.serving import serve_site
+from strandline.console.web.serving import living, serve_site
 from strandline.console.web.sessions import Sessions
 from strandline.consumer.consumer import Consumer
 from strandline.host import Host
@@ -65,14 +65,13 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
         cluster = ClusterFeed(admin, host.clock, settings.refresh_ms, seen)
         groups = GroupsFeed(admin, host.clock, pulse.beat)
         loads = LoadsFeed(admin, host.clock, lambda: cluster.seen, pulse.beat)
-        sessions = Sessions(settings.sessions_max, settings.session_ms_max / 1000, host.clock)
         console = Console(
             settings=settings,
             host=host,
             admins=Admins(connection, admin, host.clock),
             browsers=Browsers(settings, host),
             logins=Logins(settings, connection, admin, host.clock),
-            sessions=sessions,
+            sessions=Sessions(settings.sessions_max, settings.session_ms_max / 1000, host.clock),
             cluster=cluster,
             groups=groups,
             loads=loads,
@@ -86,16 +85,8 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             templates=templates(),
             places=PLACES,
         )
-        async with asyncio.TaskGroup() as tasks:
-            parts = (cluster.run(), groups.run(), loads.run(), timeline.run(), sessions.sweep())
-            running = [tasks.create_task(part) for part in parts]
-            try:
-                yield console
-            finally:
-                console.end_streams()
-                for task in running:
-                    task.cancel()
-                await sessions.end_all()
+        async with living(console, cluster.run(), groups.run(), loads.run(), timeline.run()):
+            yield console
 
 
 async def serve(

@@ -24,7 +24,7 @@ from strandline.console.web.context import Place, Site, templates
 from strandline.console.web.live import EventStreams, Pulse
 from strandline.console.web.logins import Logins
 from strandline.console.web.pages import login, run_timeline, runs
-from strandline.console.web.serving import serve_site
+from strandline.console.web.serving import living, serve_site
 from strandline.console.web.sessions import Sessions
 from strandline.errors import SettingsError
 
@@ -40,26 +40,19 @@ async def running(settings: ConsoleSettings) -> AsyncIterator[Site]:
         name = "login" if settings.login else "allow_changes"
         raise SettingsError(f"setting {name} = true: a console of runs has no cluster that it could ask")
     host = client_host(load(ClientSettings), None)
-    sessions = Sessions(settings.sessions_max, settings.session_ms_max / 1000, host.clock)
     site = Site(
         settings=settings,
         host=host,
         browsers=Browsers(settings, host),
         logins=Logins(settings, NOWHERE, Admin(NOWHERE.bootstrap), host.clock),
-        sessions=sessions,
+        sessions=Sessions(settings.sessions_max, settings.session_ms_max / 1000, host.clock),
         pulse=Pulse(),
         streams=EventStreams(settings.event_streams_max),
         templates=templates(),
         places=PLACES,
     )
-    async with asyncio.TaskGroup() as tasks:
-        sweeping = tasks.create_task(sessions.sweep())
-        try:
-            yield site
-        finally:
-            site.end_streams()
-            sweeping.cancel()
-            await sessions.end_all()
+    async with living(site):
+        yield site
 
 
 async def serve_runs(

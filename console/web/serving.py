@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
 
 import structlog
 from starlette.types import ASGIApp
@@ -14,6 +16,21 @@ from strandline.console.web import server
 from strandline.console.web.context import Site
 
 logger = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def living(site: Site, *parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Runs these parts of a site, which do not end, and ends sessions in time, until the end of the block.
+    Streams and sessions end with it."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(part) for part in (*parts, site.sessions.sweep())]
+        try:
+            yield
+        finally:
+            site.end_streams()
+            for task in running:
+                task.cancel()
+            await site.sessions.end_all()
 
 
 async def serve_site(
