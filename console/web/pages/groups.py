@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -66,6 +66,18 @@ def known_rebalances(console: Console, group: str) -> History:
     return history
 
 
+def lag_of(console: Console, group: str) -> dict[str, Any]:
+    """How the lag of a group went, as its templates take it."""
+    samples = console.groups.samples(group)
+    return {
+        "samples": samples,
+        "chart": lag.chart(samples),
+        "pace": lag.pace(samples),
+        "peak": lag.peak(samples),
+        "figures": lag.figures(samples),
+    }
+
+
 async def all_groups(console: Console, request: Request) -> Response:
     """The list. Only the groups on the page are described."""
     admin = console.admins.admin(request)
@@ -96,7 +108,6 @@ async def one_group(console: Console, request: Request, group: str) -> Response:
     partitions = [each for each in view.partitions if topic in each.name.topic]
     rows = page(partitions, whole(request, "page", 1, 1, PAGE_MAX), console.settings.page_rows_max)
     members = page(view.members, whole(request, "members", 1, 1, PAGE_MAX), MEMBERS_SHOWN)
-    samples = console.groups.samples(group)
     events = await events_readable(console, request)
     return await console.page(
         request,
@@ -112,14 +123,10 @@ async def one_group(console: Console, request: Request, group: str) -> Response:
         labels=ownership.labels(view.members),
         free=ownership.free_partitions(view),
         advice=mixed_advice(view) if view.mixed else "",
-        samples=samples,
-        chart=lag.chart(samples),
-        pace=lag.pace(samples),
-        peak=lag.peak(samples),
-        figures=lag.figures(samples),
         history=known_rebalances(console, group) if events is None else None,
         events=events,
         shown_rebalances=REBALANCES_SHOWN,
         listing=listing,
         link=lambda **changes: query_link(request, **changes),
+        **lag_of(console, group),
     )

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from strandline.config.limits import GROUP_ID_LENGTH_MAX
-from strandline.console.core.groups import lag, listing
+from strandline.console.core.groups import listing
 from strandline.console.core.groups.ownership import labels
 from strandline.console.core.groups.stream_tasks import (
     ASSIGNOR,
@@ -23,7 +23,7 @@ from strandline.console.core.groups.stream_tasks import (
 from strandline.console.core.paging import page
 from strandline.console.core.words import shown
 from strandline.console.web.context import Console
-from strandline.console.web.pages.groups import IN_LIST_MAX, PAGE_MAX, events_readable
+from strandline.console.web.pages.groups import IN_LIST_MAX, PAGE_MAX, events_readable, lag_of
 from strandline.console.web.queries import query_link, text, whole
 from strandline.consumer.described.view import GroupView
 from strandline.errors import StrandlineError
@@ -91,7 +91,6 @@ async def one_application(console: Console, request: Request, name: str) -> Resp
     view = await console.groups.group(console.admins.admin(request), name)
     events = await events_readable(console, request)
     found = _of(console, view, events)
-    samples = console.groups.samples(name)
     return await console.page(
         request,
         "streams/application.html",
@@ -105,13 +104,9 @@ async def one_application(console: Console, request: Request, name: str) -> Resp
         loads=_loads(found),
         labels=labels(view.members),
         events=events,
-        samples=samples,
-        chart=lag.chart(samples),
-        pace=lag.pace(samples),
-        peak=lag.peak(samples),
-        figures=lag.figures(samples),
         listing=listing,
         link=lambda **changes: query_link(request, **changes),
+        **lag_of(console, name),
     )
 
 
