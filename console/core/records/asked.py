@@ -73,5 +73,5 @@ def missing(first: int, end: int, *, compacts: bool) -> str:
         else f"Offsets {number(first)} to {number(end - 1)} have"
     )
     if compacts:
-        return f"{where} no record any more: compaction keeps the last record of each key."
+        return f"{where} no record now: compaction keeps the last record of each key."
     return f"{where} no record."

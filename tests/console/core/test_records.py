@@ -105,7 +105,7 @@ def test_what_a_reader_has_to_know_is_said() -> None:
     assert "no record at offset 500 yet: the next one gets 103" in said(From.OFFSET, 500, ENDS, 100, [])
     assert "No record is that recent" in said(From.TIME, -1, ENDS, 100, [])
     assert "3 further records are not committed" in said(From.END, 0, ENDS, 80, [80])
-    assert "Offsets 20 to 29 have no record any more" in said(From.OFFSET, 20, ENDS, 20, [30], True)
+    assert "Offsets 20 to 29 have no record now" in said(From.OFFSET, 20, ENDS, 20, [30], True)
     assert "Offset 20 has no record." in said(From.OFFSET, 20, ENDS, 20, [21])
     assert "never had a record" in said(From.END, 0, Ends(0, 0, 0), 0, [])
     assert "has no record now" in said(From.END, 0, Ends(5, 5, 5), 5, [])

@@ -166,7 +166,7 @@ async def test_compaction_leaves_gaps_that_are_named(cluster: MemoryCluster, cha
 
     async def is_compacted() -> bool:
         page = await changing.get("/topics/compacted/0/records?from=earliest")
-        return "have no record any more: compaction keeps the last record of each key" in page.words
+        return "have no record now: compaction keeps the last record of each key" in page.words
 
     await eventually(is_compacted, deadline_s=30, what="compaction has removed records")
     answer = await changing.get("/topics/compacted/0/records/1")
