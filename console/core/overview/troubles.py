@@ -94,8 +94,11 @@ def troubles(
 
 def all_keys(seen: Seen) -> list[Key]:
     """The troubles that no event may date: those of brokers and partitions."""
-    found = troubles(seen, Rows(), {}, Sights(), 0)
-    return [subject.key for each in found for subject in each.subjects]
+    alive = {broker.id for broker in seen.brokers}
+    return [
+        *map(_key_of_broker, _replicas_away(seen, alive)),
+        *(_key_of_partition(*each) for each in _lacking(seen, alive)),
+    ]
 
 
 # --- those who cannot be asked ------------------------------------------------------------------
@@ -110,21 +113,30 @@ def _unreachable(seen: Seen) -> Iterator[Trouble]:
 
 
 def _away(seen: Seen, alive: set[int], rows: Rows, sights: Sights) -> Iterator[Trouble]:
-    """Brokers that have replicas, or a queue, and are not alive."""
+    replicas = _replicas_away(seen, alive)
+    for broker in sorted(replicas):
+        since = _away_since(rows.brokers.get(broker))
+        key = _key_of_broker(broker)
+        since = sights.of(key) if since is None else since
+        link = timeline_link(broker=broker, at_ms=since)
+        has = f" It has {counted(replicas[broker], 'replica')}." if replicas[broker] else ""
+        sentence = f"Broker {broker} is away.{has}"
+        yield Trouble("away", False, sentence, (Subject(key, f"broker {broker}", since, link),))
+
+
+def _replicas_away(seen: Seen, alive: set[int]) -> dict[int, int]:
+    """The brokers that have replicas, or a queue, and are not alive, with the number of their replicas."""
     replicas: dict[int, int] = {each.endpoint.id: 0 for each in seen.described if not each.alive}
     for topic in seen.topics:
         for partition in topic.partitions:
             for broker in partition.replicas:
                 if broker not in alive:
                     replicas[broker] = replicas.get(broker, 0) + 1
-    for broker in sorted(replicas):
-        since = _away_since(rows.brokers.get(broker))
-        key = ("away", str(broker))
-        since = sights.of(key) if since is None else since
-        link = timeline_link(broker=broker, at_ms=since)
-        has = f" It has {counted(replicas[broker], 'replica')}." if replicas[broker] else ""
-        sentence = f"Broker {broker} is away.{has}"
-        yield Trouble("away", False, sentence, (Subject(key, f"broker {broker}", since, link),))
+    return replicas
+
+
+def _key_of_broker(broker: int) -> Key:
+    return "away", str(broker)
 
 
 # --- partitions ---------------------------------------------------------------------------------
@@ -144,22 +156,32 @@ partition and for several."""
 
 
 def _partitions(seen: Seen, alive: set[int], rows: Rows, sights: Sights) -> Iterator[Trouble]:
-    moves = {move.name: move for move in seen.moves}
     found: dict[Condition, list[Subject]] = {kind: [] for kind, *_ in _KINDS}
     missing: dict[Condition, set[int]] = {kind: set() for kind, *_ in _KINDS}
+    for kind, topic, each in _lacking(seen, alive):
+        found[kind].append(_subject(kind, topic, each, alive, rows, sights))
+        missing[kind] |= set(each.replicas) - alive
+    for kind, grave, lack, follows in _KINDS:
+        if subjects := sorted(found[kind], key=lambda each: (each.since_ms or 0, each.name)):
+            sentence = _sentence(subjects, lack, follows, missing[kind])
+            listed_, more = tuple(subjects[:LISTED_MAX]), max(0, len(subjects) - LISTED_MAX)
+            yield Trouble(kind.value, grave, sentence, listed_, more)
+
+
+def _lacking(seen: Seen, alive: set[int]) -> Iterator[tuple[Condition, TopicMetadata, PartitionMetadata]]:
+    """Each partition that lacks something, and the worst of what it lacks."""
+    moves = {move.name: move for move in seen.moves}
     for topic in seen.topics:
         for each in topic.partitions:
             move = moves.get(TopicPartition(topic.name, each.partition))
             holds = conditions(_without_added(each, move), topic.config, alive, None)
             kind = next((kind for kind, *_ in _KINDS if kind in holds), None)
             if kind is not None:
-                found[kind].append(_subject(kind, topic, each, alive, rows, sights))
-                missing[kind] |= set(each.replicas) - alive
-    for kind, grave, lack, follows in _KINDS:
-        if subjects := sorted(found[kind], key=lambda each: (each.since_ms or 0, each.name)):
-            sentence = _sentence(subjects, lack, follows, missing[kind])
-            listed_, more = tuple(subjects[:LISTED_MAX]), max(0, len(subjects) - LISTED_MAX)
-            yield Trouble(kind.value, grave, sentence, listed_, more)
+                yield kind, topic, each
+
+
+def _key_of_partition(kind: Condition, topic: TopicMetadata, of: PartitionMetadata) -> Key:
+    return kind.value, topic.name, str(of.partition)
 
 
 def _without_added(partition: PartitionMetadata, move: OngoingReassignment | None) -> PartitionMetadata:
@@ -194,7 +216,7 @@ def _subject(
     sights: Sights,
 ) -> Subject:
     name = f"{topic.name}-{of.partition}"
-    key = (kind.value, topic.name, str(of.partition))
+    key = _key_of_partition(kind, topic, of)
     row = rows.known_partition(topic.name, of.partition)
     since = None if row is None else _began(kind, row, of, alive, rows)
     since = sights.of(key) if since is None else since

@@ -110,6 +110,14 @@ def test_without_an_event_a_trouble_is_dated_by_its_first_sight() -> None:
     assert [each.since_ms for each in troubles(state, Rows(), {}, sights, NOW_MS)] == [NOW_MS + 500]
 
 
+def test_first_sights_are_noted_beyond_those_that_are_listed() -> None:
+    sights, state = Sights(), seen(*(partition(number, isr=(1, 2)) for number in range(LISTED_MAX + 10)))
+    sights.note(all_keys(state), NOW_MS - 500)
+    (found,) = troubles(state, Rows(), {}, sights, NOW_MS)
+    assert (found.since_ms, found.more) == (NOW_MS - 500, 10)
+    assert {each.since_ms for each in found.subjects} == {NOW_MS - 500}
+
+
 def test_replicas_that_a_move_adds_are_not_missed_while_they_are_copied() -> None:
     name = TopicPartition("orders", 0)
     move = OngoingReassignment(name, (1, 2), (1, 2, 3), (1, 2), 0, False)
