@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -63,13 +64,14 @@ def read_run(name: str, folder: Path) -> Run:
 def read_timeline(name: str, folder: Path) -> RunTimeline:
     """All that happened in the run. Raises OSError."""
     run, moments, files = _read(name, folder)
-    return timeline_of(
+    found = timeline_of(
         run,
         moments,
         islice(files.observations(), LINES_MAX),
         _records(folder / STATE_CHANGES, "at"),
         _records(folder / GROUP_EVENTS, "at_ms"),
     )
+    return replace(found, run=replace(run, unread=tuple(files.unread)))  # also what observations lack
 
 
 def _read(name: str, folder: Path) -> tuple[Run, list[Moment], RoundFiles]:

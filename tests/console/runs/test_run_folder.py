@@ -78,6 +78,8 @@ def test_a_line_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     assert [each["broker"] for each in lanes["leader"]["items"]] == [1, -1, 2]
     [said] = [each for each in read_run("run", folder).unread if each.startswith("timeline.jsonl")]
     assert "cannot be read" in said
+    unread = read_timeline("run", folder).run.unread
+    assert [each.partition(":")[0] for each in unread] == ["timeline.jsonl", "observations.jsonl"]
 
 
 def test_faults_are_a_row_of_their_own(tmp_path: Path) -> None:
