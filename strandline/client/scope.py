@@ -88,14 +88,15 @@ class Scope:
         return None if root is None or not root.done() or root.cancelled() else root.exception()
 
     async def stop(self) -> None:
-        """Cancel every task and wait for their ends. May be called again."""
+        """Cancel every task and wait for their ends. May be called again.
+
+        A caller that is cancelled meanwhile ends with that, also if the scope ends at the same moment.
+        """
         self._stop.set()
         if self._root is not None:
-            try:
-                await asyncio.shield(self._root)
-            except asyncio.CancelledError:
-                if not self._root.cancelled():
-                    raise  # the caller is being cancelled
+            _ = await asyncio.wait([self._root])
+            if (error := self._failure) is not None:
+                raise error
 
 
 class Startable(ABC):

@@ -85,3 +85,21 @@ async def test_a_typed_error_that_failed_a_client_is_raised_as_it_is() -> None:
         scope.check()
     with pytest.raises(AuthenticationFailed):
         await scope.stop()
+
+
+@pytest.mark.parametrize("turns", range(1, 8))
+async def test_a_caller_that_is_cancelled_while_a_client_stops_is_cancelled(turns: int) -> None:
+    """Also if the client ends at the same moment: a feed that went on would never end."""
+    scope = Scope("client", lambda _: None)
+    await scope.start()
+
+    async def stop_and_go_on() -> None:
+        await scope.stop()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        stopping = tasks.create_task(stop_and_go_on())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        stopping.cancel()
+    assert stopping.cancelled()
