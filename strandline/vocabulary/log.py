@@ -46,8 +46,9 @@ class ProduceMessage:
     count: int
     entries: Iterable[ProduceEntry]
     """`count` entries, each made when it is read: only one entry's records are in memory twice."""
-    unreplicated: frozenset[TopicPartition]
-    """The partitions of entries that their leader alone acknowledges (acks 0 and 1)."""
+    unreplicated: tuple[TopicPartition, ...]
+    """The partitions of entries that their leader alone acknowledges (acks 0 and 1), each once, in the order
+    of the entries."""
     bytes: int = 0
     """The size of the message."""
 

@@ -78,8 +78,8 @@ def _encode_produce(entries: Sequence[ProduceEntry]) -> bytes:
 
 def _decode_produce(data: bytes) -> ProduceMessage:
     entries = parse(log_pb2.ProduceRequest, data).entries
-    unreplicated = frozenset(TopicPartition(e.topic, e.partition) for e in entries if e.acks != ACKS_ALL)
-    return ProduceMessage(len(entries), map(_entry, entries), unreplicated, len(data))
+    alone = dict.fromkeys(TopicPartition(e.topic, e.partition) for e in entries if e.acks != ACKS_ALL)
+    return ProduceMessage(len(entries), map(_entry, entries), tuple(alone), len(data))
 
 
 def _entry(entry: log_pb2.PartitionRecords) -> ProduceEntry:

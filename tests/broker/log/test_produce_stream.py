@@ -53,7 +53,7 @@ async def entries(count: int) -> AsyncIterator[ProduceMessage]:
     name = TopicPartition("orders", 0)
     for number in range(count):
         entry = ProduceEntry(name, b"", acks=1, correlation_id=number)
-        yield ProduceMessage(1, [entry], frozenset([name]))
+        yield ProduceMessage(1, [entry], (name,))
         await asyncio.sleep(0)
 
 
@@ -92,7 +92,7 @@ async def test_the_key_of_members_is_compared_for_each_entry() -> None:
         name = TopicPartition("__state_changes", 0)
         for number in range(2):
             entry = ProduceEntry(name, b"", acks=-1, correlation_id=number, internal=True)
-            yield ProduceMessage(1, [entry], frozenset())
+            yield ProduceMessage(1, [entry], ())
 
     stream = ProduceStream(
         opened(handlers), CALLER, settings(), RequestTimes(CLOCK), CLOCK, lambda: refusals.pop(0), UNLIMITED
@@ -116,7 +116,7 @@ async def test_a_stream_over_its_quota_is_not_read_and_its_results_say_for_how_l
         for number in range(3):
             read_at.append(clock.now_s)
             entry = ProduceEntry(TopicPartition("t", 0), b"", correlation_id=number)
-            yield ProduceMessage(1, [entry], frozenset(), bytes=2_000)
+            yield ProduceMessage(1, [entry], (), bytes=2_000)
 
     log: Any = handlers
     stream = ProduceStream(opened(log), CALLER, settings(), RequestTimes(clock), clock, lambda: None, quotas)

@@ -81,7 +81,7 @@ class ProduceApi:
         _charge(request, call)
         unsure = frozenset[TopicPartition]()
         if request.acks != ACKS_ALL:
-            unsure = await self._handlers.unsure(set(_names(request)))
+            unsure = await self._handlers.unsure(dict.fromkeys(_names(request)))
         answer: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
         done = partial(_resolve, answer)
         outcomes = self._outcomes(request, call, done)

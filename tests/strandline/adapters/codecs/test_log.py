@@ -22,7 +22,7 @@ from strandline.adapters.codecs.messages import Call
 from strandline.adapters.rpc.wire_errors import error_to_wire
 from strandline.config.limits import PARTITIONS_DESCRIBED_MAX
 from strandline.errors import InvalidRequest, LeaderHint, NotLeaderOrFollower, UnknownTopicOrPartition
-from strandline.ids import TopicId, TopicPartition
+from strandline.ids import ACKS_ALL, TopicId, TopicPartition
 from strandline.ports import Listener
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import (
@@ -72,7 +72,10 @@ def test_a_produce_request_is_read_as_it_was_meant(given_entries: list[ProduceEn
             records=entry.records,
         )
     assert PRODUCE.encode(given_entries) == wanted.SerializeToString()
-    assert list(SERVED_PRODUCE.decode(PRODUCE.encode(given_entries)).entries) == given_entries
+    decoded = SERVED_PRODUCE.decode(PRODUCE.encode(given_entries))
+    assert list(decoded.entries) == given_entries
+    alone = [each.name for each in given_entries if each.acks != ACKS_ALL]
+    assert decoded.unreplicated == tuple(dict.fromkeys(alone))
 
 
 def test_a_writer_of_internal_topics_marks_its_requests() -> None:
