@@ -35,7 +35,11 @@ class Scope:
             raise InvalidRequest(f"this {self._what} has been started already")
         opened = asyncio.Event()
         self._root = asyncio.get_running_loop().create_task(self._hold(opened), name=self._what)
-        await opened.wait()
+        try:
+            await opened.wait()
+        except asyncio.CancelledError:
+            self._stop.set()  # the caller stops no client that did not start
+            raise
 
     async def _hold(self, opened: asyncio.Event) -> None:
         try:

@@ -103,3 +103,20 @@ async def test_a_caller_that_is_cancelled_while_a_client_stops_is_cancelled(turn
             await asyncio.sleep(0)
         stopping.cancel()
     assert stopping.cancelled()
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_client_that_is_cancelled_while_it_starts_leaves_no_task(turns: int) -> None:
+    """A page that waits no longer cancels the clients that it has just begun to start."""
+    before = asyncio.all_tasks()
+    scope = Scope("client", lambda _: None)
+    async with asyncio.TaskGroup() as tasks:
+        starting = tasks.create_task(scope.start())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        starting.cancel()
+    if not starting.cancelled():
+        await scope.stop()
+    if left := asyncio.all_tasks() - before:
+        _, pending = await asyncio.wait(left, timeout=5)
+        assert not pending
