@@ -17,6 +17,8 @@ from strandline.testing import MemoryCluster
 from tests.waiting import eventually
 
 STATE_CHANGES = "__state_changes"
+EVENTS_OF_A_START = 4
+"""Of each partition until it is led: its request and what became of it, and the election."""
 
 
 @pytest.fixture
@@ -49,10 +51,10 @@ async def reading(
 async def test_it_begins_near_the_end_and_reads_back_on_demand(cluster: MemoryCluster) -> None:
     for number in range(4):
         await cluster.create_topic(f"t{number}", partitions=2)
-    async with reading(cluster) as (whole, everything):
-        await eventually(lambda: everything.rows.partitions.get((False, "t3", 1)) is not None)
-        await eventually(lambda: whole.complete)
-        before = {row.name: len(row.events) for row in everything.rows.partitions}
+    names = [f"t{number}-{partition}" for number in range(4) for partition in range(2)]
+    all_of_them = dict.fromkeys([*names, f"{STATE_CHANGES}-0"], EVENTS_OF_A_START)
+    async with reading(cluster) as (_, everything):
+        await eventually(lambda: _counts(everything) == all_of_them)
         oldest_ms = everything.kept_from(Source.STATE)
     assert oldest_ms is not None
     async with reading(cluster, first_records=5) as (topic, window):
@@ -65,7 +67,7 @@ async def test_it_begins_near_the_end_and_reads_back_on_demand(cluster: MemoryCl
         assert topic.reading_back
         await eventually(lambda: not topic.reading_back)
         assert topic.complete and window.kept_from(Source.STATE) == oldest_ms
-        assert {row.name: len(row.events) for row in window.rows.partitions} == before
+        assert _counts(window) == all_of_them
         topic.further_back(0)
         assert not topic.reading_back, "there is nothing older"
 
@@ -117,3 +119,8 @@ async def test_a_topic_that_is_another_one_is_read_anew(cluster: MemoryCluster) 
         await eventually(lambda: window.rows.partitions is not rows)
         await eventually(lambda: window.rows.partitions.get((False, "orders", 0)) is not None)
         assert topic.state == FOLLOWING
+
+
+def _counts(window: Window) -> dict[str, int]:
+    """The number of events by partition."""
+    return {row.name: len(row.events) for row in window.rows.partitions}
