@@ -230,6 +230,7 @@ class Broker:
                     tasks.create_task(task)
                     for task in (
                         manager.checkpoint_watermarks(),
+                        manager.pulse.run(),
                         apply_retention(manager),
                         flush_aged(manager),
                         compact_logs(manager),

@@ -120,6 +120,7 @@ class BrokerSession:
             if group.subgroup(UnreadableZnode) is not None:
                 await self._clock.sleep(UNREADABLE_PAUSE_S)
         finally:
+            self._manager.pulse.unlisten(self._beat)
             self._manager.end_session()
 
     async def _serve(self, on_serving: Callable[[], None]) -> None:
@@ -151,6 +152,7 @@ class BrokerSession:
                 tasks.create_task(task)
             tasks.create_task(self._reconcile())
             tasks.create_task(self._suspicion.run())
+            self._manager.pulse.listen(self._beat)
             tasks.create_task(self._balancing.run())
             on_serving()
 
@@ -204,7 +206,7 @@ class BrokerSession:
         registration = self.registration.own
         stream = LeaderStream(
             leader,
-            Hello(registration.id, registration.epoch, leader, self.cluster_id),
+            Hello(registration.id, registration.epoch, leader, self.cluster_id, beats=True),
             open_stream=self._open_stream,
             endpoint=self._endpoint,
             on_lost=self.probe,
@@ -217,6 +219,10 @@ class BrokerSession:
         )
         self._tasks.create_task(stream.run())
         return stream
+
+    def _beat(self, now: float) -> None:
+        for stream in self._streams.values():
+            stream.beat(now)
 
     def _endpoint(self, broker: BrokerId) -> Endpoint | None:
         registration = self.registration.live.get(broker)

@@ -25,6 +25,9 @@ class Peers:
     def __init__(self, clock: Clock, on_change: Callable[[], None]) -> None:
         self.live: Mapping[BrokerId, Registration] = {}
         self.suspects = Suspects()
+        self.silent: frozenset[BrokerEpoch] = frozenset()
+        """The lives that follow this broker and do not answer its messages. They are no suspects: only this
+        broker knows of their silence, and it concerns only the partitions that this broker leads."""
         self._clock = clock
         self._on_change = on_change
         self._answered_at: dict[BrokerId, float] = {}
@@ -67,6 +70,17 @@ class Peers:
     def session_ended(self) -> None:
         """Drops the suspicions. The next session tests them again."""
         self.suspects.clear()
+
+    def followers_silent(self, lives: frozenset[BrokerEpoch]) -> None:
+        """Sets `silent`. These lives leave the ISRs led here that have enough other members."""
+        if lives == self.silent:
+            return
+        for life in lives - self.silent:
+            logger.info("a follower does not answer", broker_epoch=life)
+        for life in self.silent - lives:
+            logger.info("a follower is no longer awaited", broker_epoch=life)
+        self.silent = lives
+        self._on_change()
 
     # --- answers to leaders --------------------------------------------------------------------
 

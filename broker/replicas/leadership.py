@@ -77,6 +77,7 @@ class Leadership:
         host: Host,
         live: Mapping[BrokerId, Registration],
         suspects: Set[BrokerEpoch] = frozenset(),
+        silent: Set[BrokerEpoch] = frozenset(),
         recorder: EventRecorder,
         on_step_down: Callable[[Replica, PartitionState | None], None],
         on_handed_over: Callable[[Replica, BrokerId], None],
@@ -118,6 +119,7 @@ class Leadership:
             version=version,
             live=live,
             suspects=suspects,
+            silent=silent,
             min_insync=replica.config.min_insync(replica.assignment.replication_factor),
             keep_in_sync_s=settings.keep_in_sync_ms / 1000,
             close_s=settings.reassignment_close_ms / 1000,
@@ -251,9 +253,12 @@ class Leadership:
         self.turn()
 
     def live_changed(
-        self, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch] = frozenset()
+        self,
+        live: Mapping[BrokerId, Registration],
+        suspects: Set[BrokerEpoch] = frozenset(),
+        silent: Set[BrokerEpoch] = frozenset(),
     ) -> None:
-        self.core.live_changed(live, suspects)
+        self.core.live_changed(live, suspects, silent)
         self.turn()
 
     def link_changed(self, connected: bool) -> None:

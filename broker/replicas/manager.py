@@ -16,6 +16,7 @@ from strandline.adapters.system.crash_points import crash_point
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.membership.peers import Peers
+from strandline.broker.membership.pulse import Pulse
 from strandline.broker.replicas.counts import Counts
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.log_lives import judge_found, judge_made, open_log
@@ -61,6 +62,7 @@ class ReplicaManager:
         self.host = host
         self.clock = host.clock
         self.peers = Peers(host.clock, self._peers_changed)
+        self.pulse = Pulse(host.clock)
         self.session: Session | None = None
         self.watchers: list[LeadershipWatcher] = []
         self.counts = Counts()
@@ -298,6 +300,7 @@ class ReplicaManager:
             host=self.host,
             live=self.peers.live,
             suspects=self.peers.suspects.lives,
+            silent=self.peers.silent,
             recorder=session.recorder,
             on_step_down=self.step_down,
             on_handed_over=self.retire,
@@ -402,9 +405,9 @@ class ReplicaManager:
     def _peers_changed(self) -> None:
         for registration in self.peers.live.values():
             self.host.heard_of(registration.endpoint)
-        suspects = self.peers.suspects.lives
+        suspects, silent = self.peers.suspects.lives, self.peers.silent
         for leadership in self._leaderships():
-            leadership.live_changed(self.peers.live, suspects)
+            leadership.live_changed(self.peers.live, suspects, silent)
         if self.session is not None:
             self.session.peers_changed()
 

@@ -16,6 +16,7 @@ import structlog
 
 from strandline.broker.core.record_steps import Step
 from strandline.broker.events.replica_events import EventRecorder
+from strandline.broker.membership.pulse import ANSWER_S
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.incoming import IncomingCopies
 from strandline.broker.replication.truncation import Divergence, Truncator
@@ -110,6 +111,8 @@ class LeaderStream:
         self._progress: dict[int, int] = {}
         self._acknowledged = 0
         self._acknowledged_sent = 0
+        self._sent_at = float("-inf")
+        self._beat_due = False
         self._connected = False
         self._answered = True
         """False while the leader has not sent anything since the last stream broke."""
@@ -174,6 +177,12 @@ class LeaderStream:
             )
         )
 
+    def beat(self, now: float) -> None:
+        """Lets the leader hear that this follower is there, if it has sent nothing for a while."""
+        if self._connected and now - self._sent_at >= ANSWER_S:
+            self._beat_due = True
+            self._wake.set()
+
     # --- the stream --------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -225,6 +234,7 @@ class LeaderStream:
                 or self._unsubscribe
                 or self._progress
                 or self._acknowledged_sent < self._acknowledged
+                or self._beat_due
             ):
                 await self._send(stream, None)
             self._wake.clear()
@@ -236,6 +246,8 @@ class LeaderStream:
         unsubscribe, self._unsubscribe = self._unsubscribe, []
         progress, self._progress = self._progress, {}
         self._acknowledged_sent = self._acknowledged
+        self._beat_due = False
+        self._sent_at = self._clock.monotonic()
         await stream.send(
             hello=hello,
             subscribe=subscribe,

@@ -24,6 +24,9 @@ class Followers:
         self._clock = clock
         self.throttle = CopyThrottle(settings, clock)
         """Shared by the streams of all followers."""
+        self._silence_s = settings.follower_silence_ms / 1000
+        self._open: dict[FollowerStream, None] = {}
+        manager.pulse.listen(self._beat)
 
     async def open(self, hello: Hello) -> FollowerStream:
         """Open the leader's end of a stream, for a broker in the life that is registered.
@@ -40,7 +43,25 @@ class Followers:
             raise InvalidRequest(f"broker {hello.leader_id} was meant, this is broker {self._manager.me}")
         await self._check_life(hello)
         self._manager.peers.reached(hello.broker_epoch)
-        return FollowerStream(hello, self._manager.known, self.throttle, self._settings, self._clock)
+        stream = FollowerStream(hello, self._manager.known, self.throttle, self._settings, self._clock)
+        self._open[stream] = None
+        return stream
+
+    def _beat(self, now: float) -> None:
+        """Keeps every follower's stream from being silent, and finds the followers that are."""
+        for stream in self._open:
+            stream.beat(now)
+        self._manager.peers.followers_silent(
+            frozenset(stream.hello.broker_epoch for stream in self._open if self._is_silent(stream))
+        )
+
+    def _is_silent(self, stream: FollowerStream) -> bool:
+        """True if the follower leaves messages unanswered, and sends no beat either. A follower of a version
+        without beats may be busy with a message."""
+        since = stream.window.unanswered_since
+        if since is None or not stream.hello.beats:
+            return False
+        return self._manager.pulse.silent_s(since) >= self._silence_s
 
     async def _check_life(self, hello: Hello) -> None:
         """Checks that the broker epoch is that of the broker's registration. This broker learns of a new
@@ -58,6 +79,8 @@ class Followers:
                 f"broker {hello.broker_id} lives in epoch {registration.epoch}, not {hello.broker_epoch}"
             )
 
-    def close(self, hello: Hello) -> None:
-        """Notes that the stream has ended. Its link is closed."""
-        self._manager.follower_left(hello.broker_id)
+    def close(self, stream: FollowerStream) -> None:
+        """Ends the flows of a stream that is over."""
+        self._open.pop(stream, None)
+        stream.close()
+        self._manager.follower_left(stream.hello.broker_id)

@@ -19,6 +19,7 @@ from strandline.broker.core.record_steps import Step
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.throttle import CopyThrottle, Grant
+from strandline.broker.replication.window import PushWindow
 from strandline.config.limits import REPLICAS_PER_BROKER_MAX
 from strandline.config.services import BrokerSettings
 from strandline.errors import (
@@ -91,7 +92,7 @@ class _Subscription:
     @property
     def followed_at(self) -> float:
         """See `FollowerFlow`. A follower that stops following says so before its next acknowledgement."""
-        at = self._stream.acknowledged_at
+        at = self._stream.window.acknowledged_at
         return at if at >= self._opened_at else float("-inf")
 
     def wake(self) -> None:
@@ -142,12 +143,8 @@ class FollowerStream:
         self._stale_timer: asyncio.TimerHandle | None = None
         self._endings: list[Push] = []
         self._unanswered: deque[_Question] = deque()
-        self._sequence = 0
-        self._acknowledged = 0
-        self._sent: deque[tuple[int, float]] = deque()
-        """(sequence, send time) of unacknowledged messages: at most as many as the window has."""
-        self.acknowledged_at = float("-inf")
-        """When the last acknowledged message was sent."""
+        self.window = PushWindow(settings.push_window)
+        self._beat_due = False
         self._copies_from = NEVER_HELD
         """When copies may be sent again, as the follower says."""
         self._wake = asyncio.Event()
@@ -156,14 +153,9 @@ class FollowerStream:
 
     def acknowledge(self, sequence: int) -> None:
         """Opens the window. Raises InvalidRequest for a message that was never sent."""
-        if sequence > self._sequence:
-            raise InvalidRequest(f"message {sequence} was acknowledged, {self._sequence} were sent")
-        if sequence > self._acknowledged:
-            self._acknowledged = sequence
-            if self._ready or self._endings:
-                self._wake.set()
-        while self._sent and self._sent[0][0] <= sequence:
-            self.acknowledged_at = self._sent.popleft()[1]
+        self.window.acknowledge(sequence, self._clock.monotonic())
+        if self.window.is_open and (self._ready or self._endings):
+            self._wake.set()
         while self._unanswered and self._unanswered[0].sequence <= sequence:
             question = self._unanswered.popleft()
             question.answer.set_result(question.subscription.id in self._subscriptions)
@@ -313,15 +305,22 @@ class FollowerStream:
             if subscription.sent_watermark < subscription.replica.high_watermark:
                 self.queue(subscription)
 
+    def beat(self, now: float) -> None:
+        """Lets the follower hear that this leader is there, if it has heard nothing else for a while."""
+        if self.window.wants_beat(now):
+            self._beat_due = True
+            self._wake.set()
+
     async def next_message(self) -> LeaderMessage:
         """Returns the next message as (sequence, pushes), once there is one and the window is open."""
         while True:
-            if self._sequence - self._acknowledged < self._settings.push_window:
+            if self.window.is_open:
+                if self._beat_due:
+                    self._beat_due, self.window.has_beaten = False, True
+                    return self.window.sent(self._clock.monotonic()), []
                 pushes = self._collect()
                 if pushes:
-                    self._sequence += 1
-                    self._sent.append((self._sequence, self._clock.monotonic()))
-                    return self._sequence, pushes
+                    return self.window.sent(self._clock.monotonic()), pushes
             self._wake.clear()
             await self._wake.wait()
 
@@ -347,7 +346,9 @@ class FollowerStream:
             pushes.append(push)
             budget -= len(push.records)
             if subscription.asked is not None:
-                self._unanswered.append(_Question(self._sequence + 1, subscription, subscription.asked))
+                self._unanswered.append(
+                    _Question(self.window.next_sequence, subscription, subscription.asked)
+                )
                 subscription.asked = None
             if push.error is not None:
                 self.unsubscribe(subscription.id)

@@ -57,8 +57,7 @@ class ReplicationService:
             )
             raise
         finally:
-            stream.close()
-            self._followers.close(stream.hello)
+            self._followers.close(stream)
 
     async def _take(self, stream: FollowerStream, message: FollowerMessage) -> None:
         for sub_id in message.unsubscribe:

@@ -245,6 +245,10 @@ class BrokerSettings(ListenerSettings):
     keep_in_sync_ms: int = Field(default=2_000, ge=10)
     """KeepInSyncTime: how long a member of the ISR may stay behind before it is removed (Kafka's
     replication design V3)."""
+    follower_silence_ms: int = Field(default=800, ge=300)
+    """How long a member of the ISR may leave its leader's messages unanswered, without any sign of life,
+    before it is removed. A member that is slow but answers has `keep_in_sync_ms`. On slow links it has to be
+    longer than a message of `push_bytes_max` takes."""
     push_window: int = Field(default=2, ge=1, le=64)
     """Messages on a replication stream that the follower has not yet acknowledged."""
     push_bytes_max: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)

@@ -75,12 +75,15 @@ class FollowerHello(_message.Message):
     BROKER_EPOCH_FIELD_NUMBER: _builtins.int
     LEADER_ID_FIELD_NUMBER: _builtins.int
     CLUSTER_ID_FIELD_NUMBER: _builtins.int
+    BEATS_FIELD_NUMBER: _builtins.int
     broker_id: _builtins.int
     broker_epoch: _builtins.int
     """czxid of the follower's registration"""
     leader_id: _builtins.int
     """the broker that the follower believes to be connected to"""
     cluster_id: _builtins.str
+    beats: _builtins.bool
+    """the follower sends a message at least every 300 ms, empty if need be"""
     def __init__(
         self,
         *,
@@ -88,10 +91,11 @@ class FollowerHello(_message.Message):
         broker_epoch: _builtins.int = ...,
         leader_id: _builtins.int = ...,
         cluster_id: _builtins.str = ...,
+        beats: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker_epoch", b"broker_epoch", "broker_id", b"broker_id", "cluster_id", b"cluster_id", "leader_id", b"leader_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beats", b"beats", "broker_epoch", b"broker_epoch", "broker_id", b"broker_id", "cluster_id", b"cluster_id", "leader_id", b"leader_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -167,6 +171,10 @@ Global___Progress: _TypeAlias = Progress  # noqa: Y015
 
 @_typing.final
 class ReplicaFetchResponse(_message.Message):
+    """Without pushes it is a beat: from the first one on the leader sends a message at least every 200 ms.
+    The follower acknowledges it like any other.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQUENCE_FIELD_NUMBER: _builtins.int

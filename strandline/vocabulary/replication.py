@@ -18,6 +18,8 @@ class Hello:
     broker_epoch: BrokerEpoch
     leader_id: BrokerId
     cluster_id: str
+    beats: bool = False
+    """The follower sends a message at least every 300 ms, also while it is busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +62,5 @@ class Push(NamedTuple):
 
 
 LeaderMessage = tuple[int, list[Push]]
-"""One message of a leader: its sequence number, and its pushes."""
+"""One message of a leader: its sequence number, and its pushes. Without pushes it is a beat: from the first
+one on, a message comes at least every 200 ms."""

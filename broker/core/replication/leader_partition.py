@@ -65,6 +65,7 @@ class LeaderPartition(Generic[Ticket]):
         version: int,
         live: Mapping[BrokerId, Registration],
         suspects: Set[BrokerEpoch] = frozenset(),
+        silent: Set[BrokerEpoch] = frozenset(),
         min_insync: int,
         keep_in_sync_s: float,
         close_s: float,
@@ -92,6 +93,7 @@ class LeaderPartition(Generic[Ticket]):
         """True while nothing may be appended, because the leadership is given up once all is committed."""
         self._live = live
         self._suspects = suspects
+        self._silent = silent
         # The lag timers start at the election: a follower has KeepInSyncTime to appear (I9).
         self._followers = {
             broker: Progress(None, Offset(-1), log_end_offset, now)
@@ -262,10 +264,14 @@ class LeaderPartition(Generic[Ticket]):
         self._closing.ask_again()
 
     def live_changed(
-        self, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch] = frozenset()
+        self,
+        live: Mapping[BrokerId, Registration],
+        suspects: Set[BrokerEpoch] = frozenset(),
+        silent: Set[BrokerEpoch] = frozenset(),
     ) -> None:
-        """The live brokers, and the suspected ones of them, as new objects (never changed in place: H4)."""
-        self._live, self._suspects = live, suspects
+        """The live brokers, the suspected ones of them, and those that do not answer this leader, as new
+        objects (never changed in place: H4)."""
+        self._live, self._suspects, self._silent = live, suspects, silent
 
     def isr_read(self, state: PartitionState, version: int) -> StepDown | None:
         """The content of the `isr` znode after a write of this leader, also after a failed one (I4).
@@ -320,7 +326,7 @@ class LeaderPartition(Generic[Ticket]):
                 and self._why_out(member.broker) is None
             )
         ]
-        stay = self._without_suspects(stay)
+        stay = self._without_doubtful(stay)
         present = {member.broker for member in stay}
         joined = [
             IsrMember(broker, self._live[broker].epoch)
@@ -329,6 +335,7 @@ class LeaderPartition(Generic[Ticket]):
             and broker in self.assignment.replicas
             and not (self._closing.asked and broker not in self.assignment.target)
             and may_join(progress, self._live.get(broker), self.high_watermark, self.epoch_start)
+            and progress.broker_epoch not in self._silent
             and not self._overdue(progress, now)
         ]
         after = self._ranked(stay + joined)
@@ -342,23 +349,26 @@ class LeaderPartition(Generic[Ticket]):
             left=tuple(sorted(before - now_in)),
             joined=tuple(sorted(now_in - before)),
             entering=tuple(sorted(member.broker for member in after if member not in change.before)),
-            reason=why_changed(change.before, after, self._live, self._suspects, self._why_out),
+            reason=why_changed(
+                change.before, after, self._live, self._suspects | self._silent, self._why_out
+            ),
         )
 
-    def _without_suspects(self, members: list[IsrMember]) -> list[IsrMember]:
-        """The members that are not suspected, or that fetch nevertheless, if they are enough. Below
-        min.insync.replicas nothing would commit without the others either, and a leader that cannot reach any
-        follower would prevent its followers, which can reach each other, from electing one of them."""
-        if not self._suspects:
+    def _without_doubtful(self, members: list[IsrMember]) -> list[IsrMember]:
+        """The members without those that do not answer, and without suspects that do not fetch, if enough are
+        left. Below min.insync.replicas nothing would commit without the others either, and a leader that
+        cannot reach any follower would prevent its followers, which can reach each other, from electing one
+        of them."""
+        if not self._suspects and not self._silent:
             return members
-        trusted = [
-            member
-            for member in members
-            if member.broker_epoch not in self._suspects
-            or member.broker == self.me
-            or self._followers[member.broker].broker_epoch == member.broker_epoch
-        ]
+        trusted = [member for member in members if member.broker == self.me or not self._is_doubtful(member)]
         return trusted if len(trusted) >= self.min_insync else members
+
+    def _is_doubtful(self, member: IsrMember) -> bool:
+        if member.broker_epoch in self._silent:
+            return True
+        fetches = self._followers[member.broker].broker_epoch == member.broker_epoch
+        return member.broker_epoch in self._suspects and not fetches
 
     def _why_out(self, broker: BrokerId) -> str | None:
         """Why a member that is neither gone nor late has to leave; None: it may stay.

@@ -37,12 +37,18 @@ def _decode_message(data: bytes) -> FollowerMessage:
 
 
 def _read_hello(h: replication_pb2.FollowerHello) -> Hello:
-    return Hello(BrokerId(h.broker_id), BrokerEpoch(h.broker_epoch), BrokerId(h.leader_id), h.cluster_id)
+    return Hello(
+        BrokerId(h.broker_id), BrokerEpoch(h.broker_epoch), BrokerId(h.leader_id), h.cluster_id, h.beats
+    )
 
 
 def _write_hello(h: Hello) -> replication_pb2.FollowerHello:
     return replication_pb2.FollowerHello(
-        broker_id=h.broker_id, broker_epoch=h.broker_epoch, leader_id=h.leader_id, cluster_id=h.cluster_id
+        broker_id=h.broker_id,
+        broker_epoch=h.broker_epoch,
+        leader_id=h.leader_id,
+        cluster_id=h.cluster_id,
+        beats=h.beats,
     )
 
 

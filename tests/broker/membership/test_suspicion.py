@@ -9,7 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from strandline.broker.membership.peers import Peers
+from strandline.broker.membership.pulse import TICK_S
 from strandline.broker.membership.suspicion import Suspicion
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replication.handlers import Followers
@@ -19,6 +22,7 @@ from strandline.vocabulary.metadata import Registration
 from strandline.vocabulary.replication import Hello
 from tests.broker.support.replicas import CLOCK, LIVE, following, leading, open_replica, settings
 from tests.broker.support.seat import ME, seated
+from tests.hand_clock import HandClock
 from tests.waiting import eventually
 
 FIRST, THIRD = BrokerId(1), BrokerId(3)
@@ -106,6 +110,37 @@ async def test_the_hello_of_a_follower_ends_the_suspicion(tmp_path: Path) -> Non
         assert LIFE in manager.peers.suspects
         await followers.open(Hello(FIRST, LIFE, ME, ""))
         assert LIFE not in manager.peers.suspects
+
+
+@pytest.mark.parametrize("beats", [True, False])
+async def test_a_follower_that_answers_nothing_is_silent_until_it_does(tmp_path: Path, beats: bool) -> None:
+    """CORRECTNESS E19: one of a version without beats may be busy with a message, and has KeepInSyncTime."""
+    clock = HandClock()
+    async with seated(tmp_path, clock=clock) as seat:
+        manager = seat.manager
+        followers = Followers(manager, ClusterView(manager, manager.settings, clock), settings(), clock)
+        ticks = round(settings().follower_silence_ms / 1000 / TICK_S)
+
+        def wait(ticks: int) -> None:
+            for _ in range(ticks):
+                clock.now_s += TICK_S
+                manager.pulse.tick()
+
+        stream = await followers.open(Hello(FIRST, LIFE, ME, "", beats))
+        wait(2 * ticks)
+        assert manager.peers.silent == set(), "it had nothing to answer"
+        assert await stream.next_message() == (1, [])
+        wait(ticks - 2)
+        assert manager.peers.silent == set()
+        wait(3)
+        assert manager.peers.silent == ({LIFE} if beats else set())
+        stream.acknowledge(0)
+        wait(1)
+        assert manager.peers.silent == set()
+        wait(ticks + 1)
+        followers.close(stream)
+        wait(1)
+        assert manager.peers.silent == set()
 
 
 async def test_a_message_from_a_leader_counts_as_an_answer() -> None:

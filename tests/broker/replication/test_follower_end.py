@@ -10,12 +10,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from strandline.adapters.system.memory_files import MemoryFiles
+from strandline.broker.membership.pulse import ANSWER_S
 from strandline.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
 from strandline.ids import BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.replication import Push
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.memory_stream import Said
-from tests.broker.support.replicas import Followed, batch, following, open_replica, values, write
+from tests.broker.support.replicas import CLOCK, Followed, batch, following, open_replica, values, write
 from tests.waiting import eventually
 
 
@@ -315,3 +316,26 @@ async def test_a_stream_that_breaks_as_the_session_ends_does_not_keep_the_link_r
         followed.stream.break_off("reset")
         for _ in range(turns):
             await asyncio.sleep(0)
+
+
+# --- beats --------------------------------------------------------------------------------------------
+
+
+async def test_a_beat_of_the_leader_is_acknowledged_like_any_message() -> None:
+    """CORRECTNESS E19: so an idle follower is heard as often as its leader beats."""
+    async with following(open_replica(), 5) as follower:
+        await eventually(lambda: follower.streams)
+        assert (await follower.stream.heard()).hello is not None
+        follower.stream.push()
+        assert (await follower.stream.heard()).acknowledged == 1
+
+
+async def test_a_follower_that_has_said_nothing_for_a_while_says_that_it_is_there() -> None:
+    """CORRECTNESS E19: it may be busy with a message for long, or wait for one that is on its way."""
+    async with following(open_replica(), 5) as follower:
+        await eventually(lambda: follower.streams)
+        assert (await follower.stream.heard()).hello is not None
+        follower.link.beat(CLOCK.monotonic())
+        follower.link.beat(CLOCK.monotonic() + 2 * ANSWER_S)
+        said = await follower.stream.heard()
+        assert said == Said(None, (), (), (), 0)

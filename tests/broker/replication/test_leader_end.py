@@ -343,3 +343,20 @@ async def test_a_batch_larger_than_a_message_is_sent_first_in_one_and_never_behi
         link.subscribe(subscribe(5, 0, 4))
         pushed = [_values(await _push(link)) for _ in range(4)]
     assert pushed == [["small"], ["x" * 3_000], ["y" * 3_000], ["small"]]
+
+
+# --- beats --------------------------------------------------------------------------------------------
+
+
+async def test_an_idle_stream_beats_and_records_come_after_the_beat() -> None:
+    """CORRECTNESS E19: a message without pushes says that the leader is there."""
+    async with leading(open_replica(), 5) as leader:
+        link = leader.link()
+        assert await _nothing_to_say(link)
+        link.beat(0.0)
+        assert await link.next_message() == (1, [])
+        link.beat(0.0)
+        assert await _nothing_to_say(link), "it has just spoken"
+        link.subscribe(subscribe(5, 0, -1))
+        assert (await link.next_message())[0] == 2
+        link.close()

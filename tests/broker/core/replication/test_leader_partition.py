@@ -194,6 +194,35 @@ def test_a_suspect_leaves_the_isr_at_once_and_returns_when_it_answers() -> None:
     assert [w.reason for w in driver.writes] == ["broker 3 does not answer", "broker 3 caught up"]
 
 
+def test_a_follower_that_does_not_answer_leaves_the_isr_though_its_flow_is_open() -> None:
+    """CORRECTNESS E19, H10: what waited for it commits. It returns once it answers and has every record."""
+    driver = Driver()
+    driver.fetched(3, 0)
+    driver.produce("a", 5)
+    driver.fetched(2, 5)
+    driver.partition.live_changed(alive(1, 2, 3), silent={BrokerEpoch(30)})
+    driver.turn(0.0)
+    assert driver.acknowledged == ["a"]
+    driver.fetched(3, 5)
+    assert len(driver.writes) == 1, "it may be a message of before"
+    driver.partition.live_changed(alive(1, 2, 3))
+    driver.turn(0.0)
+    assert driver.partition.state.isr_ids == (1, 2, 3)
+    assert [w.reason for w in driver.writes] == ["broker 3 does not answer", "broker 3 caught up"]
+
+
+def test_silence_alone_makes_no_isr_below_the_bound() -> None:
+    """CORRECTNESS E19, H5: a leader that no follower answers is cut off itself; one of them may lead."""
+    driver = Driver()
+    driver.fetched(2, 0)
+    driver.fetched(3, 0)
+    driver.partition.live_changed(alive(1, 2, 3), silent={BrokerEpoch(20), BrokerEpoch(30)})
+    driver.turn(0.0)
+    assert driver.writes == []
+    driver.turn(KEEP_IN_SYNC_S / 2)
+    assert driver.partition.state.isr_ids == (1, 2, 3)
+
+
 def test_a_suspicion_alone_makes_no_isr_below_the_bound() -> None:
     """CORRECTNESS H5: nothing would commit with it, and a leader that is cut off from all other brokers would
     keep them from electing one of them. Late and dead members still count as before."""

@@ -1,0 +1,44 @@
+"""A silence is counted only while this process itself ran on time."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.broker.membership.pulse import LATE_S, TICK_S, Pulse
+from tests.hand_clock import HandClock
+
+
+def _ticked(pulse: Pulse, clock: HandClock, *late_s: float) -> None:
+    """These ticks, one after the other, each late by this many seconds."""
+    for each in late_s:
+        clock.now_s += TICK_S + each
+        pulse.tick()
+
+
+def test_a_silence_lasts_from_the_last_message_on() -> None:
+    clock = HandClock()
+    pulse, ticks = Pulse(clock), list[float]()
+    pulse.listen(ticks.append)
+    _ticked(pulse, clock, 0.0, 0.0, 0.0)
+    assert ticks == pytest.approx([100.1, 100.2, 100.3])
+    assert pulse.silent_s(100.1) == pytest.approx(2 * TICK_S)
+    assert pulse.silent_s(0.0) == pytest.approx(3 * TICK_S)
+
+
+def test_a_late_tick_begins_every_silence_anew() -> None:
+    """CORRECTNESS E19: a broker that stood still itself, or found no core, has missed what others sent."""
+    clock = HandClock()
+    pulse = Pulse(clock)
+    _ticked(pulse, clock, 0.0, 5.0)
+    assert pulse.silent_s(100.0) == 0.0
+    _ticked(pulse, clock, 0.0, 0.9 * LATE_S)
+    assert pulse.silent_s(100.0) == pytest.approx(2 * TICK_S + 0.9 * LATE_S)
+
+
+def test_between_two_ticks_a_process_that_is_late_knows_of_no_silence() -> None:
+    """CORRECTNESS E19: woken, it may be asked before its next tick says that it stood still."""
+    clock = HandClock()
+    pulse = Pulse(clock)
+    _ticked(pulse, clock, 0.0, 0.0)
+    clock.now_s += 10.0
+    assert pulse.silent_s(100.0) == 0.0
