@@ -10,20 +10,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from strandline.client.admin.admin import Admin
 from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
 from strandline.console.core.forms import Form
 from strandline.console.core.paging import page
 from strandline.console.core.topics.config import config_rows
 from strandline.console.core.topics.listing import Only, Sort, Wanted, listing, topic_row
 from strandline.console.core.topics.partitions import partition_rows
-from strandline.console.core.topics.rates import Described, Rates
+from strandline.console.core.topics.rates import Described
+from strandline.console.feeds.leaders import Leaders
 from strandline.console.web.context import Console
 from strandline.ids import TopicPartition
 from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
 
-LEADERS_WAIT_MS: Final = 400
-"""How long a page waits for leaders to say how large their partitions are."""
 PARTITIONS_ASKED_MAX: Final = 5_000
 """Partitions whose sizes one page asks for; those of further topics are not shown."""
 PAGES_MAX: Final = 1_000_000
@@ -42,15 +40,8 @@ _SORT_WORDS: Final = {Sort.NAME: "name", Sort.PARTITIONS: "partitions", Sort.PRO
 
 def routes(console: Console) -> Sequence[BaseRoute]:
     """The pages below `/topics`."""
-    rates = Rates()
-
-    async def describe(admin: Admin, names: Sequence[TopicPartition]) -> Described:
-        """What leaders say of their partitions within LEADERS_WAIT_MS, without those that refuse or do not
-        answer."""
-        if not names:
-            return {}
-        answers = await admin.describe_replicas(names, wait_ms=LEADERS_WAIT_MS)
-        return rates.take(answers, console.clock.wall_ms())
+    leaders = Leaders(console.clock)
+    rates = leaders.rates
 
     async def topics(request: Request) -> Response:
         wanted = _wanted(request)
@@ -58,7 +49,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         alive = {broker.id for broker in seen.brokers}
         found = listing(seen.topics, alive, wanted, console.settings.page_rows_max)
         shown = [row.topic for row in found.page.items]
-        described = await describe(console.admins.admin(request), _names(shown))
+        described = await leaders.describe(console.admins.admin(request), _names(shown))
         return await console.page(
             request,
             "topics/list.html",
@@ -81,7 +72,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         alive = {broker.id for broker in metadata.brokers}
         number = Form(request.query_params).whole("page", 1, PAGES_MAX, 1)
         part = page(found.partitions, number, console.settings.page_rows_max)
-        described = await describe(admin, _names([found]) or _partitions(found, part.items))
+        described = await leaders.describe(admin, _names([found]) or _partitions(found, part.items))
         rows = partition_rows(found, part.items, alive, described)
         row = topic_row(found, alive)
         return await console.page(

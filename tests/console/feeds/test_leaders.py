@@ -1,0 +1,63 @@
+"""Browsers that look at one page share what leaders say, if they have the same rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from strandline.console.feeds.leaders import AGE_S, KEPT_MAX, Leaders
+from strandline.ids import TopicPartition
+from strandline.testing import MemoryCluster
+from tests.hand_clock import HandClock
+
+NAMES = [TopicPartition("orders", partition) for partition in range(3)]
+
+
+@pytest.fixture(scope="module")
+async def cluster() -> AsyncIterator[MemoryCluster]:
+    async with MemoryCluster(brokers=1) as cluster:
+        await cluster.create_topic("orders", partitions=len(NAMES))
+        yield cluster
+
+
+async def test_those_who_look_at_once_share_one_answer_until_it_is_old(cluster: MemoryCluster) -> None:
+    clock = HandClock()
+    leaders = Leaders(clock)
+    async with cluster.admin() as admin:
+        async with asyncio.TaskGroup() as tasks:
+            looking = [tasks.create_task(leaders.describe(admin, NAMES)) for _ in range(10)]
+        first = looking[0].result()
+        assert set(first) == set(NAMES) and all(each.result() is first for each in looking)
+        clock.now_s += AGE_S / 2
+        assert await leaders.describe(admin, NAMES) is first
+        clock.now_s += AGE_S / 2
+        assert await leaders.describe(admin, NAMES) is not first
+
+
+async def test_another_client_asks_for_itself(cluster: MemoryCluster) -> None:
+    leaders = Leaders(HandClock())
+    async with cluster.admin() as one, cluster.admin() as other:
+        first = await leaders.describe(one, NAMES)
+        assert await leaders.describe(other, NAMES) is not first
+        assert await leaders.describe(one, NAMES) is first
+
+
+async def test_one_who_leaves_while_leaders_are_asked_takes_nobody_along(cluster: MemoryCluster) -> None:
+    leaders = Leaders(HandClock())
+    async with cluster.admin() as admin, asyncio.TaskGroup() as tasks:
+        leaving = tasks.create_task(leaders.describe(admin, NAMES))
+        staying = tasks.create_task(leaders.describe(admin, NAMES))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        assert set(await staying) == set(NAMES)
+
+
+async def test_answers_are_few(cluster: MemoryCluster) -> None:
+    leaders = Leaders(HandClock())
+    async with cluster.admin() as admin:
+        first = await leaders.describe(admin, NAMES)
+        for number in range(KEPT_MAX):
+            await leaders.describe(admin, NAMES[:1] * (number + 1))
+        assert await leaders.describe(admin, NAMES) is not first
