@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
@@ -34,6 +34,14 @@ def text(request: Request, name: str, chars_max: int, default: str = "") -> str:
     given = request.query_params.get(name, default)
     if len(given) > chars_max:
         raise _bad(name, given, f"at most {chars_max} characters")
+    return given
+
+
+def one_of(request: Request, name: str, allowed: Collection[str]) -> str:
+    """One of these values, or empty. Raises HTTPException 400."""
+    given = request.query_params.get(name, "")
+    if given and given not in allowed:
+        raise _bad(name, given, f"one of {', '.join(allowed)}")
     return given
 
 

@@ -4,10 +4,19 @@ the complete history."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, PartitionKey
 from strandline.vocabulary.metadata import PartitionState, Reassignment
 from strandline.vocabulary.state_changes import AskedBy, ChangeKind, RequestState, StateChangeEvent
+
+CANCELLED: Final = "cancelled"
+
+
+def is_cancelled(event: StateChangeEvent) -> bool:
+    """Whether it is the end of a reassignment that was taken back, and not replaced by another."""
+    ended = event.command is ChangeKind.REASSIGN and event.state is RequestState.SUPERSEDED
+    return ended and event.reason.partition(", ")[0] == CANCELLED
 
 
 def reassignment_asked(
@@ -74,7 +83,7 @@ def reassignment_ended(
         asked,
         state=RequestState.SUPERSEDED if wanted.reverting else RequestState.COMPLETED,
         at_ms=at_ms,
-        reason=", ".join(["cancelled"] * wanted.reverting + [reason] * bool(reason)),
+        reason=", ".join([CANCELLED] * wanted.reverting + [reason] * bool(reason)),
         isr=state.isr_ids,
         replicas=wanted.target,
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 from strandline.console.core.member_names import short_members
 from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.lanes.spans import UNKNOWN_MS, Drawn, Span, Spans
-from strandline.console.core.timeline.lanes.steps import Step, Steps
+from strandline.console.core.timeline.lanes.steps import ALWAYS, Step, Steps
 from strandline.console.core.timeline.places import event_id
 from strandline.console.core.timeline.rows import (
     NO_ROLE,
@@ -66,12 +66,20 @@ def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
         leaders = [step for step in _steps(row.leader, view) if step.value != NOWHERE]
         yield _lane("leader", [_item(step, broker=step.value, epoch=step.order) for step in leaders])
     if view.wants("isr") and row.isr:
-        isr = [
-            _item(step, size=len(step.value), members=list(step.value))
-            for step in _steps(row.isr, view)
-            if step.value
-        ]
-        yield {**_lane("isr", isr), "of": row.replicas or max((each["size"] for each in isr), default=0)}
+        isr = [step for step in _steps(row.isr, view) if step.value]
+        most = row.replicas or max((len(step.value) for step in isr), default=0)
+        yield _lane(
+            "isr",
+            [
+                _item(
+                    step,
+                    size=len(step.value),
+                    of=most if row.replicas_since_ms <= step.at_ms or step.until_ms is None else None,
+                    members=list(step.value),
+                )
+                for step in isr
+            ],
+        )
     if view.wants("offsets") and row.samples is not None and row.topic in view.offsets_of:
         watermarks, ends = row.samples.drawn(view.from_ms, view.until_ms, view.pixel_ms)
         yield {"kind": "offsets", "hw": watermarks, "leo": ends}
@@ -88,14 +96,15 @@ def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
 def _broker(row: BrokerRow, view: View) -> Iterator[Lane]:
     if view.wants("alive") and row.alive:
         alive = [
-            _item(step, label="alive" if step.value else "gone", alive=step.value)
+            _seen(step, row.alive, label="alive" if step.value else "gone", alive=step.value)
             for step in _steps(row.alive, view)
         ]
         yield _lane("alive", alive)
     if view.wants("drain"):
-        yield from _some(
-            "drain", [_item(step, label="drained") for step in _steps(row.drain, view) if step.value]
-        )
+        drained = [
+            _seen(step, row.drain, label="drained") for step in _steps(row.drain, view) if step.value
+        ]
+        yield from _some("drain", drained)
     yield from _requests(row.requests, view)
     yield from _marks(row.marks, view)
 
@@ -226,8 +235,15 @@ def _steps(steps: Steps[Any], view: View) -> Iterator[Step[Any]]:
 
 
 def _item(step: Step[Any], **facts: Any) -> Item:
-    item = {"from": step.at_ms, "until": step.until_ms, **facts, "event": event_id(step.ref)}
+    began_ms = None if step.at_ms == ALWAYS else step.at_ms
+    item = {"from": began_ms, "until": step.until_ms, **facts, "event": event_id(step.ref)}
     return item if step.merged == 1 else {**item, "merged": step.merged}
+
+
+def _seen(step: Step[Any], steps: Steps[Any], **facts: Any) -> Item:
+    """Of something that no topic records: what was there at the first look began `earlier` than `from`."""
+    item = _item(step, **facts)
+    return item if item["from"] is not None else {**item, "from": steps.seen_ms, "earlier": True}
 
 
 def _lane(kind: str, items: list[Item]) -> Lane:

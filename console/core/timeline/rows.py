@@ -8,7 +8,7 @@ from strandline.console.core.timeline.lanes.holdings import Holdings
 from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.lanes.samples import Samples
 from strandline.console.core.timeline.lanes.spans import Spans
-from strandline.console.core.timeline.lanes.steps import Steps
+from strandline.console.core.timeline.lanes.steps import ALWAYS, Steps
 
 GONE: Final = -1
 """As a leader: no broker leads."""
@@ -26,7 +26,7 @@ class PartitionRow:
 
     __slots__ = (
         "brokers", "events", "exists", "isr", "leader", "marks", "partition", "reassignments", "replicas",
-        "requests", "samples", "topic",
+        "replicas_since_ms", "requests", "samples", "topic",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -44,6 +44,8 @@ class PartitionRow:
         """Those that had to do with it."""
         self.replicas = 0
         """How many it has; 0 while that is not known."""
+        self.replicas_since_ms = ALWAYS
+        """Since when it has as many, as far as its events say: they name its last reassignment."""
         self.exists = False
         """Whether the cluster has it, as it was seen last."""
 

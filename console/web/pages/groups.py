@@ -17,7 +17,7 @@ from strandline.console.core.timeline.places import Source
 from strandline.console.core.words import shown
 from strandline.console.feeds.event_topic import FOLLOWING
 from strandline.console.web.context import Console
-from strandline.console.web.queries import query_link, text, whole
+from strandline.console.web.queries import one_of, query_link, text, whole
 from strandline.consumer.described.view import mixed_advice
 from strandline.ids import GROUP_EVENTS_TOPIC
 
@@ -81,7 +81,7 @@ def lag_of(console: Console, group: str) -> dict[str, Any]:
 async def all_groups(console: Console, request: Request) -> Response:
     """The list. Only the groups on the page are described."""
     admin = console.admins.admin(request)
-    search, state = text(request, "search", GROUP_ID_LENGTH_MAX), text(request, "state", 50)
+    search, state = text(request, "search", GROUP_ID_LENGTH_MAX), one_of(request, "state", listing.STATES)
     listed = await console.groups.listed(admin)
     found = listing.searched(listed, search, state)
     size = min(IN_LIST_MAX, console.settings.page_rows_max)

@@ -59,8 +59,8 @@ def test_leaders_are_those_of_the_events_and_vacancies_those_that_were_seen(tmp_
     lanes = lanes_of(write_round(tmp_path / "seed-7"))
     leaders = [(each["from"], each["broker"], each["epoch"]) for each in lanes["leader"]["items"]]
     # The answer at 6.5 s is older than that at 6 s: it does not bring broker 1 back.
-    assert leaders == [(BEGAN_MS, 1, 1), (BEGAN_MS + 6_000, -1, 1), (BEGAN_MS + 8_000, 2, 2)]
-    assert lanes["isr"]["of"] == 3
+    assert leaders == [(BEGAN_MS - 500, 1, 1), (BEGAN_MS + 6_000, -1, 1), (BEGAN_MS + 8_000, 2, 2)]
+    assert {each["of"] for each in lanes["isr"]["items"]} == {3}
     assert lanes["offsets"]["hw"][-1] == [BEGAN_MS + 8_100, 50]
 
 

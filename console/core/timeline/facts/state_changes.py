@@ -8,6 +8,7 @@ from strandline.console.core.timeline.all_rows import Rows
 from strandline.console.core.timeline.lanes.spans import UNKNOWN_MS, Span, Spans
 from strandline.console.core.timeline.places import Ref
 from strandline.console.core.timeline.rows import GONE, Row
+from strandline.vocabulary.reassignment_events import CANCELLED, is_cancelled
 from strandline.vocabulary.state_changes import ENDS, ChangeKind, Command, RequestState, StateChangeEvent
 
 UNCLEAN: Final = "unclean-election"
@@ -40,6 +41,7 @@ def put(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref) -> list[Row]:
             )
         case ChangeKind.REASSIGN:
             _step(rows, event, at_ms, ref, [row.reassignments])
+            row.replicas_since_ms = max(row.replicas_since_ms, at_ms)
         case ChangeKind.ELECT_LEADER:
             row.leader.add(at_ms, event.broker, ref, event.epoch)
             rows.elections.add(at_ms, row.name, ref)
@@ -100,5 +102,5 @@ def _note(span: Span, event: StateChangeEvent, at_ms: int, ref: Ref) -> None:
     elif state in ENDS:
         span.until_ms = max(at_ms, span.from_ms)
     if state in ENDS or span.until_ms == UNKNOWN_MS:
-        span.state = state.value
+        span.state = CANCELLED if is_cancelled(event) else state.value
         span.ref = ref

@@ -34,14 +34,14 @@ class Steps(Generic[V]):
     the order is shown at the time of its neighbour.
     """
 
-    __slots__ = ("_at", "_order", "_refs", "_seen_ms", "_values")
+    __slots__ = ("_at", "_order", "_refs", "_values", "seen_ms")
 
     def __init__(self) -> None:
         self._at = array("q")
         self._order = array("q")
         self._refs = array("q")
         self._values: list[V] = []
-        self._seen_ms = ALWAYS
+        self.seen_ms = ALWAYS
         """When the first step was seen, if no event says when it began."""
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class Steps(Generic[V]):
 
     def add(self, at_ms: int, value: V, ref: Ref, order: int = 0) -> None:
         """Adds what an event says. An equal step of the same time stays; what was only seen gives way."""
-        if at_ms <= self._seen_ms and self._at and self._at[0] == ALWAYS:
+        if at_ms <= self.seen_ms and self._at and self._at[0] == ALWAYS:
             self._delete(0)  # what was seen then need not have held before this event
         low = bisect_left(self._order, order)
         high = bisect_right(self._order, order)
@@ -73,7 +73,7 @@ class Steps(Generic[V]):
         and since then if its order is a later one."""
         if not self._values:
             self._insert(0, ALWAYS, value, NO_REF, order)
-            self._seen_ms = at_ms
+            self.seen_ms = at_ms
         elif order > self._order[-1]:
             self._insert(len(self._values), max(at_ms, self._at[-1]), value, NO_REF, order)
 
@@ -133,7 +133,8 @@ class Steps(Generic[V]):
 
     def drawn(self, from_ms: int, until_ms: int, pixel_ms: float) -> Iterator[Step[V]]:
         """The steps within a view, at most two a pixel: steps that end within the pixel in which they begin
-        are one, with their number, and the value of the last of them."""
+        are one, with their number, and the value of the last of them. A step that stands for itself has its
+        own times, also if they are beyond the view; ALWAYS if its beginning is not known."""
         at, end = self._at, len(self._at)
         index = max(0, bisect_right(at, from_ms) - 1)
         while index < end and at[index] < until_ms:
@@ -142,11 +143,11 @@ class Steps(Generic[V]):
             if index + 1 < end and at[index + 1] < pixel_end:
                 last = bisect_left(at, pixel_end, index + 1, end) - 1  # it may be wide: it stands for itself
                 if at[last] > begins:
-                    ref = self._refs[index] if last == index + 1 else NO_REF
-                    yield Step(
-                        begins, at[last], self._values[last - 1], ref, self._order[last - 1], last - index
-                    )
+                    if last == index + 1:
+                        yield self._step(index)
+                    else:
+                        value, order = self._values[last - 1], self._order[last - 1]
+                        yield Step(begins, at[last], value, NO_REF, order, last - index)
                 index = last
-            step = self._step(index)
-            yield step if step.at_ms >= from_ms else step._replace(at_ms=from_ms)
+            yield self._step(index)
             index += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from strandline.vocabulary.reassignment_events import CANCELLED, is_cancelled
 from strandline.vocabulary.state_changes import AskedBy, ChangeKind, Command, RequestState, StateChangeEvent
 
 CONTROLLER: Final = -1
@@ -22,7 +23,10 @@ _DONE: Final = {
 
 def sentence(event: StateChangeEvent) -> str:
     """What happened, and why."""
-    why = f": {event.reason}" if event.reason else ""
+    reason = event.reason
+    if is_cancelled(event):
+        reason = reason.removeprefix(CANCELLED).removeprefix(", ")
+    why = f": {reason}" if reason else ""
     return f"{_what(event)}{why}{_lost(event)}{_isr(event)}."
 
 
@@ -112,7 +116,8 @@ def _reassignment(event: StateChangeEvent, name: str) -> str:
             return f"The replicas of {name} are on brokers {_ids(event.replicas)} now"
         case state:
             where = f"its replicas are on brokers {_ids(event.replicas)}"
-            return f"The reassignment of {name} was {state.value}: {where}"
+            ended = CANCELLED if is_cancelled(event) else state.value
+            return f"The reassignment of {name} was {ended}: {where}"
 
 
 def _lost(event: StateChangeEvent) -> str:

@@ -193,6 +193,7 @@ class Timeline {
     table.fill(this.root.querySelector("[data-table]"), this.root.querySelector("[data-table-note]"), found, {
       zero: this.zero,
       unread: unreadWords(this.picture.keptFrom, this.view),
+      known: this.picture.keptFrom,
       open: (line) => this.open(line.item.event, { at: line.at, place: line.place, focus: true }),
     });
   }
@@ -218,7 +219,10 @@ class Timeline {
     if (!found) return;
     this.picked = { place: found.place, item: found.item?.event ?? "", at: found.ms };
     if (found.item?.merged) this.show(zoomed(this.view, 0.25, found.ms));
-    else if (found.item?.event) this.open(found.item.event, { at: found.item.at ?? found.item.from, place: found.place });
+    else if (found.item?.event) {
+      const began = found.item.at ?? found.item.from;
+      this.open(found.item.event, { at: began < this.view.from ? found.ms : began, place: found.place });
+    }
     this.draw();
   }
 

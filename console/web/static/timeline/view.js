@@ -117,10 +117,15 @@ export class Address {
   keep(view) {
     const before = this.view;
     this.view = view;
-    const only = before?.follow && view.follow && String(question(before)) === String(question(view));
+    const same = before?.event === view.event && String(question(before)) === String(question(view));
+    const only = same && before.follow && view.follow;
     if (only && this.timer) return; // the view moves by itself: the address comes after it in time
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this._write(), only && before.event === view.event ? FOLLOWING_MS : REST_MS);
+    if (before && before.event !== view.event) {
+      this._write(); // somebody picked it: nothing else changes it
+      return;
+    }
+    this.timer = setTimeout(() => this._write(), only ? FOLLOWING_MS : REST_MS);
   }
 
   _write() {

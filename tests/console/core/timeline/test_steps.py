@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.console.core.timeline.lanes.steps import Step, Steps
+from strandline.console.core.timeline.lanes.steps import ALWAYS, Step, Steps
 from strandline.console.core.timeline.places import NO_REF
 
 EVENTS = st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 5)), max_size=60)
@@ -42,9 +42,10 @@ def test_what_is_drawn_is_bounded_by_the_width_and_says_what_held(
     for one, following in pairwise(drawn):
         assert one.until_ms == following.at_ms, "there are no gaps"
     for each in drawn:
-        assert from_ms <= each.at_ms < until_ms
+        assert each.at_ms < until_ms
         if each.merged == 1:
             assert each.value == held(events, max(each.at_ms, from_ms))
+            assert events[each.ref][0] == each.at_ms, "it began when its event says, also before the view"
         else:
             assert each.ref == NO_REF and each.until_ms is not None
             assert each.until_ms - each.at_ms <= pixel_ms
@@ -71,9 +72,12 @@ def test_the_order_of_epochs_counts_more_than_clocks() -> None:
 def test_what_was_seen_holds_always_until_an_event_says_more() -> None:
     steps: Steps[int] = Steps()
     steps.see(500, 1, order=6)
-    assert list(steps.drawn(100, 1_000, 1)) == [Step(100, None, 1, NO_REF, 6)]
+    assert list(steps.drawn(100, 1_000, 1)) == [Step(ALWAYS, None, 1, NO_REF, 6)]
     steps.add(600, 2, 9, order=7)
-    assert [(step.at_ms, step.value) for step in steps.drawn(100, 1_000, 1)] == [(100, 1), (600, 2)]
+    assert [(step.at_ms, step.value) for step in steps.drawn(100, 1_000, 1)] == [
+        (ALWAYS, 1),
+        (600, 2),
+    ]
     steps.add(300, 1, 8, order=6)
     assert [(step.at_ms, step.value) for step in steps.drawn(100, 1_000, 1)] == [(300, 1), (600, 2)]
 

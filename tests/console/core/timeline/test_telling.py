@@ -95,7 +95,7 @@ def explained(window: Window, name: str) -> dict[str, Any]:
         (
             "reassign-replicas",
             {"state": "superseded", "replicas": [1, 2], "reason": "cancelled"},
-            "The reassignment of orders-1 was superseded: its replicas are on brokers 1, 2: cancelled.",
+            "The reassignment of orders-1 was cancelled: its replicas are on brokers 1, 2.",
         ),
         (
             "reassignment-overdue",

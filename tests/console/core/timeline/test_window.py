@@ -109,6 +109,36 @@ def test_losses_are_marks_of_the_partition_and_of_the_broker() -> None:
     assert marks["broker 2"] == ["elected", "unclean-election"] and marks["broker 3"] == ["truncate-log"]
 
 
+def test_a_size_of_the_isr_is_not_compared_with_the_replicas_of_another_time() -> None:
+    window = window_of(
+        elected(0, 1, 6, AT, isr=[1, 2, 3]),
+        change(1, "reassign-replicas", AT + 50, id="m", state="requested", replicas=[1, 2]),
+        change(2, "reassign-replicas", AT + 90, id="m", replicas=[1, 2], isr=[1, 2], epoch=6),
+    )
+    partition = PartitionMetadata(1, 1, 6, (1, 2), (1, 2))
+    window.seen_topics((TopicMetadata("orders", TopicId("ab" * 16), (partition,)),), AT + 100)
+    view = View("partition", AT, AT + 200, 1_000)
+    assert [(each["size"], each["of"]) for each in lane(window, "isr", view)] == [(3, None), (2, 2)]
+
+
+def test_a_size_of_the_isr_that_lasts_is_compared_with_the_replicas_of_now() -> None:
+    cancelled = {"state": "superseded", "reason": "cancelled", "replicas": [1, 2, 3]}
+    window = window_of(
+        elected(0, 1, 6, AT, isr=[1, 2]),
+        change(1, "reassign-replicas", AT + 50, id="m", state="requested", replicas=[1, 4]),
+        change(2, "reassign-replicas", AT + 90, id="m", **cancelled),
+    )
+    partition = PartitionMetadata(1, 1, 6, (1, 2, 3), (1, 2))
+    window.seen_topics((TopicMetadata("orders", TopicId("ab" * 16), (partition,)),), AT + 100)
+    assert [(each["size"], each["of"]) for each in lane(window, "isr")] == [(2, 3)]
+
+
+def test_what_began_before_the_view_has_its_true_beginning() -> None:
+    view = View("partition", AT + 400, AT + 600, 100)
+    (bar,) = lane(window_of(elected(0, 1, 6, AT)), "leader", view)
+    assert (bar["from"], bar["event"]) == (AT, "state/0/0")
+
+
 def test_a_repeated_record_is_there_once() -> None:
     again = [change(number, "truncate-log", AT, id="t", first=1, end=2) for number in (0, 1)]
     assert [each["count"] for each in lane(window_of(*again), "marks")] == [1]
@@ -127,8 +157,8 @@ def test_a_partition_without_an_event_has_the_leader_that_was_seen() -> None:
     partition = PartitionMetadata(1, 2, 7, (1, 2, 3), (2, 3))
     window.seen_topics((TopicMetadata("orders", TopicId("t"), (partition,)),), AT)
     (bar,) = lane(window, "leader")
-    assert bar == {"from": AT - 1_000, "until": None, "broker": 2, "epoch": 7, "event": None}
-    assert drawn(window)[0]["lanes"][1]["of"] == 3
+    assert bar == {"from": None, "until": None, "broker": 2, "epoch": 7, "event": None}
+    assert [each["of"] for each in lane(window, "isr")] == [3]
     window.read(Source.STATE, 0, [elected(5, 3, 8, AT + 10)], AT + 20)
     assert [each["broker"] for each in lane(window, "leader")] == [2, 3]
     window.seen_topics((), AT + 30_000)
@@ -161,6 +191,8 @@ def test_brokers_that_go_and_come_back_are_events_of_the_console() -> None:
     view = View("broker", AT - 1_000, AT + 9_000, 1_000)
     alive = [(each["label"], each["event"]) for each in lane(window, "alive", view)]
     assert alive == [("alive", None), ("gone", "seen/0"), ("alive", "seen/1")]
+    first = lane(window, "alive", view)[0]
+    assert (first["from"], first["earlier"]) == (AT, True), "it was alive when it was seen first"
     assert [each["from"] for each in lane(window, "drain", view)] == [AT + 3_000]
     assert window.count(Source.SEEN) == 4
 
@@ -191,11 +223,11 @@ def test_a_group_has_generations_and_what_each_member_owned() -> None:
     ]
     (row,) = drawn(window, view)
     owned = {
-        each["member"]: [(item["from"] - AT, item["until"], item["partitions"]) for item in each["items"]]
+        each["member"]: [(item["from"], item["until"], item["partitions"]) for item in each["items"]]
         for each in row["lanes"]
         if each["kind"] == "owned"
     }
-    assert owned == {"m1": [(-100, AT + 200, "orders:1")], "m2": [(400, None, "orders:1")]}
+    assert owned == {"m1": [(None, AT + 200, "orders:1")], "m2": [(AT + 400, None, "orders:1")]}
 
 
 def test_members_have_short_names_and_those_that_left_come_last() -> None:

@@ -104,6 +104,7 @@ async def test_a_long_list_is_searched_and_paged(site: Site) -> None:
     assert 'href="?search=many&amp;page=1"' in last.text
     assert "No group matches" in (await site.browser.get("/groups?search=many&state=Dead")).words
     assert (await site.browser.get("/groups?page=x")).status == 400
+    assert (await site.browser.get("/groups?state=zzz")).status == 400
     assert (await site.browser.get(f"/groups?search={'x' * 250}")).status == 400
 
 

@@ -50,8 +50,9 @@ export function scene(drawing, view, width, nowMs, colours, stacked) {
     stacked,
     fonts: FONTS,
     wide,
-    /** Where an item begins and ends; what has not ended yet ends now, and far ends are cut off. */
-    across: (item) => [Math.max(-8, x(item.from)), Math.min(width + 8, x(item.until ?? Math.max(nowMs, item.from)))],
+    /** Where an item begins and ends, at -8 if its beginning is not known; what has not ended yet ends now, and
+     * far ends are cut off. */
+    across: (item) => [item.from === null ? -8 : Math.max(-8, x(item.from)), Math.min(width + 8, x(item.until ?? Math.max(nowMs, item.from)))],
     /** The first text that fits. With `cut`, the last one is shortened. */
     fitting: (texts, room, font = "usual", cut = false) => {
       const found = texts.find((text) => wide(text, font) <= room);

@@ -5,13 +5,14 @@ import { itemWords, length, momentElement } from "./words.js";
 
 const LINES_MOST = 200;
 
-/** Everything in sight that has an event: {lines: [{at, name, lane, item}], all: how many there are}. */
+/** Everything in sight that has an event, or began before all that is known: {lines: [{at, name, lane, item}], all:
+ * how many there are}. `at` is null if nothing but that is known of the beginning. */
 export function inSight(layout, sight, view) {
   const lines = [];
   for (let place = sight.first; place < sight.first + sight.count; place += 1) {
     const placed = layout.placed.get(place);
     if (!placed) continue;
-    for (const { at, item, lane } of eventsOf(placed)) {
+    for (const { at, item, lane } of eventsOf(placed, true)) {
       const ends = item.at ?? item.until ?? Infinity;
       if (at <= view.until && ends >= view.from) lines.push({ at, place, name: placed.row.name, lane, item });
     }
@@ -20,23 +21,20 @@ export function inSight(layout, sight, view) {
   return { lines: lines.slice(0, LINES_MOST), all: lines.length };
 }
 
-/** Fills the table. `open(line)` explains a line's event; `unread` says which time was not read. */
-export function fill(table, note, found, { zero, unread, open }) {
+/** Fills the table. `open(line)` explains a line's event; `unread` says which time was not read; no event is known
+ * of the time before `known`, and none at all if that is null. */
+export function fill(table, note, found, { zero, unread, known, open }) {
   const rows = found.lines.map((line) => {
     const row = document.createElement("tr");
     const when = document.createElement("td");
-    when.append(momentElement(line.at, zero));
+    const at = line.at ?? known;
+    if (line.at === null || line.item.earlier) when.append(at === null ? "not known" : "before ");
+    if (at !== null) when.append(momentElement(at, zero));
     const where = document.createElement("td");
     where.textContent = line.name;
     const what = document.createElement("td");
     what.className = "wrap";
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "timeline-link";
-    button.textContent = itemWords(line.lane, line.item);
-    if (line.lane.member && line.lane.member !== line.lane.name) button.title = `member ${line.lane.member}`;
-    button.addEventListener("click", () => open(line));
-    what.append(button);
+    what.append(line.item.event ? opener(line, open) : itemWords(line.lane, line.item));
     const lasts = document.createElement("td");
     lasts.textContent = lasting(line.item);
     row.append(when, where, what, lasts);
@@ -44,10 +42,21 @@ export function fill(table, note, found, { zero, unread, open }) {
   });
   table.tBodies[0].replaceChildren(...rows);
   const cut = found.all > found.lines.length ? ` The first ${found.lines.length} are listed.` : "";
-  note.textContent = `${found.all} ${found.all === 1 ? "event" : "events"} in the rows and the time in sight.${cut}${unread && ` ${unread}.`}`;
+  note.textContent = `${found.all} ${found.all === 1 ? "entry" : "entries"} in the rows and the time in sight.${cut}${unread && ` ${unread}.`}`;
+}
+
+function opener(line, open) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "timeline-link";
+  button.textContent = itemWords(line.lane, line.item);
+  if (line.lane.member && line.lane.member !== line.lane.name) button.title = `member ${line.lane.member}`;
+  button.addEventListener("click", () => open(line));
+  return button;
 }
 
 function lasting(item) {
   if (item.at !== undefined) return "";
-  return item.until === null ? "still" : length(item.until - item.from);
+  if (item.until === null) return "still";
+  return item.from === null || item.earlier ? "not known" : length(item.until - item.from);
 }

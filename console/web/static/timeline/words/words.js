@@ -9,7 +9,7 @@ export function itemWords(lane, item) {
     case "leader":
       return item.broker < 0 ? "no leader" : `broker ${item.broker} leads at epoch ${item.epoch}`;
     case "isr":
-      return `ISR ${item.size} of ${lane.of}: ${item.members?.join(", ") || "none"}`;
+      return `ISR ${item.size}${item.of === null ? "" : ` of ${item.of}`}: ${item.members?.join(", ") || "none"}`;
     case "offsets":
       return `high watermark ${item.hw ?? "unknown"}, log end ${item.leo ?? "unknown"}`;
     case "request":

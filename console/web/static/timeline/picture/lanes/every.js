@@ -27,12 +27,13 @@ export function measured(lanes) {
   return slots;
 }
 
-/** Everything of a row that has an event, in the order of time: {at, item, slot, lane}. */
-export function eventsOf(placed) {
+/** Everything of a row that has an event, in the order of time: {at, item, slot, lane}. With `older`, also what
+ * began before all that is known: its `at` is null, or the time at which it was seen first. */
+export function eventsOf(placed, older = false) {
   const found = [];
   for (const slot of placed.slots) {
     for (const [lane, item] of slot.drawn.itemsOf(slot)) {
-      if (item.event) found.push({ at: item.at ?? item.from, item, slot, lane });
+      if (item.event || (older && (item.from === null || item.earlier))) found.push({ at: item.at ?? item.from, item, slot, lane });
     }
   }
   return found.sort((one, other) => one.at - other.at);

@@ -8,15 +8,15 @@ const FONT_PX = { usual: 15, small: 9 }; // the heights that texts need
 
 export function draw(pen, slot, top, scene) {
   const leaders = inSight(slot.leader, scene);
-  const isr = inSight(slot.isr, scene).filter(({ item }) => !item.merged && item.size < slot.isr.of);
+  const isr = inSight(slot.isr, scene).filter(({ item }) => isShrunk(item));
   for (const { item, from, to } of leaders) {
     if (item.merged) crowd(pen, scene, from, to, top);
     else if (item.broker >= 0) bar(pen, scene, item, from, to, top);
   }
-  for (const { item, from, to } of isr) shrunk(pen, scene, lost(item, slot.isr.of), from, to, top);
+  for (const { item, from, to } of isr) shrunk(pen, scene, lost(item), from, to, top);
   for (const { item, from, to } of leaders) if (item.broker < 0 && !item.merged) vacancy(pen, scene, from, to, top);
-  const sizes = isr.map(({ item, from, to }) => size(pen, scene, item, slot.isr.of, from, to, top));
-  const missing = (from, to) => Math.max(0, ...isr.filter((each) => each.from < to && each.to > from).map((each) => lost(each.item, slot.isr.of)));
+  const sizes = isr.map(({ item, from, to }) => size(pen, scene, item, from, to, top));
+  const missing = (from, to) => Math.max(0, ...isr.filter((each) => each.from < to && each.to > from).map((each) => lost(each.item)));
   for (const { item, from, to } of leaders) {
     if (item.merged || item.broker < 0) continue;
     leader(pen, scene, item, Math.max(0, from), Math.min(scene.width, to), top, missing, sizes);
@@ -32,8 +32,13 @@ function inSight(lane, scene) {
   return found;
 }
 
-function lost(item, of) {
-  return Math.round((HEIGHT * (of - item.size)) / of);
+/** Whether fewer replicas are in sync than it had then; false if that number is not known. */
+function isShrunk(item) {
+  return !item.merged && item.of !== null && item.size < item.of;
+}
+
+function lost(item) {
+  return Math.round((HEIGHT * (item.of - item.size)) / item.of);
 }
 
 function bar(pen, scene, item, from, to, top) {
@@ -96,9 +101,9 @@ function shrunk(pen, scene, missing, from, to, top) {
 }
 
 /** Writes the size of an ISR. Returns where, or null if there is no room. */
-function size(pen, scene, item, of, from, to, top) {
+function size(pen, scene, item, from, to, top) {
   const [left, right] = [Math.max(0, from), Math.min(scene.width, to)];
-  const said = scene.fitting([`ISR ${item.size} of ${of}`, `${item.size}/${of}`], right - left - 8, "small");
+  const said = scene.fitting([`ISR ${item.size} of ${item.of}`, `${item.size}/${item.of}`], right - left - 8, "small");
   if (!said) return null;
   const wide = scene.wide(said, "small");
   pen.font = scene.fonts.small;
@@ -118,8 +123,8 @@ export function* itemsOf(slot) {
 /** The upper part of a shrunk ISR is the ISR's; all else is the leader's. */
 export function hit(slot, ms, y, slackMs, nowMs) {
   const within = (item) => item.from - slackMs <= ms && ms <= (item.until ?? nowMs) + slackMs;
-  const isr = slot.isr?.items.find((item) => within(item) && !item.merged && item.size < slot.isr.of);
-  if (isr && (!slot.leader || y < lost(isr, slot.isr.of))) return { item: isr, lane: slot.isr };
+  const isr = slot.isr?.items.find((item) => within(item) && isShrunk(item));
+  if (isr && (!slot.leader || y < lost(isr))) return { item: isr, lane: slot.isr };
   const exact = slot.leader?.items.find((item) => item.from <= ms && ms < (item.until ?? nowMs));
   const item = exact ?? slot.leader?.items.find(within);
   return item ? { item, lane: slot.leader } : null;
