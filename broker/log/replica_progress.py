@@ -40,5 +40,12 @@ class ReplicasDescription:
             log.log_end_offset,
             log.size_bytes,
             core.min_insync,
-            replica_lags(core, log.log_end_offset, log.bytes_near, now, leadership.copies),
+            replica_lags(
+                core,
+                log.log_end_offset,
+                log.bytes_near,
+                now,
+                leadership.copies,
+                self._manager.settings.reassignment_near_bytes,
+            ),
         )

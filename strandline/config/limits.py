@@ -86,5 +86,9 @@ METRICS_TOPICS_MAX: Final = 1_000
 METRICS_CONNECTIONS_MAX: Final = 8
 """Scrapes answered at the same time. A further scrape closes the oldest connection."""
 
+REASSIGNMENT_NEAR_BYTES: Final = 1 * MIB
+"""The default of `reassignment_near_bytes`, by which clients estimate how long a throttled copy takes: they
+do not know the brokers' setting."""
+
 CONSOLE_LISTEN: Final = "127.0.0.1:8088"
 """Where a console listens if it is not told."""

@@ -19,6 +19,7 @@ from strandline.config.limits import (
     PARTITIONS_PER_TOPIC_MAX,
     PRODUCER_EXPIRY_MS,
     PRODUCERS_PER_PARTITION_MAX,
+    REASSIGNMENT_NEAR_BYTES,
     RECORDS_BYTES_MAX,
     REPLICAS_PER_BROKER_MAX,
     STATE_QUEUE_ENTRIES_MAX,
@@ -280,7 +281,7 @@ class BrokerSettings(ListenerSettings):
     reassignment_close_ms: int = Field(default=30_000, ge=1)
     """How long a replica that a reassignment removes may continue to fetch after it was asked to
     close. Then the leader completes the reassignment without it, and reports this."""
-    reassignment_near_bytes: int = Field(default=1 * MIB, ge=0)
+    reassignment_near_bytes: int = Field(default=REASSIGNMENT_NEAR_BYTES, ge=0)
     """A replica that is closer than this to the end of the log is not throttled."""
     refill_bytes_per_s: int = Field(default=0, ge=0)
     """The rate at which a leader sends to replicas that refill, over all partitions; 0: no limit. A replica

@@ -317,6 +317,10 @@ class BalancePlan:
     def copied_bytes(self) -> int:
         return sum(len(move.added) * move.bytes for move in self.moves)
 
+    def longest_ms(self, throttle_bytes_per_s: int) -> int:
+        """About how long the largest move takes at a throttle, which each partition has for itself."""
+        return max((move.throttled_ms(throttle_bytes_per_s) for move in self.moves), default=0)
+
 
 @dataclass(frozen=True, slots=True)
 class BalanceDescription:

@@ -216,8 +216,8 @@ class ReplicaProgress:
     """The rate at which it is copied, over the last seconds: while a reassignment adds it and it is not in
     sync, or while it lacks committed records, for example on an empty disk."""
     ms_left: int = UNKNOWN
-    """Until it has all, at the pace of these seconds and with what was appended meanwhile. Unknown if it does
-    not come closer."""
+    """Until it has all, at the pace of these seconds and with what was appended meanwhile, but not faster
+    than its reassignment's throttle allows. Unknown if it does not come closer."""
 
 
 @dataclass(frozen=True, slots=True)

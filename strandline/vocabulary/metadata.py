@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Final
 
+from strandline.config.limits import REASSIGNMENT_NEAR_BYTES
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from strandline.vocabulary.state_changes import AskedBy, StateChangeEvent
 
@@ -229,6 +230,19 @@ class BalanceState(StrEnum):
         return self in (BalanceState.RUNNING, BalanceState.PAUSED)
 
 
+def throttled_ms(
+    bytes_left: int, bytes_per_s: int, *, copies: int = 1, near_bytes: int = REASSIGNMENT_NEAR_BYTES
+) -> int:
+    """About how many milliseconds the throttle of a partition makes its new replicas take, if nothing else
+    slows them down and producers append nothing.
+
+    `bytes_left`: what all `copies` lack together; they share the throttle. The last `near_bytes` of each are
+    not held back, so a partition that is smaller takes no time by its throttle.
+    """
+    held_back = max(0, bytes_left - copies * near_bytes)
+    return held_back * 1000 // bytes_per_s
+
+
 @dataclass(frozen=True, slots=True)
 class BalanceMove:
     """A partition that a balance gives other replicas, or the same ones in another order."""
@@ -249,6 +263,11 @@ class BalanceMove:
     def removed(self) -> tuple[BrokerId, ...]:
         """The brokers that give it up."""
         return tuple(broker for broker in self.before if broker not in self.after)
+
+    def throttled_ms(self, bytes_per_s: int) -> int:
+        """As `throttled_ms`, as far as its size is known."""
+        copies = len(self.added)
+        return throttled_ms(copies * self.bytes, bytes_per_s, copies=copies)
 
     @property
     def turn(self) -> tuple[bool, TopicPartition]:

@@ -8,8 +8,10 @@ from typing import Any
 from strandline.broker.core.replication.copy_rate import CopyRates
 from strandline.broker.core.replication.isr import Progress
 from strandline.broker.core.replication.leader_partition import LeaderPartition
+from strandline.config.limits import REASSIGNMENT_NEAR_BYTES
 from strandline.ids import BrokerId
 from strandline.vocabulary.log import UNKNOWN, ReplicaProgress
+from strandline.vocabulary.metadata import throttled_ms
 
 
 def replica_lags(
@@ -18,17 +20,20 @@ def replica_lags(
     bytes_near: Callable[[int], int],
     now: float,
     rates: CopyRates | None = None,
+    near_bytes: int = REASSIGNMENT_NEAR_BYTES,
 ) -> tuple[ReplicaProgress, ...]:
     """The replicas in the order of their assignment, then members of the ISR that are assigned no longer.
 
     `log_end`: the end of the leader's log, also of records that wait for a sync. `bytes_near`: about the
-    bytes from an offset to that end; it is asked only for replicas that are behind. `rates`: those of copies.
+    bytes from an offset to that end; it is asked only for replicas that are behind. `rates`: those of copies;
+    closer to the end than `near_bytes` no throttle holds them back.
     """
     assignment = core.assignment
     wanted, target = assignment.reassignment, assignment.target
-    added = () if wanted is None else wanted.adding
+    added, throttle = ((), 0) if wanted is None else (wanted.adding, wanted.throttle_bytes_per_s)
     in_sync = [member.broker for member in core.isr.members]
     others = [broker for broker in in_sync if broker not in assignment.replicas]
+    copied = [broker for broker in added if broker not in in_sync]
 
     def lag_of(broker: BrokerId) -> ReplicaProgress:
         adding, removing = broker in added and broker in target, broker not in target
@@ -43,6 +48,11 @@ def replica_lags(
         bytes_per_s, ms_left = UNKNOWN, UNKNOWN
         if rates is not None and broker not in in_sync and not removing:
             bytes_per_s, ms_left = _copying(rates, broker, lag_bytes, bytes_near, now)
+            if ms_left != UNKNOWN and throttle and broker in copied:
+                # A copy that begins is faster than its throttle, and the last seconds may have had another.
+                # The copies share it; the others may lack as much.
+                lacking, copies = len(copied) * lag_bytes, len(copied)
+                ms_left = max(ms_left, throttled_ms(lacking, throttle, copies=copies, near_bytes=near_bytes))
         return ReplicaProgress(
             broker,
             in_sync=broker in in_sync,

@@ -12,7 +12,7 @@ from strandline.console.core.words import bytes_, counted, duration, listed, num
 from strandline.errors import InvalidRequest, NoReassignmentInProgress
 from strandline.ids import NO_BROKER
 from strandline.vocabulary.admin import BalanceAction, BalanceDescription, BalancePlan, OngoingReassignment
-from strandline.vocabulary.metadata import TopicMetadata
+from strandline.vocabulary.metadata import TopicMetadata, throttled_ms
 
 NO_LIMIT: Final = "without a limit but those of the brokers"
 
@@ -40,8 +40,8 @@ def reassignment(
         who = f"Broker {added[0]} copies it" if len(added) == 1 else f"Brokers {listed(added)} copy it"
         sentences.append(f"{who}: {copied}, {_throttle(throttle_bytes_per_s)}.")
         if throttle_bytes_per_s and partition.size_bytes is not None:
-            at_least = duration(partition.size_bytes * 1000 // throttle_bytes_per_s)
-            sentences.append(f"With this limit it takes at least {at_least}.")
+            lacking = partition.size_bytes * len(added)
+            sentences.append(_held(throttled_ms(lacking, throttle_bytes_per_s, copies=len(added))))
     if removed:
         gone = f"broker {removed[0]} deletes its replica"
         if len(removed) > 1:
@@ -89,8 +89,9 @@ def throttling(moves: Sequence[ReassignmentProgress], throttle_bytes_per_s: int)
     rows = []
     for each in moves:
         left = "unknown"
-        if throttle_bytes_per_s and each.bytes_left is not None:
-            left = f"at least {duration(each.bytes_left * 1000 // throttle_bytes_per_s)}"
+        if throttle_bytes_per_s and each.copies is not None and each.bytes_left is not None:
+            copies = sum(not copy.in_sync for copy in each.copies)
+            left = f"about {duration(throttled_ms(each.bytes_left, throttle_bytes_per_s, copies=copies))}"
         now = bytes_(each.move.throttle_bytes_per_s) + "/s" if each.move.throttle_bytes_per_s else "none"
         rows.append((each.move.name, now, bytes_(each.bytes_left), left))
     return Effect(
@@ -122,11 +123,17 @@ def balance(plan: BalancePlan, throttle_bytes_per_s: int) -> Effect:
     left_out = (
         f" {number(plan.left_out)} further moves are left for another balance." if plan.left_out else ""
     )
+    longest = ""
+    if throttle_bytes_per_s and plan.copied_bytes:
+        longest_ms = plan.longest_ms(throttle_bytes_per_s)
+        longest = f" The largest move takes about {duration(longest_ms)} at this limit."
+        if not longest_ms:
+            longest = " All of them are so small that this limit hardly slows them down."
     return Effect(
         f"Balance: {counted(len(plan.moves), 'move')}",
         (
             f"{number(plan.copies)} replicas are copied, {bytes_(plan.copied_bytes)} in all as far as sizes "
-            f"are known, {_throttle(throttle_bytes_per_s)}.{left_out}",
+            f"are known, {_throttle(throttle_bytes_per_s, ' for each partition')}.{longest}{left_out}",
             "The controller begins the moves in the background, a few at a time.",
         ),
         {"moves": [[str(each.name), each.topic_id, each.before, each.after] for each in plan.moves]},
@@ -237,5 +244,11 @@ def _fact(move: OngoingReassignment | None) -> Fact:
     return [str(move.name), move.original, move.replicas, move.throttle_bytes_per_s, move.reverting]
 
 
-def _throttle(bytes_per_s: int) -> str:
-    return f"at most {bytes_(bytes_per_s)} a second" if bytes_per_s else NO_LIMIT
+def _throttle(bytes_per_s: int, of: str = "") -> str:
+    return f"at most {bytes_(bytes_per_s)} a second{of}" if bytes_per_s else NO_LIMIT
+
+
+def _held(throttled_ms: int) -> str:
+    if not throttled_ms:
+        return "It is so small that this limit hardly slows it down."
+    return f"With this limit it takes about {duration(throttled_ms)}."

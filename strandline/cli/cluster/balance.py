@@ -12,6 +12,8 @@ from strandline.cli.cluster.placement import replicas_of
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
 from strandline.cli.shell.following import followed
 from strandline.report.text.counts import counted
+from strandline.report.text.durations import age
+from strandline.report.text.sizes import size
 
 if TYPE_CHECKING:
     from strandline import Admin
@@ -113,7 +115,7 @@ def _start(invocation: Invocation, asked: _Asked) -> None:
                 brokers=asked.brokers, topics=asked.topics, throttle_bytes_per_s=asked.throttle
             )
             if plan.moves and not invocation.out.json:
-                _show_plan(invocation, plan, started=True)
+                _show_plan(invocation, plan, asked.throttle, started=True)
             ended = await _ended(admin, invocation) if asked.wait and plan.moves else None
             return plan, ended
 
@@ -126,7 +128,7 @@ def _start(invocation: Invocation, asked: _Asked) -> None:
         _show_loads(invocation, plan)
         invocation.out.line("the spread is even: nothing moves")
     elif asked.dry_run:
-        _show_plan(invocation, plan, started=False)
+        _show_plan(invocation, plan, asked.throttle, started=False)
     if ended is not None:
         _end(invocation, ended, waited=True)
 
@@ -197,7 +199,9 @@ def progress_line(described: BalanceDescription) -> str:
 # --- plans --------------------------------------------------------------------------------------
 
 
-def _show_plan(invocation: Invocation, plan: BalancePlan, *, started: bool) -> None:
+def _show_plan(
+    invocation: Invocation, plan: BalancePlan, throttle_bytes_per_s: int, *, started: bool
+) -> None:
     if not started:
         moves = [(str(move.name), *_from_to(move), move.after, move.bytes) for move in plan.moves]
         invocation.out.table(("partition", "from", "to", "replicas", "bytes"), moves)
@@ -209,6 +213,10 @@ def _show_plan(invocation: Invocation, plan: BalancePlan, *, started: bool) -> N
         f"{counted(plan.copies, 'replica')} to copy, {plan.copied_bytes} bytes; "
         f"{counted(order, 'partition')} only with another preferred leader"
     )
+    if throttle_bytes_per_s and plan.copied_bytes:
+        longest_ms = plan.longest_ms(throttle_bytes_per_s)
+        takes = f"the largest move takes about {age(longest_ms)}" if longest_ms else "hardly felt by any move"
+        invocation.out.line(f"at most {size(throttle_bytes_per_s)}/s for each partition: {takes}")
     if plan.left_out:
         invocation.out.line(f"left for another balance: {counted(plan.left_out, 'further move')}")
 

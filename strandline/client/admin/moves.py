@@ -22,7 +22,8 @@ class CopyProgress:
     bytes_per_s: int | None
     """Over the last seconds."""
     ms_left: int | None
-    """At that pace, with what producers append meanwhile; also None if it does not come closer."""
+    """At that pace, with what producers append meanwhile, or at the throttle if that is slower; also None if
+    it does not come closer."""
 
 
 @dataclass(frozen=True, slots=True)

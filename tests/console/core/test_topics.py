@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.client.admin.topics import TopicDescription, described
+from strandline.config.limits import MIB
 from strandline.console.core.topics import effects, moves
 from strandline.console.core.topics.config import Source, config_rows, words_of
 from strandline.console.core.topics.listing import Only, Sort, Wanted, listing
@@ -169,13 +170,17 @@ def test_a_change_that_changes_nothing_is_refused() -> None:
 
 
 def test_what_a_move_copies_and_deletes_is_said() -> None:
-    of = description(size_bytes=5_000_000)
+    of = description(size_bytes=5 * MIB)
     effect = moves.reassignment(of, of.partitions[0], (4, 2, 5), 1_000_000, None, ("broker 5 is not alive",))
     said = " ".join(effect.sentences)
-    assert "Brokers 4, 5 copy it: 10.0 MB, at most 1.0 MB a second" in said
-    assert "at least 5.0 s" in said and "brokers 1, 3 delete their replicas" in said
+    assert "Brokers 4, 5 copy it: 10.5 MB, at most 1.0 MB a second" in said
+    assert "With this limit it takes about 8.4 s" in said, "what is near the end is not held back"
+    assert "brokers 1, 3 delete their replicas" in said
     assert "Broker 1 leads it now" in said
     assert effect.warnings == ("broker 5 is not alive",)
+    small = description(size_bytes=MIB)
+    effect = moves.reassignment(small, small.partitions[0], (4, 2, 3), 1, None, ())
+    assert "so small that this limit hardly slows it down" in " ".join(effect.sentences)
     order = moves.reassignment(of, of.partitions[0], (3, 2, 1), 0, None, ())
     assert "Broker 3 becomes the preferred leader" in " ".join(order.sentences)
 

@@ -64,10 +64,10 @@ def test_a_replica_that_stopped_fetching_is_late_from_then_on() -> None:
     assert (found.fetching, found.lag, found.lag_bytes, found.lag_ms) == (False, 0, 0, 1_000)
 
 
-def moving(*, reverting: bool) -> Driver:
+def moving(*, reverting: bool, throttle: int = 0) -> Driver:
     """From 1, 2 to 1, 3; 4 was of an earlier target."""
     one, two, three, four = (BrokerId(each) for each in (1, 2, 3, 4))
-    wanted = Reassignment(TopicId("t"), (one, three), (one, two), reverting=reverting)
+    wanted = Reassignment(TopicId("t"), (one, three), (one, two), throttle, reverting=reverting)
     driver = Driver(isr=(1, 2))
     driver.partition.assign(PartitionAssignment((one, two, four, three), 1, wanted, 1), 1, 0.0)
     return driver
@@ -104,6 +104,27 @@ def test_a_replica_that_is_copied_has_a_rate_and_a_time_that_is_left() -> None:
     assert (found().lag_bytes, found().bytes_per_s, found().ms_left) == (4_000, 500, 8_000)
     driver.partition.isr.settle((*driver.partition.isr.members, member(3)), 5)
     assert (found().bytes_per_s, found().ms_left) == (UNKNOWN, UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("throttle", "near", "ms_left"),
+    [(1_000, 0, 8_000), (100, 0, 40_000), (100, 1_000, 30_000), (100, 5_000, 8_000)],
+)
+def test_a_copy_that_was_faster_than_its_throttle_is_not_said_to_stay_so(
+    throttle: int, near: int, ms_left: int
+) -> None:
+    """The pace of the last seconds may be that of its beginning, or of an earlier throttle."""
+    rates = CopyRates()
+    for second in range(5):
+        sent = (second + 1) * 4
+        rates.sent(BrokerId(3), 400, sent, (56 - sent) * RECORD_BYTES, float(second))
+    driver = moving(reverting=False, throttle=throttle)
+    driver.partition.appended(Offset(56), 4.0)
+    driver.partition.fetched(BrokerId(3), BrokerEpoch(30), Offset(16), 4.0)
+    described = replica_lags(
+        driver.partition, 56, lambda offset: (56 - offset) * RECORD_BYTES, 4.0, rates, near
+    )
+    assert [each.ms_left for each in described if each.broker == 3] == [ms_left]
 
 
 def test_a_replica_that_refills_has_a_rate_and_a_time_too() -> None:

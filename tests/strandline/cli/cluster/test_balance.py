@@ -36,15 +36,18 @@ async def test_a_topic_is_spread_over_a_new_broker_and_the_command_shows_it(shel
         move = ("--partition", f"{number}", "--replicas", "1,2,3", "--wait")
         await shell.objects("topic", "reassign", TOPIC, *move)
     before = await replicas(shell)
-    await shell.objects("produce", TOPIC, stdin=b"\n".join(b"%d" % number for number in range(1_000)))
+    records = b"\n".join(b"%d:v" % number for number in range(1_000))
+    await shell.objects("produce", TOPIC, "--key-separator", ":", stdin=records)
     (plan,) = await shell.objects("cluster", "balance", "--dry-run", "--topic", TOPIC)
     assert {row["before"]["bytes"] > 0 for row in plan["brokers"] if row["before"]["replicas"]} == {True}
     assert await replicas(shell) == before
     assert (plan["started"], plan["copies"]) == (False, 3)
     after = {row["broker"]: row["after"] for row in plan["brokers"]}
     assert {(load["replicas"], load["preferred"]) for load in after.values()} == {(3, 1)}
-    shown = (await shell("cluster", "balance", "--dry-run", "--topic", TOPIC)).out.decode()
+    slow = ("--throttle", "1000")
+    shown = (await shell("cluster", "balance", "--dry-run", "--topic", TOPIC, *slow)).out.decode()
     assert f"{TOPIC}-{plan['moves'][0]['partition']}" in shown and "3 replicas to copy" in shown
+    assert "at most 1.0 kB/s for each partition: hardly felt by any move" in shown
     between = ("cluster", "balance", "--dry-run", "--topic", TOPIC, "--brokers", "1,2")
     (named,) = await shell.objects(*between)
     assert {row["broker"]: row["kept_because"] for row in named["brokers"]} == {
