@@ -91,7 +91,8 @@ class Balances:
         """How far the balance is. Brokers in `held_by` have moves of drains."""
         found = await read_balance(self._term.session)
         balance = NO_BALANCE if found is None else found.value
-        return describe(balance, await self._step(balance, survey), held_by)
+        step = await self._step(balance, survey)
+        return describe(settled(balance, step), step, held_by)
 
     async def alter(
         self, action: BalanceAction, survey: Survey, held_by: Collection[BrokerId]
@@ -107,7 +108,8 @@ class Balances:
                 logger.info("balance changed", state=wanted.state.value)
             if action is BalanceAction.REVERT:
                 await self._take_back(wanted.moves)
-        return describe(wanted, await self._step(wanted, survey), held_by)
+        step = await self._step(wanted, survey)
+        return describe(settled(wanted, step), step, held_by)
 
     async def _take_back(self, moves: Sequence[BalanceMove]) -> None:
         """Cancels those of these moves that are under way."""
@@ -130,8 +132,8 @@ class Balances:
             standing = await read_balance(self._term.session)
             balance = NO_BALANCE if standing is None else standing.value
             step = await self._step(balance, survey)
-            self.seen = describe(balance, step, held_by)
             now = settled(balance, step)
+            self.seen = describe(now, step, held_by)
             if now != balance:
                 await self._write(now, standing)
             if not now.state.is_under_way:

@@ -18,6 +18,7 @@ from strandline.controller.core.broker_list import listed
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.controller.core.upkeep.deadlines import waits_for
 from strandline.ids import BrokerId
+from strandline.report.text.counts import counted
 from strandline.vocabulary.admin import BalanceDescription
 from strandline.vocabulary.metadata import Balance, BalanceMove, BalanceState
 
@@ -102,9 +103,8 @@ def settled(balance: Balance, step: BalanceStep) -> Balance:
     )
 
 
-def describe(balance: Balance, step: BalanceStep, held_by: Collection[BrokerId]) -> BalanceDescription:
-    """How far the balance is after this step. Brokers in `held_by` have moves of drains."""
-    now = settled(balance, step)
+def describe(now: Balance, step: BalanceStep, held_by: Collection[BrokerId]) -> BalanceDescription:
+    """How far a balance is that was `settled` with this step. Brokers in `held_by` have moves of drains."""
     problems: list[str] = []
     if now.state.is_under_way:
         if held_by and step.waiting:
@@ -114,7 +114,7 @@ def describe(balance: Balance, step: BalanceStep, held_by: Collection[BrokerId])
         problems += step.problems
     because = [*now.reasons[:PROBLEMS_MAX]]
     if left_out := now.skipped - len(because):
-        because.append(f"{left_out} more moves were skipped")
+        because.append(f"{counted(left_out, 'more move')} {'was' if left_out == 1 else 'were'} skipped")
     return BalanceDescription(
         now.state,
         now.at_ms,

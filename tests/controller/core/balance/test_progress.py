@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from strandline.config.limits import BALANCE_REASONS_BYTES_MAX
-from strandline.controller.core.balance.progress import describe, next_step, settled
+from strandline.controller.core.balance.progress import PROBLEMS_MAX, describe, next_step, settled
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.vocabulary.admin import BalanceDescription
@@ -34,7 +34,7 @@ def after(balance: Balance, seen: Survey) -> Balance:
 
 def described(balance: Balance, seen: Survey, *held_by: int) -> BalanceDescription:
     step = next_step(balance.moves, seen, moving_max=MOVING_MAX)
-    return describe(balance, step, set(map(BrokerId, held_by)))
+    return describe(settled(balance, step), step, set(map(BrokerId, held_by)))
 
 
 def counts(of: BalanceDescription) -> tuple[int, int, int, int]:
@@ -81,6 +81,8 @@ def test_reasons_have_a_bound_and_the_others_are_counted() -> None:
     assert sum(map(len, balance.reasons)) <= BALANCE_REASONS_BYTES_MAX
     because = described(balance, survey()).skipped_because
     assert (because[0], because[-1]) == ("t-0 was deleted", "4900 more moves were skipped")
+    balance = after(running(*moves[: PROBLEMS_MAX + 1]), Survey({}, (), {}, {}, ()))
+    assert described(balance, survey()).skipped_because[-1] == "1 more move was skipped"
 
 
 def test_a_partition_of_a_topic_that_is_there_is_not_taken_for_deleted() -> None:
