@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.adapters.codecs.log import METADATA, PARTITION_COUNTS
-from strandline.client.addresses import parse_bootstrap
+from strandline.client.addresses import parse_bootstrap, unreachable
 from strandline.client.backoff import backoff_s
 from strandline.client.retry import Tries
 from strandline.client.scope import Scope
@@ -190,7 +190,7 @@ class Cluster:
         if isinstance(error, BrokerNotAvailable) and not isinstance(error, RefusedForNow):
             for endpoint in self._brokers.values():
                 if endpoint.address == address:
-                    return f"broker {endpoint.id} advertised {address}, unreachable from here"
+                    return unreachable("broker", endpoint)
         return error.message
 
     async def call(self, broker: int, method: Method[Request, Response], request: Request) -> Response:

@@ -6,11 +6,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from strandline.client.addresses import reaching
 from strandline.client.retry import Tries
 from strandline.client.waits import NOTICE_AFTER_S, WAITS_LOGGER
 from strandline.config.client import ClientSettings
 from strandline.errors import BrokerNotAvailable, NotController, OutcomeUnknown
-from strandline.ports import Clock, Method, RefusedForNow, Request, Response, Transport
+from strandline.ports import Clock, Method, Request, Response, Transport
 from strandline.vocabulary.admin import PartitionResult, TopicResult
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint
 
@@ -93,16 +94,10 @@ class ControllerLink:
         self, controller: Endpoint, method: Method[Request, Response], request: Request
     ) -> Response:
         """Raises NotController if a result in the answer has it: then nothing was done."""
-        try:
+        with reaching("controller", controller):
             response = await self._transport.call(
                 controller.address, method, request, timeout_s=self._timeout_s
             )
-        except RefusedForNow:
-            raise
-        except BrokerNotAvailable as error:
-            raise BrokerNotAvailable(
-                f"controller {controller.id} advertised {controller.address}, unreachable from here"
-            ) from error
         if isinstance(response, list | tuple):
             for result in response:
                 if isinstance(result, TopicResult | PartitionResult) and isinstance(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from strandline.adapters.codecs.groups import FIND_COORDINATOR
+from strandline.client.addresses import reaching
 from strandline.client.cluster import Cluster
 from strandline.client.retry import retry
 from strandline.config.client import ClientSettings
@@ -18,7 +19,7 @@ from strandline.errors import (
     OutcomeUnknown,
     StrandlineError,
 )
-from strandline.ports import Clock, Method, RefusedForNow, Request, Response, Transport
+from strandline.ports import Clock, Method, Request, Response, Transport
 from strandline.vocabulary.metadata import Endpoint
 
 logger = logging.getLogger(__name__)
@@ -80,15 +81,8 @@ class Coordinator:
         that the coordinator is lost, the next `find` searches again.
         """
         limit_s = self._cluster.request_timeout_s if timeout_s is None else timeout_s
-        with self.watching(known):
-            try:
-                return await self._transport.call(known.address, method, request, timeout_s=limit_s)
-            except RefusedForNow:
-                raise
-            except BrokerNotAvailable as error:
-                raise BrokerNotAvailable(
-                    f"coordinator {known.id} advertised {known.address}, unreachable from here"
-                ) from error
+        with self.watching(known), reaching("coordinator", known):
+            return await self._transport.call(known.address, method, request, timeout_s=limit_s)
 
     @contextmanager
     def watching(self, known: Endpoint) -> Iterator[None]:
