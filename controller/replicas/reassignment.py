@@ -80,8 +80,9 @@ class Reassignments:
         cause: str = "",
     ) -> list[PartitionResult]:
         """Returns one outcome a partition, in order. Without an error, the reassignment has begun or is
-        unnecessary. `timeout_ms`: see `Reassign`;
-        `cause`: what the moves are part of."""
+        unnecessary. `timeout_ms`, `cancel_at_deadline`: see `Reassign`; `cause`: what the moves are part of.
+
+        Raises InvalidRequest if the moves are to be taken back at a deadline, and have none."""
         outcomes: dict[TopicPartition, PartitionResult] = {}
         for name in repeated:
             twice = InvalidRequest(f"partition {name} stands more than once in the request")
@@ -90,12 +91,18 @@ class Reassignments:
         brokers = await self._term.brokers()
         stamp = self._term.stamp()
         default_ms = self._term.settings.reassignment_timeout_ms
+        deadline = deadline_of(timeout_ms, default_ms, stamp.at_ms, cancels=cancel_at_deadline)
+        if cancel_at_deadline and deadline is None:
+            raise InvalidRequest(
+                f"cancel_at_deadline needs a deadline: timeout_ms = {timeout_ms} is none"
+                f"{'' if timeout_ms else ' while reassignment_timeout_ms of the controller is 0'}"
+            )
         asked = Asked(
             "",
             stamp.at_ms,
             throttle_bytes_per_s,
             stamp.by,
-            deadline_of(timeout_ms, default_ms, stamp.at_ms, cancels=cancel_at_deadline),
+            deadline,
             renews=timeout_ms != 0 or cancel_at_deadline,
             cause=cause,
         )

@@ -86,6 +86,14 @@ async def test_the_time_is_that_of_the_request_else_the_controllers(active: Acti
         assert await time_ms(NO_DEADLINE, 1, 9) is None
         assert await time_ms(0, 1, 9) is None, "the same move again changes no deadline unless it names one"
         assert await time_ms(0, 2, 9) == 70_000, "another target is another move"
+        never = Reassign(to(1, 9), timeout_ms=NO_DEADLINE, cancel_at_deadline=True)
+        (refused,) = await controller.admin.reassign(never)
+        assert isinstance(refused.error, InvalidRequest)
+        assert (
+            refused.error.message
+            == f"cancel_at_deadline needs a deadline: timeout_ms = {NO_DEADLINE} is none"
+        )
+        assert await time_ms(0, 2, 9) == 70_000, "nothing has changed"
         for wrong in (-2, 2**31):
             with pytest.raises(InvalidRequest, match=f"timeout_ms = {wrong}"):
                 await controller.admin.reassign(Reassign(to(1, 9), timeout_ms=wrong))
