@@ -23,7 +23,14 @@ from strandline.ids import (
 )
 from strandline.ports import Check, Create, Delete, Operation, SetData
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
-from strandline.vocabulary.state_changes import AskedBy, Command, StateChange, StateChangeEvent, life_of
+from strandline.vocabulary.state_changes import (
+    TOPIC_CREATED,
+    AskedBy,
+    Command,
+    StateChange,
+    StateChangeEvent,
+    life_of,
+)
 
 T = TypeVar("T")
 
@@ -63,7 +70,7 @@ def creation_steps(
     stamp: Stamp,
     *,
     first: int = 0,
-    reason: str = "topic created",
+    reason: str = TOPIC_CREATED,
 ) -> list[Step]:
     """Steps that create partitions of a topic, from number `first` on. `brokers` are those that may be in
     sync; an empty log is in sync."""

@@ -30,11 +30,10 @@ from strandline.ids import PartitionId, PartitionKey, TopicId
 from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, NoNode
 from strandline.tasks import pipelined
 from strandline.vocabulary.reassignment_events import reassignment_dropped
-from strandline.vocabulary.state_changes import StateChangeEvent
+from strandline.vocabulary.state_changes import TOPIC_DELETED, StateChangeEvent
 
 logger = structlog.get_logger(__name__)
 
-REASON: Final = "topic deleted"
 ATTEMPTS_MAX: Final = 20
 """Attempts at a write. Each fails only if an election, or another deletion of the topic, came between the
 read and the write. The next reconcile does what is left after the last attempt."""
@@ -95,7 +94,7 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
         return
     numbers = sorted(znodes.numbers(await session.children(path)))
     events = await _unrecorded(term, name, numbers)
-    steps = await removal_steps(term, name, topic_id, numbers, reason=REASON)
+    steps = await removal_steps(term, name, topic_id, numbers, reason=TOPIC_DELETED)
     # After the partitions: once AR was read, no request can start a reassignment.
     moving = await read_moving_of(session, name)
     if moving is not None:
@@ -136,7 +135,7 @@ async def _ends(term: Term, name: str, moving: Iterable[int]) -> dict[str, Seque
         if found is None:
             return None
         key = PartitionKey(found.value.topic_id, PartitionId(number))
-        events = reassignment_dropped(name, key, found.value, at_ms=term.stamp().at_ms, reason=REASON)
+        events = reassignment_dropped(name, key, found.value, at_ms=term.stamp().at_ms, reason=TOPIC_DELETED)
         return znodes.reassigned(name, number), events
 
     found = await pipelined(read, sorted(moving), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)

@@ -30,6 +30,7 @@ from strandline.controller.topics.creation import still_there, write_part
 from strandline.controller.topics.deletion import removal_steps, write_removal
 from strandline.errors import CoordinationError, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ports import BadVersion, MultiFailed, NodeExists, NoNode, SessionEnded, SetData
+from strandline.vocabulary.state_changes import PARTITIONS_ADDED, PARTITIONS_NOT_ADDED
 
 logger = structlog.get_logger(__name__)
 
@@ -138,7 +139,7 @@ class Growth:
             brokers.staying,
             self._term.stamp(),
             first=node.partitions,
-            reason="partitions added",
+            reason=PARTITIONS_ADDED,
         )
         multis = self._term.pack(steps)
         total = node.partitions + len(added)
@@ -216,7 +217,7 @@ class Growth:
         name, node = topic.name, topic.node
         children = await self._term.session.children(znodes.topic(name))
         unseen = sorted(each for each in znodes.numbers(children) if each >= node.partitions)
-        steps = await removal_steps(self._term, name, node.topic_id, unseen, reason="partitions not added")
+        steps = await removal_steps(self._term, name, node.topic_id, unseen, reason=PARTITIONS_NOT_ADDED)
         *parts, last = self._term.pack(steps)
         for part in parts:
             await write_removal(self._term, part)

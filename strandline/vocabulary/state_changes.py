@@ -26,6 +26,7 @@ from enum import Enum
 from typing import Any, Final
 
 from strandline.ids import (
+    NO_BROKER,
     BrokerEpoch,
     BrokerId,
     LeaderEpoch,
@@ -192,6 +193,41 @@ class StateChangeEvent:
         """Two records with the same identity describe the same step; the first one read counts."""
         return self.id, self.state.value
 
+
+# --- lives of partitions ---------------------------------------------------------------------
+
+TOPIC_CREATED: Final = "topic created"
+PARTITIONS_ADDED: Final = "partitions added"
+TOPIC_DELETED: Final = "topic deleted"
+PARTITIONS_NOT_ADDED: Final = "partitions not added"
+"""Taken back, since not all could be added."""
+
+
+class LifeChange(Enum):
+    """What becomes of a partition."""
+
+    CREATED = "created"
+    DELETED = "deleted"
+
+
+_REASONS: Final = {
+    (Command.START_REPLICA, TOPIC_CREATED): LifeChange.CREATED,
+    (Command.START_REPLICA, PARTITIONS_ADDED): LifeChange.CREATED,
+    (Command.DELETE_REPLICA, TOPIC_DELETED): LifeChange.DELETED,
+    (Command.DELETE_REPLICA, PARTITIONS_NOT_ADDED): LifeChange.DELETED,
+}
+
+
+def life_change(event: StateChangeEvent) -> LifeChange | None:
+    """What a request of the controller says of the whole partition; None if it is about one replica only."""
+    if event.state is not RequestState.REQUESTED or event.requester != NO_BROKER:
+        return None
+    if not isinstance(event.command, Command):
+        return None
+    return _REASONS.get((event.command, event.reason))
+
+
+# --- records ------------------------------------------------------------------------------------
 
 VERSION: Final = 1
 """The version of the schema. A new field does not change it: readers skip unknown fields."""

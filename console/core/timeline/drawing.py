@@ -12,7 +12,6 @@ from strandline.console.core.timeline.lanes.steps import ALWAYS, Step, Steps
 from strandline.console.core.timeline.places import event_id
 from strandline.console.core.timeline.rows import (
     NO_ROLE,
-    NOWHERE,
     BrokerRow,
     GroupRow,
     PartitionRow,
@@ -63,8 +62,8 @@ def _lanes(row: Row, view: View) -> Iterator[Lane]:
 
 def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
     if view.wants("leader") and row.leader:
-        leaders = [step for step in _steps(row.leader, view) if step.value != NOWHERE]
-        yield _lane("leader", [_item(step, broker=step.value, epoch=step.order) for step in leaders])
+        leaders = [_item(step, broker=step.value, epoch=step.order) for step in _steps(row.leader, view)]
+        yield _lane("leader", leaders)
     if view.wants("isr") and row.isr:
         isr = [step for step in _steps(row.isr, view) if step.value]
         most = row.replicas or max((len(step.value) for step in isr), default=0)
@@ -82,7 +81,11 @@ def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
         )
     if view.wants("offsets") and row.samples is not None and row.topic in view.offsets_of:
         watermarks, ends = row.samples.drawn(view.from_ms, view.until_ms, view.pixel_ms)
-        yield {"kind": "offsets", "hw": watermarks, "leo": ends}
+        yield {
+            "kind": "offsets",
+            "hw": _broken(watermarks, row.leader.ends),
+            "leo": _broken(ends, row.leader.ends),
+        }
     yield from _requests(row.requests, view)
     if view.wants("reassignment") and row.reassignments:
         items = [
@@ -93,6 +96,17 @@ def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
     yield from _marks(row.marks, view)
 
 
+def _broken(points: list[list[int]], ends: tuple[int, ...]) -> list[list[int | None]]:
+    """A line with a gap, [time, None], where the partition was deleted: the log of another topic follows."""
+    line: list[list[int | None]] = [[*point] for point in points]
+    if points:
+        gaps: list[list[int | None]] = [
+            [end_ms, None] for end_ms in ends if points[0][0] < end_ms < points[-1][0]
+        ]
+        line = sorted(line + gaps, key=lambda point: point[0] or 0)
+    return line
+
+
 def _broker(row: BrokerRow, view: View) -> Iterator[Lane]:
     if view.wants("alive") and row.alive:
         alive = [
@@ -101,9 +115,7 @@ def _broker(row: BrokerRow, view: View) -> Iterator[Lane]:
         ]
         yield _lane("alive", alive)
     if view.wants("drain"):
-        drained = [
-            _seen(step, row.drain, label="drained") for step in _steps(row.drain, view) if step.value
-        ]
+        drained = [_seen(step, row.drain, label="drained") for step in _steps(row.drain, view) if step.value]
         yield from _some("drain", drained)
     yield from _requests(row.requests, view)
     yield from _marks(row.marks, view)

@@ -12,8 +12,6 @@ from strandline.console.core.timeline.lanes.steps import ALWAYS, Steps
 
 GONE: Final = -1
 """As a leader: no broker leads."""
-NOWHERE: Final = -2
-"""As a leader: there is no such partition."""
 
 
 def partition_key(topic: str, partition: int) -> tuple[bool, str, int]:
@@ -25,8 +23,8 @@ class PartitionRow:
     """A partition by its name: all incarnations of the topic are in one row, since epochs never decrease."""
 
     __slots__ = (
-        "brokers", "events", "exists", "isr", "leader", "marks", "partition", "reassignments", "replicas",
-        "replicas_since_ms", "requests", "samples", "topic",
+        "brokers", "deleted", "events", "exists", "isr", "leader", "marks", "partition", "reassignments",
+        "replicas", "replicas_since_ms", "requests", "samples", "topic",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -46,6 +44,8 @@ class PartitionRow:
         """How many it has; 0 while that is not known."""
         self.replicas_since_ms = ALWAYS
         """Since when it has as many, as far as its events say: they name its last reassignment."""
+        self.deleted = ""
+        """The id of the topic of which the newest recorded deletion was."""
         self.exists = False
         """Whether the cluster has it, as it was seen last."""
 

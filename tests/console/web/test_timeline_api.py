@@ -107,6 +107,38 @@ async def test_a_killed_leader_is_followed_by_another_with_the_cause(timeline: T
     assert now["event"] in [each["id"] for each in seen["related"]]
 
 
+async def test_a_topic_that_is_deleted_and_created_anew_is_two_on_the_timeline(timeline: Timeline) -> None:
+    cluster, asked = timeline.cluster, {"topic": "orders", "partition": 1}
+
+    async def marked() -> bool:
+        kinds = [each["kind"] for each in await timeline.lane("marks", **asked)]
+        return kinds == ["created", "deleted", "created"]
+
+    async def leaders() -> list[dict[str, Any]]:
+        return [each for each in await timeline.lane("leader", **asked) if each["event"] is not None]
+
+    await eventually(leaders)
+    async with cluster.admin() as admin:
+        ids = [(await admin.describe_topics(["orders"]))[0].topic_id]
+        await admin.delete_topics(["orders"])
+        await cluster.create_topic("orders", partitions=2)
+        ids.append((await admin.describe_topics(["orders"]))[0].topic_id)
+    await eventually(marked)
+
+    async def two() -> bool:
+        return len(await leaders()) == 2
+
+    await eventually(two)
+    old, new = await leaders()
+    created, deleted, created_anew = await timeline.lane("marks", **asked)
+    assert created["at"] <= old["from"] < old["until"] == deleted["at"] <= created_anew["at"] <= new["from"]
+    assert new["until"] is None
+    for mark, topic_id in ((created, ids[0]), (deleted, ids[0]), (created_anew, ids[1])):
+        said = await timeline.event(mark["event"])
+        assert said["sentence"].startswith(f"orders-1 was {mark['kind']} (topic id {topic_id})")
+    assert (await timeline.event(new["event"]))["before"] == {}
+
+
 async def test_a_group_that_rebalances_says_who_was_given_and_lost_what(timeline: Timeline) -> None:
     cluster = timeline.cluster
 

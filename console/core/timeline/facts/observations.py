@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.console.core.timeline.all_rows import Rows
-from strandline.console.core.timeline.rows import NOWHERE, BrokerRow
+from strandline.console.core.timeline.places import NO_REF
+from strandline.console.core.timeline.rows import BrokerRow
 from strandline.vocabulary.admin import BrokerDescription
 from strandline.vocabulary.metadata import TopicMetadata
 
@@ -32,7 +33,8 @@ class SeenState:
 
     def __init__(self) -> None:
         self._controller: int | None = None
-        self._partitions: set[tuple[bool, str, int]] = set()
+        self._partitions: dict[tuple[bool, str, int], str] = {}
+        """Those that exist, with the ids of their topics."""
 
     def brokers(self, rows: Rows, described: Iterable[BrokerDescription], at_ms: int) -> Iterator[SeenEvent]:
         """Compares the brokers with what was seen of them before. The caller adds the events with `put`."""
@@ -60,25 +62,26 @@ class SeenState:
     def partitions(self, rows: Rows, topics: Iterable[TopicMetadata], at_ms: int) -> bool:
         """Has each partition that exists have a row, with who leads it if no event says so. True if one was
         added or is gone."""
-        now: set[tuple[bool, str, int]] = set()
+        now: dict[tuple[bool, str, int], str] = {}
         for topic in topics:
             for each in topic.partitions:
                 row = rows.partition(topic.name, each.partition)
                 if row is None:
                     continue
-                now.add(row.key)
+                now[row.key] = topic.topic_id
                 row.exists = True
                 row.replicas = len(each.replicas)
                 if not row.brokers.issuperset(each.replicas):
                     row.brokers.update(each.replicas)
                 row.leader.see(at_ms, each.leader, each.leader_epoch)
                 row.isr.see(at_ms, rows.interned.one(each.isr), each.leader_epoch)
-        gone = self._partitions - now
+        gone = self._partitions.keys() - now
         for key in gone:
             if (row := rows.partitions.get(key)) is not None:
                 row.exists = False
-                row.leader.end(at_ms, NOWHERE)
-                row.isr.end(at_ms, ())
+                if row.deleted != self._partitions[key]:  # no event has said it yet
+                    row.leader.end(at_ms, NO_REF)
+                    row.isr.end(at_ms, NO_REF)
                 if not row.events:
                     rows.partitions.drop(row)
         changed = bool(gone) or len(now) != len(self._partitions)

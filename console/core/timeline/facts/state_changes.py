@@ -7,9 +7,17 @@ from typing import Final
 from strandline.console.core.timeline.all_rows import Rows
 from strandline.console.core.timeline.lanes.spans import UNKNOWN_MS, Span, Spans
 from strandline.console.core.timeline.places import Ref
-from strandline.console.core.timeline.rows import GONE, Row
+from strandline.console.core.timeline.rows import GONE, PartitionRow, Row
 from strandline.vocabulary.reassignment_events import CANCELLED, is_cancelled
-from strandline.vocabulary.state_changes import ENDS, ChangeKind, Command, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import (
+    ENDS,
+    ChangeKind,
+    Command,
+    LifeChange,
+    RequestState,
+    StateChangeEvent,
+    life_change,
+)
 
 UNCLEAN: Final = "unclean-election"
 ELECTED: Final = "elected"
@@ -36,6 +44,7 @@ def put(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref) -> list[Row]:
         case Command():
             if (broker := rows.broker(event.broker)) is not None:
                 touched.append(broker)
+            _live(row, event, at_ms, ref)
             _step(
                 rows, event, at_ms, ref, [row.requests, rows.requests, *([broker.requests] if broker else [])]
             )
@@ -61,6 +70,20 @@ def put(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref) -> list[Row]:
             row.marks.add(at_ms, event.command.value, ref)
             _mark(rows, touched, event.broker, at_ms, event.command.value, ref)
     return touched
+
+
+def _live(row: PartitionRow, event: StateChangeEvent, at_ms: int, ref: Ref) -> None:
+    """Marks where the partition was created or deleted. Each of its replicas has a request that says so, all
+    of one time: the first that is read counts."""
+    kind = life_change(event)
+    if kind is None or any(kind.value == each for _, each, _ in row.marks.between(at_ms, at_ms + 1)):
+        return
+    row.marks.add(at_ms, kind.value, ref)
+    if kind is LifeChange.DELETED:
+        row.deleted = event.key.topic_id
+        row.replicas_since_ms = max(row.replicas_since_ms, at_ms)
+        row.leader.end(at_ms, ref)
+        row.isr.end(at_ms, ref)
 
 
 def _mark(rows: Rows, touched: list[Row], broker: int, at_ms: int, kind: str, ref: Ref) -> None:

@@ -1,4 +1,4 @@
-"""What holds from when until when: each step holds until the next one."""
+"""What holds from when until when: each step holds until the next one, or until an end."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ALWAYS: Final = -(2**62)
 
 
 class Step(NamedTuple, Generic[V]):
-    """`value` holds from `at_ms` until `until_ms`, or still if that is None. `merged`: the number of steps
-    that this one stands for, because they are too close to be drawn."""
+    """`value` held from `at_ms` until `until_ms`, or holds still if that is None. `merged`: the number of
+    steps that this one stands for, because they are too close to be drawn."""
 
     at_ms: int
     until_ms: int | None
@@ -34,13 +34,15 @@ class Steps(Generic[V]):
     the order is shown at the time of its neighbour.
     """
 
-    __slots__ = ("_at", "_order", "_refs", "_values", "seen_ms")
+    __slots__ = ("_at", "_ends", "_order", "_refs", "_values", "seen_ms")
 
     def __init__(self) -> None:
         self._at = array("q")
         self._order = array("q")
         self._refs = array("q")
         self._values: list[V] = []
+        self._ends: tuple[tuple[int, Ref], ...] = ()
+        """When nothing held any longer, until the next step, and the event that says so; in order."""
         self.seen_ms = ALWAYS
         """When the first step was seen, if no event says when it began."""
 
@@ -70,17 +72,26 @@ class Steps(Generic[V]):
 
     def see(self, at_ms: int, value: V, order: int = 0) -> None:
         """Notes what was seen at a time, if events do not say it: it held always if nothing else is known,
-        and since then if its order is a later one."""
+        and since then if its order is a later one. It has not ended then, if that was only seen."""
         if not self._values:
-            self._insert(0, ALWAYS, value, NO_REF, order)
+            self._insert(0, at_ms if self._ends else ALWAYS, value, NO_REF, order)
             self.seen_ms = at_ms
         elif order > self._order[-1]:
             self._insert(len(self._values), max(at_ms, self._at[-1]), value, NO_REF, order)
+        elif order == self._order[-1] and self.ended and self._ends[-1][1] == NO_REF:
+            self._ends = self._ends[:-1]
 
-    def end(self, at_ms: int, value: V) -> None:
-        """Notes that nothing more holds, which no event says: `value` stands for that."""
-        if self._values and self._values[-1] != value:
-            self._insert(len(self._values), max(at_ms, self._at[-1]), value, NO_REF, self._order[-1])
+    def end(self, at_ms: int, ref: Ref) -> None:
+        """Notes that nothing held from a time until the next step, as an event says; NO_REF: it was seen.
+        What was only seen gives way."""
+        if ref == NO_REF:
+            if self._values and not self.ended:
+                self._ends += ((max(at_ms, self._at[-1] + 1), NO_REF),)
+            return
+        if self._at and self._at[0] == ALWAYS and at_ms <= self.seen_ms:
+            self._at[0] = self.seen_ms  # it was seen after the end
+        later = [end for end in self._ends if end[0] >= at_ms and end[1] == NO_REF][:1]
+        self._ends = tuple(sorted([*(end for end in self._ends if end not in later), (at_ms, ref)]))
 
     def _insert(self, here: int, at_ms: int, value: V, ref: Ref, order: int) -> None:
         self._at.insert(here, at_ms)
@@ -96,6 +107,18 @@ class Steps(Generic[V]):
         gone = bisect_right(self._at, floor_ms) - 1
         if gone > 0:
             del self._at[:gone], self._order[:gone], self._refs[:gone], self._values[:gone]
+        if self._ends:
+            self._ends = tuple(end for end in self._ends if end[0] > (self._at[0] if self._at else floor_ms))
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing holds now."""
+        return bool(self._ends) and self._ends[-1][0] > self.last_ms
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """When nothing held any longer, in order."""
+        return tuple(end_ms for end_ms, _ in self._ends)
 
     @property
     def last_ms(self) -> int:
@@ -103,32 +126,42 @@ class Steps(Generic[V]):
         return self._at[-1] if self._at else ALWAYS
 
     def before(self, ref: Ref) -> Step[V] | None:
-        """The step before that of this event; None if it is not known."""
+        """What held just before this event; None if that is not known, or nothing did."""
         for index in range(len(self._refs) - 1, 0, -1):
             if self._refs[index] == ref:
-                return self._step(index - 1)
+                step = self._step(index - 1)
+                return step if step.until_ms == self._at[index] else None
         return None
 
     def value_at(self, at_ms: int) -> V | None:
-        """What held at a time; None if it is not known."""
+        """What held at a time; None if that is not known, or nothing did."""
         index = bisect_right(self._at, at_ms) - 1
-        return self._values[index] if index >= 0 else None
+        if index < 0:
+            return None
+        until_ms = self._step(index).until_ms
+        return self._values[index] if until_ms is None or at_ms < until_ms else None
 
     @property
     def last(self) -> V | None:
-        """What holds now; None if it is not known."""
-        return self._values[-1] if self._values else None
+        """What holds now; None if that is not known, or nothing does."""
+        return self._values[-1] if self._values and not self.ended else None
 
     def since(self, holds: Callable[[V], bool]) -> int | None:
         """When the time began in which every value until now satisfies a condition. None if the last one does
         not, or if that is not known."""
         index = len(self._values)
-        while index > 0 and holds(self._values[index - 1]):
+        until_ms = None  # of what comes just before
+        while index > 0 and holds(self._values[index - 1]) and self._step(index - 1).until_ms == until_ms:
             index -= 1
+            until_ms = self._at[index]
         return None if index == len(self._values) or self._at[index] == ALWAYS else self._at[index]
 
     def _step(self, index: int) -> Step[V]:
         until = self._at[index + 1] if index + 1 < len(self._at) else None
+        for end_ms, _ in self._ends:
+            if end_ms > self._at[index]:
+                until = end_ms if until is None else min(until, end_ms)
+                break
         return Step(self._at[index], until, self._values[index], self._refs[index], self._order[index])
 
     def drawn(self, from_ms: int, until_ms: int, pixel_ms: float) -> Iterator[Step[V]]:
@@ -149,5 +182,7 @@ class Steps(Generic[V]):
                         value, order = self._values[last - 1], self._order[last - 1]
                         yield Step(begins, at[last], value, NO_REF, order, last - index)
                 index = last
-            yield self._step(index)
+            step = self._step(index)
+            if step.until_ms is None or step.until_ms > from_ms:
+                yield step
             index += 1

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from strandline.vocabulary.reassignment_events import CANCELLED, is_cancelled
-from strandline.vocabulary.state_changes import AskedBy, ChangeKind, Command, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import (
+    AskedBy,
+    ChangeKind,
+    Command,
+    LifeChange,
+    RequestState,
+    StateChangeEvent,
+    life_change,
+)
 
 CONTROLLER: Final = -1
 _TO_DO: Final = {
@@ -89,6 +97,10 @@ def _request(event: StateChangeEvent, command: Command, name: str) -> str:
     whom = "The controller" if event.requester in (None, CONTROLLER) else f"Broker {event.requester}"
     broker = f"Broker {event.broker}"
     match event.state:
+        case RequestState.REQUESTED if (life := life_change(event)) is not None:
+            asked = "host it" if life is LifeChange.CREATED else "delete its replica"
+            became = f"{life.value} (topic id {event.key.topic_id})"
+            return f"{name} was {became}, and broker {event.broker} asked to {asked}"
         case RequestState.REQUESTED:
             return f"{whom} asked broker {event.broker} {_TO_DO[command].format(name)}"
         case RequestState.RECEIVED:

@@ -64,7 +64,18 @@ def explained(window: Window, name: str) -> dict[str, Any]:
         (
             "start-replica",
             {"state": "requested", "requester": -1, "reason": "topic created"},
-            "The controller asked broker 1 to host orders-1 and follow its leader: topic created.",
+            f"orders-1 was created (topic id {'ab' * 16}), and broker 1 asked to host it: topic created.",
+        ),
+        (
+            "start-replica",
+            {"state": "requested", "requester": -1, "reason": "config altered"},
+            "The controller asked broker 1 to host orders-1 and follow its leader: config altered.",
+        ),
+        (
+            "delete-replica",
+            {"state": "requested", "requester": -1, "reason": "topic deleted"},
+            f"orders-1 was deleted (topic id {'ab' * 16}), and broker 1 asked to delete its replica: "
+            "topic deleted.",
         ),
         (
             "close-replica",

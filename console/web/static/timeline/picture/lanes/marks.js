@@ -9,6 +9,8 @@ const SIGNS = {
   elected: ["disc", "accent"],
   resigned: ["ring", "accent"],
   "joined-isr": ["plus", "hw"],
+  created: ["plus", "hw"],
+  deleted: ["minus", "bad"],
   "left-isr": ["minus", "bad"],
   "unclean-election": ["triangle", "bad"],
   "reassignment-overdue": ["triangle", "warn"],

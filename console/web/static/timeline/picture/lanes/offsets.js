@@ -1,5 +1,5 @@
 // The high watermark as a line, the end of the log as a dashed one above it, each at its place between the least
-// and the greatest offset of what was answered.
+// and the greatest offset of what was answered. A point without an offset is a gap.
 
 export const HEIGHT = 24;
 
@@ -22,6 +22,7 @@ function rangeOf(...series) {
   let [least, most] = [Infinity, -Infinity];
   for (const points of series) {
     for (const [, offset] of points) {
+      if (offset === null) continue;
       if (offset < least) least = offset;
       if (offset > most) most = offset;
     }
@@ -35,7 +36,12 @@ function line(pen, scene, points, y, colour, dash, width) {
   pen.lineWidth = width;
   pen.setLineDash(dash);
   pen.beginPath();
-  for (const [ms, offset] of points) pen.lineTo(scene.x(ms), y(offset)); // the first one begins the path
+  let begins = true;
+  for (const [ms, offset] of points) {
+    if (offset !== null && begins) pen.moveTo(scene.x(ms), y(offset));
+    else if (offset !== null) pen.lineTo(scene.x(ms), y(offset));
+    begins = offset === null;
+  }
   pen.stroke();
   pen.setLineDash([]);
 }
@@ -46,8 +52,8 @@ export function* itemsOf() {
 
 /** The last offsets that were seen by then. */
 export function hit(slot, ms) {
-  const last = (points) => points?.findLast(([at]) => at <= ms)?.[1];
+  const last = (points) => points?.findLast(([at]) => at <= ms)?.[1] ?? null;
   const [hw, leo] = [last(slot.lane.hw), last(slot.lane.leo)];
-  if (hw === undefined && leo === undefined) return null;
+  if (hw === null && leo === null) return null;
   return { item: { hw, leo, event: null }, lane: slot.lane };
 }

@@ -1,0 +1,76 @@
+"""Partitions of topics that are deleted, and created anew under their names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from strandline.console.core.timeline.explanation import explain
+from strandline.console.core.timeline.journal import Record
+from strandline.console.core.timeline.places import Source, parse_id
+from strandline.ids import TopicId
+from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
+from tests.console.core.timeline.events import AT, change, elected
+from tests.console.core.timeline.test_window import ALL, drawn, lane, window_of
+
+
+def made(offset: int, kind: str, at_ms: int, topic_id: str, broker: int = 1) -> Record:
+    """The request to one replica of a topic that is created or deleted."""
+    command, reason = {
+        "created": ("start-replica", "topic created"),
+        "deleted": ("delete-replica", "topic deleted"),
+    }[kind]
+    return change(
+        offset, command, at_ms, id=f"{kind}-{topic_id}-{broker}", state="requested", requester=-1, epoch=-1,
+        broker=broker, reason=reason, topic_id=topic_id,
+    )  # fmt: skip
+
+
+LIVES = [
+    made(0, "created", AT, "a" * 32),
+    made(1, "created", AT, "a" * 32, 2),
+    elected(2, 1, 6, AT + 10, isr=[1, 2]),
+    made(3, "deleted", AT + 500, "a" * 32),
+    made(4, "deleted", AT + 500, "a" * 32, 2),
+    made(5, "created", AT + 600, "b" * 32),
+    elected(6, 2, 9, AT + 610, isr=[2, 3]),
+]
+
+
+@pytest.mark.parametrize("older", [0, 3, 4, 6, 7])
+def test_a_topic_that_is_created_anew_has_marks_and_bars_of_its_own(older: int) -> None:
+    """Also if some of its events are read back later."""
+    window = window_of(*LIVES[older:])
+    partition = PartitionMetadata(1, 2, 9, (2, 3), (2, 3))
+    window.seen_topics((TopicMetadata("orders", TopicId("b" * 32), (partition,)),), AT + 700)
+    window.read(Source.STATE, 0, LIVES[:older], AT + 50_000, older=True)
+    marks = [(each["kind"], each["at"] - AT, each["event"]) for each in lane(window, "marks")]
+    assert [mark[:2] for mark in marks] == [("created", 0), ("deleted", 500), ("created", 600)]
+    bars = [(each["from"] - AT, each["until"], each["broker"]) for each in lane(window, "leader")]
+    assert bars == [(10, AT + 500, 1), (610, None, 2)]
+    isr = [(each["from"] - AT, each["until"], each["of"]) for each in lane(window, "isr")]
+    assert isr == [(10, AT + 500, None), (610, None, 2)]
+    election = window.event(parse_id("state/0/6"))
+    assert election is not None
+    explained = explain(window, parse_id("state/0/6"), election, AT + 610)
+    assert explained["before"] == {}, "there was no such topic just before"
+
+
+def test_a_topic_that_was_deleted_and_created_between_two_looks_is_not_ended_by_the_first() -> None:
+    window = window_of(*LIVES[:3])
+    partition = PartitionMetadata(1, 1, 6, (1, 2), (1, 2))
+    window.seen_topics((TopicMetadata("orders", TopicId("a" * 32), (partition,)),), AT + 20)
+    window.read(Source.STATE, 0, LIVES[3:], AT + 620)
+    window.seen_topics((), AT + 630)  # an answer of a broker that did not know better
+    assert [each["until"] for each in lane(window, "leader")] == [AT + 500, None]
+
+
+def test_the_lines_of_offsets_do_not_go_on_from_a_deleted_topic() -> None:
+    window = window_of(*LIVES)
+    for at_ms, end in ((20, 400), (480, 500), (620, 0), (700, 3)):
+        window.seen_offsets("orders", 1, AT + at_ms, end, end)
+    view = replace(ALL, until_ms=AT + 1_000, offsets_of=frozenset({"orders"}))
+    (offsets,) = (each for each in drawn(window, view)[0]["lanes"] if each["kind"] == "offsets")
+    line = [[AT + 20, 400], [AT + 480, 500], [AT + 500, None], [AT + 620, 0], [AT + 700, 3]]
+    assert offsets["hw"] == line and offsets["leo"] == line
