@@ -17,6 +17,7 @@ MODULES = {
     "handover": "cluster.handover",
     "security": "security.encryption",
     "catch_up": "log.catch_up",
+    "budget": "log.budget",
     "scale": "cluster.scale",
     "balance": "cluster.balance",
     "balance_moves": "cluster.balance_moves",
