@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
+from typing import Any
 
 import structlog
 
 from strandline.adapters.audited_calls import audited, refusals_noted
 from strandline.adapters.charged_calls import charged
+from strandline.adapters.framed.port import FramedPort
 from strandline.adapters.logins import Logins
 from strandline.adapters.rpc.logins.at_ports import PortLogins
 from strandline.adapters.rpc.member_key import MemberKey
@@ -40,7 +42,7 @@ from strandline.broker.replicas.upkeep.compaction_task import compact_logs
 from strandline.broker.replicas.upkeep.retention import apply_retention, flush_aged
 from strandline.broker.replication.handlers import Followers
 from strandline.broker.replication.server import ReplicationService
-from strandline.broker.replication.stream import open_replica_stream
+from strandline.broker.replication.stream import ReplicaStreams
 from strandline.broker.session import BrokerSession, SessionOver
 from strandline.broker.state_changes.recorder import StateChangeRecorder
 from strandline.broker.storage.state_files.data_folder import DataFolder
@@ -48,6 +50,7 @@ from strandline.config.services import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import CoordinationSession, ServiceHost
 from strandline.ids import BrokerId
+from strandline.ports import Served
 from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.authenticator import Authenticator
@@ -122,6 +125,7 @@ class Broker:
             self._quotas,
             lambda: authenticator.knows_users,
         )
+        self._framed = FramedPort(settings, host, refusals_noted(self._refused.note, self._audit))
 
     async def run(self) -> None:
         """Serves in one session after another until the host asks for a stop. Raises SettingsError."""
@@ -144,6 +148,7 @@ class Broker:
             await self._logins.prepare()
             endpoint = self._bind()
             stack.callback(self._kafka.stop)
+            stack.callback(self._framed.stop)
             transport = self._host.transport(self._key.shown)
             stack.push_async_callback(transport.close)
             controller = controller_link(view, transport, self._clock)
@@ -177,13 +182,18 @@ class Broker:
                 self._quotas,
             )
             await stack.enter_async_context(self._serve_metrics(metrics))
-            await self._start_listener(log, groups, followers)
+            logins = PortLogins(
+                self._logins, self._key.is_shown, self._settings, self._clock, self._host.new_id
+            )
+            internal = audited(ReplicationService(followers, self.access, self._clock).calls(), self._audit)
+            await self._start_listener(log, groups, internal, logins)
             stack.push_async_callback(self._listener.stop)
             kafka_link = controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS)
             router = kafka_router(
                 log, groups.handlers, manager, view, kafka_link, self._settings, endpoint, self._logins
             )
-            await self._live(manager, view, endpoint, groups, recorder, router)
+            followed = self._framed.run(internal, logins)
+            await self._live(manager, view, endpoint, groups, recorder, router, followed)
             await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
@@ -194,18 +204,17 @@ class Broker:
             settings, METRICS, metrics.read, lambda: self._listener.serving, self._clock, tls
         )
 
-    async def _start_listener(self, log: GuardedLog, groups: Groups, followers: Followers) -> None:
+    async def _start_listener(
+        self, log: GuardedLog, groups: Groups, internal: Sequence[Served], logins: PortLogins
+    ) -> None:
         served = log_calls(log, self._settings, self._times, self._clock, self._key, self._quotas)
-        internal = ReplicationService(followers, self.access, self._clock).calls()
         await self._listener.start(
             audited(
                 charged([*served, *group_calls(groups.handlers, self.access)], self._quotas, self._clock),
                 self._audit,
             ),
-            internal=audited(internal, self._audit),
-            logins=PortLogins(
-                self._logins, self._key.is_shown, self._settings, self._clock, self._host.new_id
-            ),
+            internal=internal,
+            logins=logins,
         )
 
     def _open_folder(self) -> DataFolder:
@@ -222,6 +231,7 @@ class Broker:
         groups: Groups,
         recorder: StateChangeRecorder,
         kafka: Router,
+        followed: Coroutine[Any, Any, None],
     ) -> None:
         """Runs all tasks of this process until it is asked to stop. Raises SettingsError."""
         try:
@@ -236,6 +246,7 @@ class Broker:
                         compact_logs(manager),
                         groups.run(),
                         self._kafka.run(kafka),
+                        followed,
                         warn_while_unsafe(self._settings, self._clock),
                         self._audit.run(),
                     )
@@ -265,8 +276,15 @@ class Broker:
 
     def _bind(self) -> Endpoint:
         """Listens, and returns the address for other brokers. Raises SettingsError."""
-        endpoint = self._kafka.bind(self._listener.bind(self._settings.broker_id, self._settings.rack))
-        logger.info("listening", broker=endpoint.id, address=endpoint.address, kafka=endpoint.kafka)
+        endpoint = self._listener.bind(self._settings.broker_id, self._settings.rack)
+        endpoint = self._framed.bind(self._kafka.bind(endpoint))
+        logger.info(
+            "listening",
+            broker=endpoint.id,
+            address=endpoint.address,
+            replication=endpoint.replication,
+            kafka=endpoint.kafka,
+        )
         return endpoint
 
     # --- sessions ----------------------------------------------------------------------------
@@ -282,7 +300,9 @@ class Broker:
                 manager,
                 coordination,
                 endpoint,
-                partial(open_replica_stream, partial(self._host.transport, self._key.shown)),
+                ReplicaStreams(
+                    partial(self._host.transport, self._key.shown), self._host.member_streams, self._key.shown
+                ).open,
                 recorder,
                 self._key,
                 self.access.authorizer,

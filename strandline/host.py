@@ -17,7 +17,19 @@ from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from strandline.config.services import ListenerSettings, ZooKeeperSettings
 from strandline.errors import StrandlineError
-from strandline.ports import BlockingTransport, Caller, Clock, Coordination, Files, Served, Transport
+from strandline.ports import (
+    BlockingTransport,
+    Caller,
+    Clock,
+    Coordination,
+    Files,
+    Method,
+    Request,
+    Response,
+    Served,
+    Stream,
+    Transport,
+)
 from strandline.vocabulary.metadata import Endpoint
 
 P = ParamSpec("P")
@@ -167,6 +179,24 @@ class ListenBytes(Protocol):
         ...
 
 
+class MemberStreams(Protocol):
+    """Opens streams of frames to other members of the cluster."""
+
+    async def __call__(
+        self,
+        member: Endpoint,
+        method: Method[Request, Response],
+        key: bytes | None,
+        *,
+        timeout_s: float,
+    ) -> Stream[Request, Response]:
+        """A stream on a connection of its own, to the member's `replication` address, which shows this key.
+
+        Raises BrokerNotAvailable if it is not open within the time, and the error with which it is refused.
+        """
+        ...
+
+
 class ProbeResult(Enum):
     """The result of a probe."""
 
@@ -225,6 +255,8 @@ class ServiceHost(Host):
     """Ends the process at once, as kill -9 does. Crash points use it."""
     listen_bytes: ListenBytes | None = field(default=None, kw_only=True)
     """None: this host has no streams of bytes; a setting that needs one is refused."""
+    member_streams: MemberStreams | None = field(default=None, kw_only=True)
+    """None: this host opens none; followers use its transport."""
     metrics_tls: SSLContext | None = field(default=None, kw_only=True)
     """How the port for metrics is encrypted; None: it is not."""
     certificates: Certificates | None = field(default=None, kw_only=True)

@@ -1,27 +1,35 @@
-"""The follower's ReplicaFetch call over a `Transport`."""
+"""The follower's ReplicaFetch call: by a stream of frames if the leader has a port for them, else by gRPC."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import structlog
+
 from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.broker.replication.follower_end import StreamBroken
-from strandline.errors import StrandlineError
+from strandline.errors import BrokerNotAvailable, StrandlineError
+from strandline.host import MemberStreams
 from strandline.ports import Stream, Transport
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.replication import FollowerMessage, Hello, LeaderMessage, Subscribe
+
+logger = structlog.get_logger(__name__)
 
 CONNECT_S_MAX: Final = 1.0
 """The limit for the connection. It fails sooner if the leader's host refuses it."""
 
 
-class TransportReplicaStream:
-    """Fulfils `follower_end.ReplicaStream`; owns its transport, and with it its connection."""
+class OwnReplicaStream:
+    """Fulfils `follower_end.ReplicaStream`, on a connection of its own."""
 
-    def __init__(self, transport: Transport, stream: Stream[FollowerMessage, LeaderMessage]) -> None:
-        self._transport = transport
+    def __init__(
+        self, stream: Stream[FollowerMessage, LeaderMessage], transport: Transport | None = None
+    ) -> None:
+        """`transport` has the connection; None: the stream has it."""
         self._stream = stream
+        self._transport = transport
 
     async def send(
         self,
@@ -47,13 +55,40 @@ class TransportReplicaStream:
 
     async def close(self) -> None:
         self._stream.close()
-        await self._transport.close()
+        if self._transport is not None:
+            await self._transport.close()
 
 
-async def open_replica_stream(
-    new_transport: Callable[[], Transport], endpoint: Endpoint
-) -> TransportReplicaStream:
-    """A stream on a connection of its own. Raises StreamBroken."""
+class ReplicaStreams:
+    """Opens the streams of one follower."""
+
+    def __init__(
+        self,
+        new_transport: Callable[[], Transport],
+        framed: MemberStreams | None,
+        key: Callable[[], bytes | None],
+    ) -> None:
+        """`framed` None: all are opened by gRPC. `key` returns what the stream shows, as a transport does."""
+        self._new_transport = new_transport
+        self._framed = framed
+        self._key = key
+
+    async def open(self, leader: Endpoint) -> OwnReplicaStream:
+        """Raises StreamBroken. A port that cannot be reached may be closed to this broker only, so the other
+        one is tried."""
+        if self._framed is not None and leader.replication is not None:
+            try:
+                return OwnReplicaStream(
+                    await self._framed(leader, REPLICA_FETCH, self._key(), timeout_s=CONNECT_S_MAX)
+                )
+            except BrokerNotAvailable as error:
+                logger.info("no stream of frames to a leader", leader=leader.id, reason=error.message)
+            except StrandlineError as error:
+                raise StreamBroken(error.message) from error
+        return await _open_by_grpc(self._new_transport, leader)
+
+
+async def _open_by_grpc(new_transport: Callable[[], Transport], endpoint: Endpoint) -> OwnReplicaStream:
     transport = new_transport()
     try:
         stream = await transport.open(endpoint.address, REPLICA_FETCH, timeout_s=CONNECT_S_MAX)
@@ -62,4 +97,4 @@ async def open_replica_stream(
         if isinstance(error, StrandlineError):
             raise StreamBroken(error.message) from error
         raise
-    return TransportReplicaStream(transport, stream)
+    return OwnReplicaStream(stream, transport)

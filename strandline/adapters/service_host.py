@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import structlog
 
+from strandline.adapters.framed.client import open_framed
 from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.grpc_listener import GrpcListener
 from strandline.adapters.rpc.probe import probe
@@ -17,15 +18,15 @@ from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.byte_server import ByteServer, Encryption, listen_bytes
 from strandline.adapters.system.fail_fast import FailFast
 from strandline.adapters.system_host import system_host
-from strandline.adapters.tls.peers import MixedMembers, to_every_address
+from strandline.adapters.tls.peers import MixedMembers, PemOf, to_every_address
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.server_context import NewestContext
 from strandline.adapters.zookeeper.connect import connect
 from strandline.config.security import SASL_SSL, SSL
 from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
-from strandline.host import ProbeResult, ServiceHost
-from strandline.ports import Clock
+from strandline.host import MemberStreams, ProbeResult, ServiceHost
+from strandline.ports import Clock, Method, Request, Response, Stream
 from strandline.vocabulary.metadata import Endpoint
 
 logger = structlog.get_logger(__name__)
@@ -92,10 +93,23 @@ def service_host(settings: ListenerSettings | None = None) -> ServiceHost:
         fail_fast=FailFast,
         die=kill_this_process,
         listen_bytes=listen_to_bytes,
+        member_streams=_member_streams(pem_of_member),
         heard_of=mixed.heard_of if mixed is not None else _ignore,
         metrics_tls=None if metrics_pem is None else NewestContext(metrics_pem),
         certificates=pem or login_pem or metrics_pem,
     )
+
+
+def _member_streams(pem_of_member: PemOf) -> MemberStreams:
+    async def opened(
+        member: Endpoint, method: Method[Request, Response], key: bytes | None, *, timeout_s: float
+    ) -> Stream[Request, Response]:
+        assert member.replication is not None, f"broker {member.id} has no port for it"
+        pem = pem_of_member(member.address)
+        context = None if pem is None else pem.now().client
+        return await open_framed(*member.replication, method, key, context, timeout_s=timeout_s)
+
+    return opened
 
 
 def _check_exposure(settings: ListenerSettings) -> None:

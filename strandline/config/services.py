@@ -128,7 +128,7 @@ class ListenerSettings(
     """The addresses on which a broker or a controller listens, and the limits for its connections."""
 
     PORTS: ClassVar[tuple[str, ...]] = ("port", "external_port")
-    """The settings of the ports that clients use."""
+    """The settings of the ports that callers use."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
@@ -201,7 +201,7 @@ class ListenerSettings(
     @property
     def exposes_key(self) -> bool:
         """Whether members of the cluster would send their key to this process over a network in plaintext.
-        They use the first port only."""
+        They use `port` and `replication_port`, which have one protocol."""
         if self.allow_insecure or is_loopback(self.host):
             return False
         return self.security_protocol == SASL_PLAINTEXT
@@ -236,7 +236,9 @@ class ListenerSettings(
 class BrokerSettings(ListenerSettings):
     """One broker."""
 
-    PORTS: ClassVar[tuple[str, ...]] = (*ListenerSettings.PORTS, "kafka_port", "kafka_external_port")
+    PORTS: ClassVar[tuple[str, ...]] = (
+        *ListenerSettings.PORTS, "replication_port", "kafka_port", "kafka_external_port",
+    )  # fmt: skip
 
     broker_id: int = Field(ge=0, le=2**31 - 1)
     data_dir: Path
@@ -250,6 +252,10 @@ class BrokerSettings(ListenerSettings):
     """How long a member of the ISR may leave its leader's messages unanswered, without any sign of life,
     before it is removed. A member that is slow but answers has `keep_in_sync_ms`. On slow links it has to be
     longer than a message of `push_bytes_max` takes."""
+    replication_port: int | None = Field(default=None, ge=0, le=65535)
+    """A port of `host` at which followers fetch by streams of frames, which cost a fraction of gRPC's; its
+    protocol is `security_protocol`. 0: any free port, unless `advertised_port` is set. None, or if a follower
+    cannot reach it: they fetch at `port`."""
     push_window: int = Field(default=2, ge=1, le=64)
     """Messages on a replication stream that the follower has not yet acknowledged."""
     push_bytes_max: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)

@@ -28,6 +28,8 @@ class Endpoint:
     """The address for Kafka clients in another network, if it differs."""
     encrypted: bool = False
     """Whether connections to `address` are encrypted, as the member says in ZooKeeper."""
+    replication: tuple[str, int] | None = None
+    """The address at which followers fetch by streams of frames; None: they fetch at `address`."""
 
     @property
     def address(self) -> str:

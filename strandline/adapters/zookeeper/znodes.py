@@ -223,14 +223,14 @@ def dump_registration(registration: Registration) -> bytes:
             "kafka": end.kafka,
             "kafka_external": end.kafka_external,
             "encrypted": end.encrypted,
+            "replication": end.replication,
             "shutting_down": registration.shutting_down,
         }
     )
 
 
 def _address(raw: Mapping[str, Any], name: str) -> tuple[str, int] | None:
-    """An address that not every broker or controller has: `external`, `kafka`, `kafka_external`. It is
-    absent in data that an earlier version wrote."""
+    """An address that not every member has, such as `external`. Earlier versions wrote fewer of them."""
     found = raw.get(name)
     return None if found is None else (text(found[0]), _port(found[1]))
 
@@ -246,6 +246,7 @@ def load_registration(broker_id: int, data: bytes, czxid: int) -> Registration:
             _address(raw, "kafka"),
             _address(raw, "kafka_external"),
             bool(raw.get("encrypted", False)),
+            _address(raw, "replication"),
         )
         return Registration(endpoint, BrokerEpoch(czxid), bool(raw["shutting_down"]))
 

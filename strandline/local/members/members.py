@@ -63,6 +63,8 @@ class Members:
         fixed: dict[str, Any] = {"host": LOOPBACK, "zookeeper": self.zookeeper.address}
         if kind == "broker":
             fixed |= {"data_dir": self.layout.broker(member.id), "rack": member.rack}
+            if "replication_port" not in member.settings:
+                fixed["replication_port"] = 0
         if self.security is not None:
             fixed |= self.security.service_settings(name) | self.security.zookeeper_settings(name)
         service = Service(kind, member, fixed, log_path=log_path, detached=self._detached, spawn=self._spawn)

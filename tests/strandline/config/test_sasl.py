@@ -79,11 +79,14 @@ def test_each_port_has_its_own_protocol() -> None:
         BrokerSettings,
         {
             **PORT,
+            "replication_port": 0,
             "kafka_external_port": 0,
             "kafka_external_security_protocol": "SASL_SSL",
             "sasl_enabled_mechanisms": "PLAIN",
         },
         {},
     )
-    assert settings.model_copy(update={"host": "0.0.0.0"}).open_ports() == ["port", "kafka_port"]
-    assert [settings.has_logins(port) for port in settings.PORTS] == [False, False, False, True]
+    assert settings.model_copy(update={"host": "0.0.0.0"}).open_ports() == [
+        "port", "replication_port", "kafka_port",
+    ]  # fmt: skip
+    assert [port for port in settings.PORTS if settings.has_logins(port)] == ["kafka_external_port"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import ssl
 import warnings
@@ -48,6 +49,7 @@ def new_markers() -> Markers:
 @dataclass(frozen=True)
 class Ports:
     brokers: tuple[int, ...]
+    followers: tuple[int, ...]
     kafka: tuple[int, ...]
     controller: int
     zookeeper: int
@@ -55,7 +57,7 @@ class Ports:
 
     @property
     def all(self) -> list[int]:
-        return [*self.brokers, *self.kafka, self.controller, self.zookeeper, *self.metrics]
+        return [*self.brokers, *self.followers, *self.kafka, self.controller, self.zookeeper, *self.metrics]
 
 
 def ports_of(cluster: LocalCluster) -> Ports:
@@ -65,11 +67,18 @@ def ports_of(cluster: LocalCluster) -> Ports:
     (controller,) = cluster.controller_ids
     return Ports(
         tuple(map(port, cluster.bootstrap.split(","))),
+        tuple(_followers_port(cluster, broker) for broker in cluster.broker_ids),
         tuple(map(port, cluster.kafka_bootstrap.split(","))),
         port(cluster.controller_address(controller)),
         port(cluster.zookeeper),
         tuple(filter(None, map(cluster.metrics_port, cluster.broker_ids))),
     )
+
+
+def _followers_port(cluster: LocalCluster, broker: int) -> int:
+    """The broker chose it, and its log says so."""
+    lines = map(json.loads, cluster.log_path(broker).read_text().splitlines())
+    return next(int(line["replication"][1]) for line in lines if line["event"] == "listening")
 
 
 async def exchange(cluster: LocalCluster, markers: Markers) -> None:
@@ -123,8 +132,7 @@ async def test_a_plaintext_cluster_shows_everything(make_cluster: ClusterFactory
         "controller to ZooKeeper": seen.holds(markers.topic.encode(), destination=ports.zookeeper),
         "producer to broker": any(seen.holds(markers.grpc, destination=port) for port in ports.brokers),
         "broker to consumer": any(seen.holds(markers.grpc, source=port) for port in ports.brokers),
-        # Only a follower reads it there.
-        "leader to follower": any(seen.holds(markers.kafka, source=port) for port in ports.brokers),
+        "leader to follower": any(seen.holds(markers.kafka, source=port) for port in ports.followers),
         "Kafka producer to broker": any(seen.holds(markers.kafka, destination=port) for port in ports.kafka),
         "broker to Kafka consumer": any(seen.holds(markers.kafka, source=port) for port in ports.kafka),
         "metrics": any(seen.holds(markers.topic.encode(), source=port) for port in ports.metrics),
@@ -141,5 +149,5 @@ async def test_an_encrypted_cluster_shows_nothing(make_cluster: ClusterFactory) 
         assert not seen.holds(marker), f"{marker!r} was sent in plaintext"
     for port in (ports.controller, ports.zookeeper, *ports.metrics):
         assert seen.holds(APPLICATION_DATA, destination=port), f"nothing was sent to {port}"
-    for kind in (ports.brokers, ports.kafka):
+    for kind in (ports.brokers, ports.followers, ports.kafka):
         assert any(seen.holds(APPLICATION_DATA, destination=port) for port in kind)

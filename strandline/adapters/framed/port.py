@@ -1,0 +1,166 @@
+"""The port of a process for streams of frames: for calls that the members of its cluster make to each other.
+
+A connection is one call. It has to open it within the time for a handshake, and is closed with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import structlog
+
+from strandline.adapters.framed.connection import FramedConnection
+from strandline.adapters.framed.frames import Kind
+from strandline.adapters.framed.opening import OPENING_BYTES_MAX, load_opening
+from strandline.adapters.guarded_calls import check_rows
+from strandline.adapters.rpc.server.held_calls import HeldCalls
+from strandline.adapters.rpc.serving import OnRefused, serve_stream
+from strandline.adapters.rpc.wire_errors import error_to_bytes
+from strandline.adapters.tls.subject import CertificatePrincipals, subject_text
+from strandline.config.limits import MESSAGE_BYTES_MAX
+from strandline.config.security import ENCRYPTED, SSL
+from strandline.config.services import BrokerSettings
+from strandline.errors import InvalidRequest, SettingsError, StrandlineError
+from strandline.host import BytesServer, CallerLogins, ServiceHost
+from strandline.ports import Caller, Served, ServedStream
+from strandline.vocabulary.metadata import Endpoint
+
+logger = structlog.get_logger(__name__)
+
+SETTING: Final = "replication_port"
+
+
+class FramedPort:
+    """Without `replication_port` it does nothing."""
+
+    def __init__(self, settings: BrokerSettings, host: ServiceHost, on_refused: OnRefused) -> None:
+        self._settings = settings
+        self._host = host
+        self._on_refused = on_refused
+        self._principals = CertificatePrincipals(settings.ssl_principal_mapping_rules)
+        self._held = HeldCalls(settings.client_calls_max)
+        self._server: BytesServer | None = None
+        self._connections: dict[FramedConnection, None] = {}
+        self._connections_max = settings.calls_max
+        self._calls: Mapping[str, ServedStream[Any, Any]] = {}
+        self._logins: CallerLogins | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def bind(self, endpoint: Endpoint) -> Endpoint:
+        """Listens. Returns the endpoint with the address of this port. Raises SettingsError."""
+        settings, port = self._settings, self._settings.replication_port
+        if port is None or (port == 0 and settings.advertised_port is not None):
+            return endpoint
+        if self._host.listen_bytes is None:
+            raise SettingsError(f"setting {SETTING} = {port}: this host has no byte streams; leave it out")
+        self._server = self._host.listen_bytes(SETTING, settings.host, port)
+        self._connections_max = min(self._connections_max, self._server.connections_max)
+        host = settings.advertised_host or settings.host
+        certificates = self._host.certificates
+        if certificates is not None and settings.protocol_of(SETTING) in ENCRYPTED:
+            certificates.warn_unless_named(SETTING, host)
+        return replace(endpoint, replication=(host, self._server.port))
+
+    async def run(self, served: Sequence[Served], logins: CallerLogins) -> None:
+        """Serves these streams until it is cancelled. Raises an error that no handler expects."""
+        check_rows(served)
+        if self._server is None:
+            return
+        self._calls = {each.rpc.path: each for each in served if isinstance(each, ServedStream)}
+        self._logins = logins if self._settings.has_logins(SETTING) else None
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                await self._server.serve(self._connection)
+                await asyncio.Event().wait()
+        finally:
+            self._tasks = None
+            self.stop()
+
+    def stop(self) -> None:
+        """Takes no more connections, and closes those that there are. It may come before `run`."""
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            connection.abort()
+
+    def _connection(self) -> FramedConnection:
+        return FramedConnection(OPENING_BYTES_MAX, self._opened)
+
+    def _opened(self, connection: FramedConnection) -> None:
+        if self._tasks is None or len(self._connections) >= self._connections_max:
+            connection.abort()
+            return
+        self._connections[connection] = None
+        serving = self._tasks.create_task(self._serve(connection))
+        connection.closed.add_done_callback(lambda _: serving.cancel())
+        serving.add_done_callback(lambda _: self._connections.pop(connection, None))
+
+    async def _serve(self, connection: FramedConnection) -> None:
+        """Serves one connection to its end. It is cancelled when the peer hangs up."""
+        host, number = (connection.transport.get_extra_info("peername") or ("", 0))[:2]
+        caller = Caller(f"framed:{host}:{number}", str(host))
+        refused: StrandlineError | None = None
+        try:
+            with self._held.one(caller.host):
+                await self._call(connection, caller)
+        except StrandlineError as error:
+            refused = error
+        if refused is not None:
+            self._on_refused(refused, caller.connection)
+            await connection.send(Kind.ERROR, error_to_bytes(refused, caller.listener))
+        else:
+            await connection.send(Kind.END)
+        connection.close()
+
+    async def _call(self, connection: FramedConnection, caller: Caller) -> None:
+        """Raises what the call is refused with."""
+        try:
+            async with asyncio.timeout(self._settings.handshake_timeout_ms / 1000):
+                frame = await connection.take()
+        except TimeoutError:
+            raise InvalidRequest("the connection opened no stream in time") from None
+        if frame is None or frame[0] is not Kind.OPENING:
+            raise connection.failure or InvalidRequest("the first frame opens a stream")
+        opening = load_opening(frame[1])
+        call = self._calls.get(opening.path)
+        if call is None:
+            raise InvalidRequest(f"{opening.path[:100]!r} is no stream of this port")
+        caller = self._admitted(connection, replace(caller, member_key=opening.member_key))
+        connection.frames.bytes_max = MESSAGE_BYTES_MAX
+        await connection.send(Kind.ACCEPTED)
+
+        async def write(data: bytes) -> None:
+            await connection.send(Kind.MESSAGE, data)
+            if connection.closed.done():
+                await asyncio.Event().wait()  # this task is being cancelled
+
+        await serve_stream(call, _Messages(connection), write, caller, self._host.clock.monotonic)
+
+    def _admitted(self, connection: FramedConnection, caller: Caller) -> Caller:
+        """The caller with its name. Raises AuthenticationFailed, and as `CallerLogins.admit`."""
+        if self._logins is not None:
+            return self._logins.admit(caller, None)
+        subject = (connection.transport.get_extra_info("peercert") or {}).get("subject")
+        if subject is None:
+            return caller
+        return replace(caller, principal=self._principals.of(subject_text(subject)), mechanism=SSL)
+
+
+class _Messages(AsyncIterator[bytes]):
+    """The messages of a stream, until its client ends it. Raises InvalidRequest."""
+
+    def __init__(self, connection: FramedConnection) -> None:
+        self._connection = connection
+
+    async def __anext__(self) -> bytes:
+        frame = await self._connection.take()
+        if frame is None or frame[0] is Kind.END:
+            if self._connection.failure is not None:
+                raise self._connection.failure
+            raise StopAsyncIteration
+        if frame[0] is not Kind.MESSAGE:
+            raise InvalidRequest(f"a frame of kind {frame[0].name.lower()} within a stream")
+        return frame[1]

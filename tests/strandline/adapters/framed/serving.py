@@ -1,0 +1,44 @@
+"""A port for streams of frames, as a broker has one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from strandline.adapters.framed.port import FramedPort
+from strandline.errors import StrandlineError
+from strandline.local.ports import LOOPBACK
+from strandline.ports import Caller, Served
+from strandline.vocabulary.metadata import Endpoint
+from tests.broker.support.replicas import HOST, settings
+
+
+class NoLogins:
+    """The `CallerLogins` of a port without them."""
+
+    calls: Sequence[Served] = ()
+
+    def admit(self, caller: Caller, session: str | None) -> Caller:
+        raise AssertionError("nobody has to log in")
+
+
+def _ignored(_error: StrandlineError, _peer: str) -> None:
+    pass
+
+
+@asynccontextmanager
+async def serving(
+    served: Sequence[Served],
+    *,
+    on_refused: Callable[[StrandlineError, str], None] = _ignored,
+    **given: Any,
+) -> AsyncIterator[Endpoint]:
+    """Serves these streams at a free port. Yields the address."""
+    port = FramedPort(settings(replication_port=0, **given), HOST, on_refused)
+    endpoint = port.bind(Endpoint(1, LOOPBACK, 1))
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(port.run(served, NoLogins()))
+        yield endpoint
+        running.cancel()

@@ -1,0 +1,177 @@
+"""Streams of frames between two processes' ends: open, carry, refuse, end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from strandline.adapters.framed.client import FramedStream, open_framed
+from strandline.adapters.framed.frames import HEAD, Kind, head
+from strandline.adapters.framed.opening import Opening, dump_opening
+from strandline.adapters.rpc.wire_errors import error_from_bytes
+from strandline.config.limits import MESSAGE_BYTES_MAX
+from strandline.errors import BrokerNotAvailable, InvalidRequest, NotLeaderOrFollower, StrandlineError
+from strandline.local.ports import free_ports
+from strandline.ports import Caller, Listener, Method, Reply, Rpc, ServedStream, StreamEnded
+from strandline.vocabulary.metadata import Endpoint
+from tests.strandline.adapters.framed.serving import serving
+
+TALK: Method[bytes, bytes] = Method("/talking/Talk", bytes, bytes)
+KEY = b"the key of the members"
+LARGE = bytes(range(256)) * 4_096
+TIMEOUT_S = 10.0
+
+
+def _as_it_is(answer: bytes, _to: Listener) -> bytes:
+    return answer
+
+
+class Talking:
+    """Serves `TALK`: answers each message with itself; some it answers in other ways."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes | None] = []
+        self.ended = 0
+        self.pushed = 0
+        self.calls = [ServedStream(Rpc(TALK.path, bytes, _as_it_is), self.talk)]
+
+    async def talk(self, requests: AsyncIterator[bytes], reply: Reply[bytes], caller: Caller) -> None:
+        self.keys.append(caller.member_key)
+        try:
+            async for request in requests:
+                if request == b"refuse":
+                    raise NotLeaderOrFollower("it leads no more")
+                if request == b"push":
+                    while True:
+                        await reply(LARGE)
+                        self.pushed += 1
+                await reply(request)
+        finally:
+            self.ended += 1
+
+
+async def opened(endpoint: Endpoint) -> FramedStream[bytes, bytes]:
+    assert endpoint.replication is not None
+    return await open_framed(*endpoint.replication, TALK, KEY, None, timeout_s=TIMEOUT_S)
+
+
+async def raw(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    assert endpoint.replication is not None
+    return await asyncio.open_connection(*endpoint.replication)
+
+
+async def refusal(reader: asyncio.StreamReader) -> StrandlineError:
+    """The error with which the port ended the connection."""
+    data = await reader.read()
+    assert data[0] == Kind.ERROR
+    error = error_from_bytes(data[HEAD.size :])
+    assert error is not None
+    return error
+
+
+async def test_messages_of_all_sizes_come_back_and_the_end_is_seen() -> None:
+    talking = Talking()
+    async with serving(talking.calls) as endpoint:
+        stream = await opened(endpoint)
+        for message in (b"", b"one", LARGE, b"two", LARGE):
+            await stream.write(message)
+        assert [await stream.read() for _ in range(5)] == [b"", b"one", LARGE, b"two", LARGE]
+        await stream.finish()
+        with pytest.raises(StreamEnded):
+            await stream.read()
+    assert (talking.keys, talking.ended) == ([KEY], 1)
+
+
+async def test_an_error_of_the_handler_is_that_of_the_reader() -> None:
+    async with serving(Talking().calls) as endpoint:
+        stream = await opened(endpoint)
+        await stream.write(b"refuse")
+        with pytest.raises(NotLeaderOrFollower, match="it leads no more"):
+            await stream.read()
+
+
+async def test_a_call_that_is_not_served_is_refused_when_it_is_opened() -> None:
+    refused: list[StrandlineError] = []
+    async with serving([], on_refused=lambda error, _: refused.append(error)) as endpoint:
+        with pytest.raises(InvalidRequest, match="'/talking/Talk' is no stream of this port"):
+            await opened(endpoint)
+    assert len(refused) == 1
+
+
+async def test_what_speaks_another_protocol_gets_no_further_than_its_first_bytes() -> None:
+    async with serving(Talking().calls) as endpoint:
+        reader, writer = await raw(endpoint)
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_caller_that_is_not_admitted_yet_may_send_little() -> None:
+    async with serving(Talking().calls) as endpoint:
+        reader, writer = await raw(endpoint)
+        writer.write(head(Kind.OPENING, MESSAGE_BYTES_MAX))
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_connection_that_opens_nothing_is_closed() -> None:
+    async with serving(Talking().calls, handshake_timeout_ms=100) as endpoint:
+        reader, writer = await raw(endpoint)
+        assert "opened no stream in time" in (await refusal(reader)).message
+        writer.close()
+
+
+async def test_one_address_has_a_bound_of_streams() -> None:
+    async with serving(Talking().calls, client_calls_max=1) as endpoint:
+        held = await opened(endpoint)
+        with pytest.raises(StrandlineError, match="client_calls_max"):
+            await opened(endpoint)
+        held.close()
+
+
+async def test_a_second_opening_ends_the_stream() -> None:
+    async with serving(Talking().calls) as endpoint:
+        reader, writer = await raw(endpoint)
+        opening = dump_opening(Opening(TALK.path, None))
+        writer.write(2 * (head(Kind.OPENING, len(opening)) + opening))
+        assert HEAD.unpack(await reader.readexactly(HEAD.size)) == (Kind.ACCEPTED, 0)
+        assert "a frame of kind opening within a stream" in (await refusal(reader)).message
+        writer.close()
+
+
+async def test_a_peer_that_reads_nothing_is_sent_little_and_one_that_hangs_up_ends_the_handler() -> None:
+    """The pushed messages wait in the sockets of both ends: the server holds no more of them."""
+    talking = Talking()
+    async with serving(talking.calls) as endpoint:
+        stream = await opened(endpoint)
+        await stream.write(b"push")
+        first = await stream.read()
+        assert first == LARGE
+        for _ in range(50):  # more turns than it takes to fill a socket
+            await asyncio.sleep(0)
+        pushed = talking.pushed
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert talking.pushed - pushed <= 50
+        stream.close()
+    assert talking.ended == 1
+
+
+async def test_a_port_that_takes_no_connection_is_not_available() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(BrokerNotAvailable, match="no stream to"):
+        await open_framed("127.0.0.1", port, TALK, None, None, timeout_s=TIMEOUT_S)
+
+
+async def test_a_port_that_accepts_and_says_nothing_is_given_up() -> None:
+    """As that of a process that is stopped: the kernel accepts for it."""
+    with socket.create_server(("127.0.0.1", 0)) as stopped:
+        port = stopped.getsockname()[1]
+        with pytest.raises(BrokerNotAvailable, match="no answer in time"):
+            await open_framed("127.0.0.1", port, TALK, None, None, timeout_s=0.05)
