@@ -60,6 +60,10 @@ check: setup  ## Run every static check: format, lint, types, layers, generated 
 bench: setup  ## Measure (docs/run/performance.md says what).
 	@$(PYTHON) -m bench $(ARGS)
 
+.PHONY: bench-guard
+bench-guard: setup  ## Is the working tree slower than main? COMMIT=… for a commit, ROUNDS=…; CONTRIBUTING.md.
+	@$(PYTHON) -m bench.guard $(if $(COMMIT),--commit $(COMMIT)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
+
 .PHONY: interop
 interop: setup  ## Run other projects' Kafka clients and suites: make interop SUITES=folder ARGS=kcat. CONTRIBUTING.md.
 	@$(PYTHON) -m interop --suites $(or $(SUITES),suites) $(ARGS)

@@ -1,8 +1,13 @@
-"""Measures how fast a follower that was away catches up. The leader has no other clients meanwhile."""
+"""Measures how fast a follower that was away catches up. The leader has no other clients meanwhile.
+
+`python -m bench.log.catch_up CALLS` prints one run as JSON, with a log of CALLS times 10 MB.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -31,8 +36,8 @@ async def measure(runs: int = RUNS) -> None:
     await medians(runs, one_run, FIGURES)
 
 
-async def one_run() -> Mapping[str, float]:
-    """Measures one follower of two, stopped while the log grows by about a gigabyte."""
+async def one_run(calls: int = CALLS) -> Mapping[str, float]:
+    """Measures one follower of two, stopped while the log grows, by about a gigabyte by default."""
     monotonic = SystemClock().monotonic
     async with (
         LocalCluster(brokers=3) as cluster,
@@ -43,7 +48,7 @@ async def one_run() -> Mapping[str, float]:
         leader = (await isr_whole(admin, TOPIC))[0]
         away = next(broker for broker in cluster.broker_ids if broker != leader)
         await cluster.stop_broker(away)
-        await _fill(producer)
+        await _fill(producer, calls)
         folder = cluster.data_dir(away)
         before = _log_bytes(folder)
         missed = _log_bytes(cluster.data_dir(leader)) - before
@@ -60,9 +65,9 @@ async def one_run() -> Mapping[str, float]:
     }
 
 
-async def _fill(producer: Producer) -> None:
+async def _fill(producer: Producer, calls: int) -> None:
     slots = asyncio.Semaphore(CALLS_IN_FLIGHT)
-    for _ in range(CALLS):
+    for _ in range(calls):
         await slots.acquire()
         bulk = await producer.send_many(TOPIC, VALUES, partition=0)
         bulk.add_done_callback(lambda _: slots.release())
@@ -84,3 +89,7 @@ async def _growth_s(folder: Path, before: int, missed: int) -> float:
 
 def _log_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob(f"{TOPIC}-*/*.log"))
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(one_run(int(sys.argv[1])))))

@@ -1,0 +1,1 @@
+"""`make bench-guard`: is a commit slower than main?"""
