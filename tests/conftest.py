@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 import structlog
-from xdist.scheduler import LoadFileScheduling
 
 from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.session import ZooKeeperSession
@@ -28,6 +27,7 @@ from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
 from tests.forking.client import spawn
+from tests.workers import Scheduling, longest_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,16 +74,15 @@ def fuzz_seed(request: pytest.FixtureRequest) -> int:
     return SystemRandom().randrange(2**32) if given is None else given
 
 
-class PipelineTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist ships no types
-    """Gives a worker one file after the other, and all of the pipeline to one: it alone starts a Spark."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return "pipeline" if "/pipeline/" in nodeid else nodeid.partition("::")[0]
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> PipelineTogether:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     """`log` is what xdist logs with; a scheduler without it prints every step."""
-    return PipelineTogether(config, log)
+    return Scheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)  # once the marks that the command line leaves out are gone
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        items[:] = longest_first(items)
 
 
 @pytest.fixture
