@@ -93,6 +93,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
 async def _check_readable(console: Console, request: Request, source: Source) -> None:
     """Refuses a caller who may not know the topic that the events are from. Raises HTTPException 403."""
     topic = TOPICS.get(source, TOPICS[Source.STATE])
-    there = any(each.name == topic for each in console.cluster.seen.topics)
-    if there and not await console.admins.may_read(request, topic):
+    seen = console.cluster.seen
+    may_be_there = seen.read_at_ms is None or any(each.name == topic for each in seen.topics)
+    if may_be_there and not await console.admins.may_read(request, topic):
         raise HTTPException(403, f"you may not read {topic}, which has these events")
