@@ -48,12 +48,11 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
                 connection.bootstrap, offset_reset="none", on_undecodable="skip", **connection.arguments
             )
 
-        def happened() -> None:
-            timeline_pulse.beat()
-            cluster.poke()
+        def changed(topics: set[str]) -> None:
+            cluster.topics_changed(topics)
 
-        window = Window(settings.events_kept, happened)
-        timeline = TimelineFeed(window, admin, new_consumer, host.clock)
+        window = Window(settings.events_kept, timeline_pulse.beat)
+        timeline = TimelineFeed(window, admin, new_consumer, host.clock, changed)
 
         sights = Sights()
 
@@ -62,7 +61,7 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             sights.note(all_keys(cluster.seen), host.clock.wall_ms())
             pulse.beat()
 
-        cluster = ClusterFeed(admin, host.clock, settings.refresh_ms, seen)
+        cluster = ClusterFeed(admin, host.clock, settings.refresh_ms, seen, timeline.begun)
         groups = GroupsFeed(admin, host.clock, pulse.beat)
         loads = LoadsFeed(admin, host.clock, lambda: cluster.seen, pulse.beat)
         console = Console(

@@ -20,7 +20,7 @@ from strandline.console.core.timeline.facts.times import AHEAD_MS_MAX, shown_ms
 from strandline.console.core.timeline.journal import Journal, Kept, Record
 from strandline.console.core.timeline.lanes.samples import Samples
 from strandline.console.core.timeline.places import Ref, Source, pack, unpack
-from strandline.console.core.timeline.rows import Row
+from strandline.console.core.timeline.rows import PartitionRow, Row
 from strandline.report.text.group_events import read_event
 from strandline.vocabulary.admin import BrokerDescription
 from strandline.vocabulary.metadata import TopicMetadata
@@ -65,13 +65,14 @@ class Window:
 
     def read(
         self, source: Source, partition: int, records: Sequence[Record], now_ms: int, *, older: bool = False
-    ) -> None:
+    ) -> set[str]:
         """Adds records of one partition in the order of offsets: the newest, or, with `older`, those just
-        before the oldest that are kept."""
+        before the oldest that are kept. Returns the topics whose partitions they are about."""
         put = self._put_state if source is Source.STATE else self._put_group
         journal = self._journals[source].setdefault(partition, Journal())
         touched: dict[Row, None] = {}
         kept: list[Kept] = []
+        topics: set[str] = set()
         for record in records:
             if len(record.value) > RECORD_BYTES_MAX or (added := put(partition, record, now_ms)) is None:
                 self.passed_over += 1
@@ -79,6 +80,8 @@ class Window:
             at_ms, rows = added
             if not rows:
                 continue
+            if isinstance(rows[0], PartitionRow):
+                topics.add(rows[0].topic)
             self.newest_ms = max(self.newest_ms, at_ms)
             if older:
                 kept.append(Kept(record, at_ms))
@@ -88,6 +91,7 @@ class Window:
         journal.prepend(kept, touched)
         self._keep_within(source)
         self._has_changed()
+        return topics
 
     def _put_state(self, partition: int, record: Record, now_ms: int) -> Added | None:
         try:

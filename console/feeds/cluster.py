@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from strandline.client.admin.admin import Admin
+from strandline.console.core.readings import Readings
 from strandline.console.core.seen import Seen
-from strandline.errors import StrandlineError
+from strandline.errors import StrandlineError, TopicAuthorizationFailed, UnknownTopicOrPartition
 from strandline.ports import Clock
+from strandline.vocabulary.metadata import ClusterMetadata
 
-SETTLE_S: Final = 0.1
-"""The pause after a poke: several come together."""
-STALE_S: Final = 0.5
-"""How old the metadata of a broker may be (`metadata_age_ms_max`)."""
-PARTITIONS_A_REFRESH: Final = 500
-SLOWER_MAX: Final = 10
+UNSEEN: Final = (UnknownTopicOrPartition, TopicAuthorizationFailed)
 
 
 class ClusterFeed:
     """The last seen state of the cluster, in `seen`. `changed` is called when it is another than before."""
 
-    def __init__(self, admin: Admin, clock: Clock, refresh_ms: int, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        admin: Admin,
+        clock: Clock,
+        refresh_ms: int,
+        changed: Callable[[], None],
+        first: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`first`: what brokers should do before they are asked for the metadata of all topics."""
         self.seen = Seen()
         self._admin = admin
         self._clock = clock
         self._refresh_s = refresh_ms / 1000
         self._changed = changed
+        self._first = first
+        self._readings = Readings(self._refresh_s)
         self._poked = asyncio.Event()
 
-    def poke(self) -> None:
-        """Something has happened in the cluster: read its state soon."""
+    def topics_changed(self, topics: Collection[str]) -> None:
+        """Something has happened to these topics: their state is read soon."""
+        self._readings.changed(topics, self._clock.monotonic())
         self._poked.set()
 
     async def run(self) -> None:
@@ -43,12 +52,17 @@ class ClusterFeed:
             tasks.create_task(self._describe_again_and_again())
 
     async def _metadata_again_and_again(self) -> None:
+        await self._first()
         while True:
-            await self._noted(self._read_metadata())
-            if await self._is_poked(self._pause_s()):
-                await self._clock.sleep(SETTLE_S)  # what is poked often is read this often
-                await self._noted(self._read_metadata())
-                await self._clock.sleep(STALE_S)  # a broker may have answered from what it knew before
+            self._poked.clear()
+            began_s = self._clock.monotonic()
+            wait_s, whole, topics = self._readings.next(began_s)
+            if wait_s > 0:
+                await self._wait(wait_s)
+                continue
+            await self._noted(self._read_metadata(None if whole else topics))
+            failed = bool(self.seen.problem)
+            self._readings.was_read(began_s, self._clock.monotonic(), whole=whole, failed=failed)
 
     async def _describe_again_and_again(self) -> None:
         while True:
@@ -61,23 +75,16 @@ class ClusterFeed:
         if not _same(before, self.seen):
             self._changed()
 
-    async def _is_poked(self, wait_s: float) -> bool:
-        try:
+    async def _wait(self, wait_s: float) -> None:
+        """Waits this long, or until topics have changed."""
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._poked.wait()
-        except TimeoutError:
-            return False
-        self._poked.clear()
-        return True
 
-    def _pause_s(self) -> float:
-        """Large clusters are read less often, unless something happens: their metadata is large."""
-        partitions = sum(len(topic.partitions) for topic in self.seen.topics)
-        return self._refresh_s * min(SLOWER_MAX, 1 + partitions / PARTITIONS_A_REFRESH)
-
-    async def _read_metadata(self) -> None:
+    async def _read_metadata(self, topics: Sequence[str] | None) -> None:
+        """Reads the brokers and these topics; None: all."""
         try:
-            found = await self._admin.metadata()
+            found = await (self._admin.metadata() if topics is None else self._some(topics))
         except StrandlineError as error:
             self.seen = replace(self.seen, problem=error.message)
             return
@@ -89,6 +96,26 @@ class ClusterFeed:
             read_at_ms=self._clock.wall_ms(),
             problem="",
         )
+
+    async def _some(self, topics: Sequence[str]) -> ClusterMetadata:
+        """The cluster with these topics as they are now, and the others as they were seen last."""
+        known = {each.name: each for each in self.seen.topics}
+        if not known:
+            return await self._admin.metadata()
+        asked = topics or [min(self.seen.topics, key=lambda each: len(each.partitions)).name]
+        try:
+            found = [await self._admin.metadata(asked)]
+        except UNSEEN:  # of one of them: of which is not said
+            found = []
+            for name in asked:
+                with contextlib.suppress(*UNSEEN):
+                    found.append(await self._admin.metadata([name]))
+        if not found:
+            return await self._admin.metadata()
+        for name in asked:
+            known.pop(name, None)
+        known |= {topic.name: topic for each in found for topic in each.topics}
+        return replace(found[-1], topics=tuple(known[name] for name in sorted(known)))
 
     async def _describe(self) -> None:
         try:

@@ -46,17 +46,22 @@ class EventTopic:
         clock: Clock,
         topic_id: Callable[[str], str | None] = lambda _: None,
         first_records: int = FIRST_RECORDS,
+        changed: Callable[[set[str]], None] = lambda _: None,
     ) -> None:
-        """`topic_id`: the id that a topic of this name has now, None if that is not known."""
+        """`topic_id`: the id that a topic of this name has now, None if that is not known. `changed` gets the
+        topics to which something happens, after the first reading."""
         self.source = source
         self.topic = TOPICS[source]
         self.state = "not read yet"
         self.reading_back = False
+        self.begun = asyncio.Event()
+        """Set once the records are read that were there at the beginning, or if they cannot be read."""
         self._window = window
         self._new_consumer = new_consumer
         self._clock = clock
         self._topic_id = topic_id
         self._first_records = first_records
+        self._changed = changed
         self._next: dict[int, int] = {}
         """By partition, the offset to read next."""
         self._oldest: dict[int, int] = {}
@@ -103,6 +108,7 @@ class EventTopic:
                     logger.warning("%s %s", self.topic, state)
                 self.state = state
             self.reading_back = False
+            self.begun.set()
             await self._clock.sleep(AGAIN_S)
 
     def _start_over(self) -> None:
@@ -136,12 +142,16 @@ class EventTopic:
                 for name, records in batches.items():
                     await self._put(name.partition, records)
                     self._next[name.partition] = records[-1].offset + 1
+                if not batches or all(self._next[name.partition] >= ends[name] for name in names):
+                    self.begun.set()
             self._start_over()
 
     async def _put(self, partition: int, records: Sequence[ConsumerRecord]) -> None:
         for first in range(0, len(records), AT_ONCE):
             given = _records(records[first : first + AT_ONCE])
-            self._window.read(self.source, partition, given, self._clock.wall_ms())
+            topics = self._window.read(self.source, partition, given, self._clock.wall_ms())
+            if self.begun.is_set() and topics:
+                self._changed(topics)
             await asyncio.sleep(0)
 
     # --- further back ---------------------------------------------------------------------------

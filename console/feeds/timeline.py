@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
 
 from strandline.client.admin.admin import Admin
 from strandline.console.core.seen import Seen
@@ -15,11 +18,21 @@ from strandline.console.feeds.replica_offsets import ReplicaOffsets
 from strandline.ports import Clock
 from strandline.vocabulary.state_changes import StateChangeEvent
 
+BEGUN_S: Final = 1.0
+
 
 class TimelineFeed:
     """Puts events, and what the console sees of the cluster, into `window`."""
 
-    def __init__(self, window: Window, admin: Admin, new_consumer: NewConsumer, clock: Clock) -> None:
+    def __init__(
+        self,
+        window: Window,
+        admin: Admin,
+        new_consumer: NewConsumer,
+        clock: Clock,
+        changed: Callable[[set[str]], None],
+    ) -> None:
+        """`changed` gets the topics to which something happens."""
         self.window = window
         self._clock = clock
         self.offsets = ReplicaOffsets(admin, window, clock)
@@ -28,7 +41,7 @@ class TimelineFeed:
         self._read_at_ms: int | None = None
 
         def topic(source: Source) -> EventTopic:
-            return EventTopic(source, window, new_consumer, clock, self._ids.get)
+            return EventTopic(source, window, new_consumer, clock, self._ids.get, changed=changed)
 
         self.topics = {source: topic(source) for source in (Source.STATE, Source.GROUP)}
 
@@ -38,6 +51,12 @@ class TimelineFeed:
             for topic in self.topics.values():
                 tasks.create_task(topic.run())
             tasks.create_task(self.offsets.run())
+
+    async def begun(self) -> None:
+        """Returns once the newest state changes are read, or cannot be; after BEGUN_S at the latest."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(BEGUN_S):
+                await self.topics[Source.STATE].begun.wait()
 
     async def read_one(self, ref: Ref) -> tuple[int, Event] | None:
         """An event that the window does not have, read from its topic, and when it is shown. None if there is

@@ -86,6 +86,8 @@ def routes(console: Console) -> Sequence[BaseRoute]:
             typed=given.text("typed"),
             clients=clients_of(console, request),
         )
+        if topic := console.changes.get(plan_id, _session(request)).change.place.topic:
+            console.cluster.topics_changed([topic])
         return _to(plan_id)
 
     async def show(request: Request) -> Response:
