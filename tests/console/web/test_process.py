@@ -99,6 +99,29 @@ async def test_garbage_gets_an_error_and_no_trace(memory: MemoryCluster) -> None
             assert b"Traceback" not in await answer(port, sent + b"\r\n\r\n")
 
 
+async def test_pages_that_are_open_do_not_delay_the_end(
+    memory: MemoryCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their streams end by themselves, and connections without a request are closed: no request uses up the
+    second that those in progress have, after which the server cancels them and says so."""
+    async with served(memory) as port:
+        streams = []
+        for path in ("/live", "/live", "/api/timeline/live"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            await reader.readuntil(b"data:")
+            streams.append((reader, writer))
+        idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
+        idle_writer.write(REQUEST)
+        await idle.readuntil(b"ok\n")
+    for reader, writer in streams:
+        assert (await reader.read()).endswith(b"\r\n0\r\n\r\n")
+        writer.close()
+    assert await idle.read() == b""
+    idle_writer.close()
+    assert [each.message for each in caplog.records if each.name.startswith("uvicorn")] == []
+
+
 async def test_certificates_of_browsers_open_the_console(memory: MemoryCluster, tmp_path: Path) -> None:
     authority = TestAuthority(tmp_path)
     own, of_browser = authority.issue("console"), authority.issue("alice")
