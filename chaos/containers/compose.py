@@ -31,6 +31,9 @@ DISKS: Final = "disks"
 """A service that only holds the brokers' disks, in `/disks/broker-N`. A tmpfs disappears with the last
 container that has it, and a broker that was killed needs its log again."""
 
+OVERLAY: Final = "chaos.compose.json"
+"""The name of the overlay's file."""
+
 UP_S_MAX: Final = 300.0
 _USER: Final = 10001  # as the Dockerfile has it
 
@@ -68,7 +71,7 @@ class Compose:
         self, engine: Engine, directory: Path, settings: Mapping[str, Any], zookeepers: int, disk_mb: int
     ) -> None:
         self._engine = engine
-        self._overlay = directory / "chaos.compose.json"
+        self._overlay = directory / OVERLAY
         self._overlay.write_text(json.dumps(overlay(settings, zookeepers, disk_mb), indent=1))
         names = [f"zookeeper-{number}" for number in range(1, zookeepers + 1)]
         self._environment = {

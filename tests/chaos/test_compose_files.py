@@ -44,7 +44,7 @@ def test_the_secure_file_opens_no_port_to_strangers() -> None:
     assert not broker.metrics_for_all
 
 
-# --- the profile of metrics ---------------------------------------------------------------------------
+# --- profiles ---------------------------------------------------------------------------
 
 SERVICES: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 COMPOSE: Final = shutil.which("docker-compose")
@@ -89,16 +89,19 @@ def test_grafana_finds_prometheus_and_the_dashboard() -> None:
 
 
 @pytest.mark.skipif(COMPOSE is None, reason="no docker-compose on PATH")
-def test_compose_takes_the_file_with_the_profile() -> None:
-    """Without the profile neither of the two is started."""
+@pytest.mark.parametrize(
+    ("profile", "services"), [("metrics", {"prometheus", "grafana"}), ("console", {"console"})]
+)
+def test_compose_takes_the_file_with_the_profile(profile: str, services: set[str]) -> None:
+    """Without the profile none of these is started."""
     command = [
         str(COMPOSE),
         f"--file={ROOT / 'docker-compose.yml'}",
-        "--profile=metrics",
+        f"--profile={profile}",
         "config",
         "--quiet",
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    profiled = {name for name, service in SERVICES.items() if service.get("profiles") == ["metrics"]}
-    assert profiled == {"prometheus", "grafana"}
+    profiled = {name for name, service in SERVICES.items() if service.get("profiles") == [profile]}
+    assert profiled == services

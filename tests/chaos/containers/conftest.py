@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from strandline.chaos.containers.compose import OVERLAY
 from strandline.chaos.containers.engine import Engine, engine
 from strandline.chaos.containers.world import container_world
 from strandline.chaos.world import World
@@ -20,9 +22,15 @@ async def docker() -> AsyncIterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-async def cluster(docker: Engine, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+def overlay(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Compose takes besides docker-compose.yml for `cluster`."""
+    return tmp_path_factory.mktemp("containers") / OVERLAY
+
+
+@pytest.fixture(scope="session")
+async def cluster(docker: Engine, overlay: Path) -> AsyncIterator[World]:
     async with container_world(
-        tmp_path_factory.mktemp("containers"),
+        overlay.parent,
         on=docker,
         zookeepers=3,
         disk_mb=64,
