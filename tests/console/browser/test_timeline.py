@@ -127,7 +127,7 @@ async def test_everything_is_done_by_the_keyboard(open_page: OpenPage, site: Sit
     await page.keyboard.press("Home")
     await expect(status).to_have_text("orders-0")
     await page.keyboard.press("n")
-    await expect(status).to_contain_text(re.compile("broker|ISR|start-replica"))
+    await expect(status).to_contain_text(re.compile("created|broker|ISR|start-replica"))
     await page.keyboard.press("Enter")
     heading = page.locator(PANEL).get_by_role("heading", level=2)
     await expect(heading).to_be_focused()
