@@ -34,7 +34,12 @@ EVENTS: Final = 1_000_000
 PASSED: Final = 5_000_000
 """Events that pass through the window whose memory is measured."""
 AT_ONCE: Final = 50_000
+TOPICS_AT_ONCE: Final = 100
+SESSION_MS: Final = 30_000
+"""Of all members: filling the topic keeps them busy."""
+VIEWS: Final = 20
 CHANGES: Final = 20
+PAIRS: Final = 3
 BROWSERS: Final = 10
 WATCHED_S: Final = 20.0
 ANSWER_S_MAX: Final = 60.0
@@ -44,19 +49,19 @@ VIEW: Final = "/api/timeline?rows=partition&width=1500&count=100"
 FIGURES: Final = {
     "serves_s": "start of the process → its address, s",
     "first_view_ms": "the page and its rows, asked for at once, ms",
-    "view_ms": "the same later, p50 of 20, ms",
-    "change_ms": "a topic is created → a row of it, p50 of 20, ms",
+    "view_ms": f"the same later, p50 of {VIEWS}, ms",
+    "change_ms": f"a topic is created → a row of it, p50 of {CHANGES}, ms",
     "change_max_ms": "the same, longest, ms",
     "process_mib": "memory of the console, MiB",
-    "alone_percent": "CPU of all brokers without a browser, % of a core",
-    "watched_percent": "the same with ten browsers that follow, % of a core",
+    "alone_percent": f"CPU of all brokers without a browser, median of {PAIRS}, % of a core",
+    "watched_percent": f"the same with {BROWSERS} browsers that follow, in turn, % of a core",
 }
 WINDOW_FIGURES: Final = {
     "process_mib": f"memory after {PASSED:,} events, MiB",
     "kept": "events kept",
-    "event_us": "an event, µs",
-    "longest_turn_ms": "the longest turn of the loop, ms",
-    "view_ms": "a view of 100 rows of all that is kept, ms",
+    "event_us": "an event, µs of the processor",
+    "longest_turn_ms": "the longest turn of the loop, ms of the processor",
+    "view_ms": "a view of 100 rows of all that is kept, ms of the processor",
 }
 
 
@@ -79,30 +84,41 @@ async def _window() -> Mapping[str, float]:
 
 async def one_run() -> Mapping[str, float]:
     """The figures of one cluster and one console."""
-    clock = SystemClock()
+    settings = {"zookeeper_session_timeout_ms": SESSION_MS}
     async with (
-        LocalCluster(brokers=3) as cluster,
+        LocalCluster(brokers=3, broker_settings=settings, controller_settings=settings) as cluster,
         Admin(cluster.bootstrap, request_timeout_ms=120_000) as admin,
     ):
-        await admin.create_topics([NewTopic(f"topic-{number}", PARTITIONS, 1) for number in range(TOPICS)])
+        for first in range(0, TOPICS, TOPICS_AT_ONCE):
+            names = [f"topic-{number}" for number in range(first, first + TOPICS_AT_ONCE)]
+            await admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names])
         await _fill(cluster)
-        brokers = [cluster.pid(broker) for broker in cluster.broker_ids]
-        began = clock.monotonic()
-        async with _console(cluster.bootstrap) as (address, pid):
-            serves_s = clock.monotonic() - began
-            first_ms = await _viewed_ms(address)
-            views = [await _viewed_ms(address) for _ in range(20)]
-            changes = [await _changed_ms(admin, address, number) for number in range(CHANGES)]
-            return {
-                "serves_s": serves_s,
-                "first_view_ms": first_ms,
-                "view_ms": statistics.median(views),
-                "change_ms": statistics.median(changes),
-                "change_max_ms": max(changes),
-                "alone_percent": await _brokers_percent(brokers),
-                "watched_percent": await _watched_percent(address, brokers),
-                "process_mib": resident_mib(pid),
-            }
+        return await beside(cluster.bootstrap, admin, [cluster.pid(each) for each in cluster.broker_ids])
+
+
+async def beside(bootstrap: str, admin: Admin, brokers: list[int]) -> Mapping[str, float]:
+    """The figures of one console beside a cluster; `brokers` are the ids of its processes."""
+    clock = SystemClock()
+    began = clock.monotonic()
+    async with _console(bootstrap) as (address, pid):
+        serves_s = clock.monotonic() - began
+        first_ms = await _viewed_ms(address)
+        views = [await _viewed_ms(address) for _ in range(VIEWS)]
+        changes = [await _changed_ms(admin, address, number) for number in range(CHANGES)]
+        alone, watched = [], []
+        for _ in range(PAIRS):
+            alone.append(await _brokers_percent(brokers))
+            watched.append(await _watched_percent(address, brokers))
+        return {
+            "serves_s": serves_s,
+            "first_view_ms": first_ms,
+            "view_ms": statistics.median(views),
+            "change_ms": statistics.median(changes),
+            "change_max_ms": max(changes),
+            "alone_percent": statistics.median(alone),
+            "watched_percent": statistics.median(watched),
+            "process_mib": resident_mib(pid),
+        }
 
 
 async def _fill(cluster: LocalCluster) -> None:
