@@ -13,7 +13,7 @@ from strandline.errors import InvalidRequest
 
 HEAD: Final = Struct(">BI")
 SHARED_BYTES: Final = 64 * 1024
-"""What is received at once while no large frame arrives."""
+"""The most that is received at once while no large frame arrives."""
 
 
 class Kind(IntEnum):
@@ -42,18 +42,25 @@ def head(kind: Kind, size: int) -> bytes:
 class Frames:
     """The frames of one connection, as they arrive."""
 
-    __slots__ = ("_body", "_filled", "_have", "_kind", "_shared", "bytes_max")
+    __slots__ = ("_body", "_bytes_max", "_filled", "_have", "_kind", "_shared")
 
     def __init__(self, bytes_max: int) -> None:
-        """`bytes_max`: the largest frame."""
-        self.bytes_max = bytes_max
-        self._shared = memoryview(bytearray(SHARED_BYTES))
+        """`bytes_max`: the largest frame. Memory is for no more than that."""
+        self._bytes_max = bytes_max
+        self._shared = _buffer_for(bytes_max)
         self._have = 0
         """Bytes in the shared buffer that are no whole frame yet."""
         self._body: bytearray | None = None
         """The large frame that is arriving."""
         self._filled = 0
         self._kind = Kind.MESSAGE
+
+    def allow(self, bytes_max: int) -> None:
+        """From now on, frames may be as large as this, which is more than before."""
+        self._bytes_max = bytes_max
+        shared = _buffer_for(bytes_max)
+        shared[: self._have] = self._shared[: self._have]
+        self._shared = shared
 
     def room(self) -> memoryview:
         """Where the next bytes go; never empty."""
@@ -83,7 +90,7 @@ class Frames:
             kind = self._checked(number, size)
             begin = at + HEAD.size
             if begin + size > have:
-                if HEAD.size + size > SHARED_BYTES:
+                if HEAD.size + size > len(self._shared):
                     self._begin(kind, size, self._shared[begin:have])
                     at = have
                 break
@@ -97,12 +104,16 @@ class Frames:
     def _checked(self, number: int, size: int) -> Kind:
         if not Kind.OPENING <= number <= Kind.ERROR:
             raise InvalidRequest(f"a frame of kind {number}: the other end is no member of a cluster")
-        if size > self.bytes_max:
+        if size > self._bytes_max:
             raise InvalidRequest(
-                f"a frame of {size} bytes; {self.bytes_max} are allowed", limit=self.bytes_max
+                f"a frame of {size} bytes; {self._bytes_max} are allowed", limit=self._bytes_max
             )
         return Kind(number)
 
     def _begin(self, kind: Kind, size: int, first: memoryview) -> None:
         self._kind, self._body, self._filled = kind, bytearray(size), len(first)
         self._body[: len(first)] = first
+
+
+def _buffer_for(bytes_max: int) -> memoryview:
+    return memoryview(bytearray(min(SHARED_BYTES, HEAD.size + bytes_max)))

@@ -129,7 +129,7 @@ class FramedPort:
         if call is None:
             raise InvalidRequest(f"{opening.path[:100]!r} is no stream of this port")
         caller = self._admitted(connection, replace(caller, member_key=opening.member_key))
-        connection.frames.bytes_max = MESSAGE_BYTES_MAX
+        connection.frames.allow(MESSAGE_BYTES_MAX)
         await connection.send(Kind.ACCEPTED)
 
         async def write(data: bytes) -> None:

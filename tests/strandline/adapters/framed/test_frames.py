@@ -34,6 +34,15 @@ def test_frames_are_whole_however_they_arrive(piece: int) -> None:
     assert received(Frames(BYTES_MAX), sent, piece) == FRAMES
 
 
+def test_frames_may_be_larger_once_it_is_allowed_and_nothing_that_arrived_is_lost() -> None:
+    frames, small = Frames(20), head(Kind.MESSAGE, 20) + bytes(20)
+    assert received(frames, small + small[:10], 100) == [(Kind.MESSAGE, bytes(20))]
+    assert frames.room().nbytes < 20, "memory for what is allowed, not more"
+    frames.allow(BYTES_MAX)
+    rest = small[10:] + head(Kind.MESSAGE, BYTES_MAX) + bytes(BYTES_MAX)
+    assert [len(data) for _, data in received(frames, rest, SHARED_BYTES)] == [20, BYTES_MAX]
+
+
 def test_small_frames_may_arrive_byte_by_byte() -> None:
     sent = b"".join(head(Kind.MESSAGE, size) + bytes(size) for size in (0, 3, 0, 20))
     assert [len(data) for _, data in received(Frames(20), sent, 1)] == [0, 3, 0, 20]
