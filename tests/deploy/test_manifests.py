@@ -145,7 +145,7 @@ def test_ports_are_those_of_the_settings(kustomization: str) -> None:
         found, workload = settings(kustomization, name), member(kustomization, name)
         expected = {"grpc": found.port, "metrics": found.metrics_port}
         if isinstance(found, BrokerSettings):
-            expected["kafka"] = found.kafka_port
+            expected |= {"kafka": found.kafka_port, "replication": found.replication_port}
         assert workload.ports == expected
         paths = {"startupProbe": {ALIVE, READY}, "livenessProbe": {ALIVE}, "readinessProbe": {READY}}
         for probe, allowed in paths.items():
