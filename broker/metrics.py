@@ -19,6 +19,7 @@ from strandline.adapters.telemetry.kafka_traffic import KAFKA_METRICS, KafkaTraf
 from strandline.adapters.telemetry.metrics import Reading, Sample, counter, gauge, histogram
 from strandline.adapters.tls.metrics import TLS_METRICS, read_certificates
 from strandline.adapters.zookeeper.metrics import SESSION_METRICS, Sessions
+from strandline.broker.core.election.suspects import Cause, Suspects
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.groups import Groups
 from strandline.broker.replicas.counts import Counts
@@ -69,6 +70,21 @@ ELECTIONS_MS: Final = histogram(
 UNCLEAN_ELECTIONS: Final = counter(
     "kafka_controller_controllerstats_uncleanleaderelections_total",
     "Elections that this broker won without having been in sync: committed records may be lost.",
+)
+SUSPICIONS: Final = counter(
+    "strandline_suspicions_total",
+    "Brokers that this one took for dead though they were registered, by cause: refused, the port was "
+    "closed; silent, enough brokers did not hear it.",
+    "cause",
+)
+WRONG_SUSPICIONS: Final = counter(
+    "strandline_wrong_suspicions_total",
+    "Of these, suspicions that ended with a sign of life of the same broker, by cause.",
+    "cause",
+)
+LATE_TICKS: Final = counter(
+    "strandline_late_ticks_total",
+    "How often this broker's event loop was late by 100 ms or more, so that it judged no silence of others.",
 )
 REASSIGNMENT_HOLDS: Final = counter(
     "strandline_reassignment_holds_total",
@@ -171,6 +187,7 @@ GROUPS_IN: Final = {
 METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
+    SUSPICIONS, WRONG_SUSPICIONS, LATE_TICKS,
     *FOLLOWER_METRICS,
     *BY_TOPIC, *PARTITION_METRICS, *DISK_METRICS, REASSIGNMENT_HOLDS, THROTTLED_S,
     *REQUEST_METRICS, MALFORMED, TOO_MANY, *KAFKA_METRICS,
@@ -254,6 +271,8 @@ class BrokerMetrics:
             *read_certificates(self._manager.host.certificates),
             LEASE_S.is_now(self._lease_s()),
             REASSIGNMENT_HOLDS.is_now(self._throttle.holds),
+            *_read_suspects(self._manager.peers.suspects),
+            LATE_TICKS.is_now(self._manager.pulse.late),
             *(THROTTLED_S.is_now(self._quotas.throttled_s(each), each) for each in Quota),
             *(sample for writer in self._writers for sample in read_writer(writer)),
             *self._read_groups(),
@@ -296,6 +315,12 @@ class BrokerMetrics:
         yield GROUPS.is_now(found.total())
         for state, metric in GROUPS_IN.items():
             yield metric.is_now(found[state])
+
+
+def _read_suspects(suspects: Suspects) -> Iterator[Sample]:
+    for cause in Cause:
+        yield SUSPICIONS.is_now(suspects.begun[cause], cause.value)
+        yield WRONG_SUSPICIONS.is_now(suspects.wrong[cause], cause.value)
 
 
 def _read_counts(counts: Counts) -> Iterator[Sample]:

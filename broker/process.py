@@ -50,7 +50,7 @@ from strandline.config.services import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import CoordinationSession, ServiceHost
 from strandline.ids import BrokerId
-from strandline.ports import Served
+from strandline.ports import Served, Transport
 from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.authenticator import Authenticator
@@ -193,7 +193,7 @@ class Broker:
                 log, groups.handlers, manager, view, kafka_link, self._settings, endpoint, self._logins
             )
             followed = self._framed.run(internal, logins)
-            await self._live(manager, view, endpoint, groups, recorder, router, followed)
+            await self._live(manager, view, endpoint, groups, recorder, router, followed, transport)
             await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
@@ -232,6 +232,7 @@ class Broker:
         recorder: StateChangeRecorder,
         kafka: Router,
         followed: Coroutine[Any, Any, None],
+        transport: Transport,
     ) -> None:
         """Runs all tasks of this process until it is asked to stop. Raises SettingsError."""
         try:
@@ -251,7 +252,7 @@ class Broker:
                         self._audit.run(),
                     )
                 ]
-                await self._serve_sessions(manager, view, endpoint, recorder)
+                await self._serve_sessions(manager, view, endpoint, recorder, transport)
                 await self._kafka.drain()
                 self._kafka.stop()
                 await groups.flush()
@@ -290,7 +291,12 @@ class Broker:
     # --- sessions ----------------------------------------------------------------------------
 
     async def _serve_sessions(
-        self, manager: ReplicaManager, view: ClusterView, endpoint: Endpoint, recorder: EventRecorder
+        self,
+        manager: ReplicaManager,
+        view: ClusterView,
+        endpoint: Endpoint,
+        recorder: EventRecorder,
+        transport: Transport,
     ) -> None:
         while not self._stop.is_set():
             coordination = await self._connect()
@@ -308,6 +314,7 @@ class Broker:
                 self.access.authorizer,
                 self._logins.authenticator,
                 self._quotas,
+                transport,
             )
             self._session, self._coordination = session, coordination
             self._sessions.begin(coordination)

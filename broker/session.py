@@ -12,16 +12,19 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
+from strandline.adapters.codecs.replication import REPORT_SILENCE
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.system.crash_points import defect_point
 from strandline.adapters.zookeeper.security.pictures import needed_pictures, quota_picture
 from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
 from strandline.adapters.zookeeper.znodes import UnreadableZnode
+from strandline.broker.core.election.silence import Report
 from strandline.broker.election.balancing import Balancing
 from strandline.broker.election.elector import Elector
 from strandline.broker.election.handover import Handover
 from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.membership.registration import SessionRegistration, join_cluster
+from strandline.broker.membership.silence import SilenceWatch
 from strandline.broker.membership.suspicion import Suspicion
 from strandline.broker.replicas.epoch_source import known_epoch, raise_epoch
 from strandline.broker.replicas.leadership import Leadership
@@ -37,13 +40,13 @@ from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.errors import StrandlineError
 from strandline.host import ProbeResult
 from strandline.ids import BrokerId, LeaderEpoch, PartitionKey
-from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
+from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded, Transport
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.authenticator import Authenticator
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint, Registration
-from strandline.vocabulary.replication import Hello
+from strandline.vocabulary.replication import Hello, SilenceQuestion
 
 logger = structlog.get_logger(__name__)
 
@@ -71,6 +74,7 @@ class BrokerSession:
         authorizer: Authorizer,
         authenticator: Authenticator,
         quotas: ClientQuotas,
+        transport: Transport,
     ) -> None:
         self.coordination = coordination
         self.recorder = recorder
@@ -89,7 +93,17 @@ class BrokerSession:
             coordination, manager.folder, self._settings, self._clock, endpoint
         )
         context = SessionContext(manager, coordination, self.registration, recorder)
-        self._suspicion = Suspicion(manager.peers, self._probe, self._clock)
+        self._transport = transport
+        self._suspicion = Suspicion(manager.peers, self._probe, self._ask, self._clock)
+        self._silence = SilenceWatch(
+            manager.me,
+            manager.peers,
+            manager.hearing,
+            self._ask,
+            lambda: [leader for leader, stream in self._streams.items() if stream.follows],
+            self._clock,
+            self._settings.leader_silence_ms / 1000,
+        )
         self._sender = StateChangeSender(context)
         self._elector = Elector(context, self._sender, self._suspicion)
         self.vacant = self._elector.vacant
@@ -121,6 +135,8 @@ class BrokerSession:
                 await self._clock.sleep(UNREADABLE_PAUSE_S)
         finally:
             self._manager.pulse.unlisten(self._beat)
+            for stream in self._streams.values():
+                self._manager.hearing.remove(stream)
             self._manager.end_session()
 
     async def _serve(self, on_serving: Callable[[], None]) -> None:
@@ -151,7 +167,8 @@ class BrokerSession:
             for task in (self._notices.run(), self._elector.run(), self._security.run()):
                 tasks.create_task(task)
             tasks.create_task(self._reconcile())
-            tasks.create_task(self._suspicion.run())
+            for task in (self._suspicion.run(), self._silence.run()):
+                tasks.create_task(task)
             self._manager.pulse.listen(self._beat)
             tasks.create_task(self._balancing.run())
             on_serving()
@@ -218,11 +235,13 @@ class BrokerSession:
             recorder=self.recorder,
         )
         self._tasks.create_task(stream.run())
+        self._manager.hearing.add(stream)
         return stream
 
     def _beat(self, now: float) -> None:
         for stream in self._streams.values():
             stream.beat(now)
+        self._silence.look(now)
 
     def _endpoint(self, broker: BrokerId) -> Endpoint | None:
         registration = self.registration.live.get(broker)
@@ -244,6 +263,10 @@ class BrokerSession:
             now, then = live.get(replica.leader), before.get(replica.leader)
             return now is None or then is None or now.epoch != then.epoch
 
+        for leader, stream in self._streams.items():
+            now, then = live.get(leader), before.get(leader)
+            if now is not None and (then is None or now.epoch != then.epoch):
+                stream.new_life()
         self._elector.live_changed(gone)
 
     def _refused(self, replica: Replica, error: StrandlineError) -> None:
@@ -268,6 +291,17 @@ class BrokerSession:
 
     async def _probe(self, registration: Registration) -> ProbeResult:
         return await self._manager.host.probe(registration.endpoint, self._settings.probe_timeout_ms / 1000)
+
+    async def _ask(self, other: Registration, about: Registration) -> Report | None:
+        """What another broker knows of the silence of one; None if it does not answer."""
+        question = SilenceQuestion(about.id, about.epoch)
+        timeout_s = self._settings.probe_timeout_ms / 1000
+        try:
+            address = other.endpoint.address
+            return Report(await self._transport.call(address, REPORT_SILENCE, question, timeout_s=timeout_s))
+        except StrandlineError as error:
+            logger.debug("no report about a silent broker", asked=other.id, reason=error.message)
+            return None
 
     def peers_changed(self) -> None:
         self._suspicion.peers_changed()

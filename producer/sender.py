@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from strandline.adapters.codecs.log import PRODUCE
-from strandline.client.broker_stream import BrokerStream, answer_limit_s
+from strandline.client.broker_stream import BrokerStream, answer_limit_s, no_answer
 from strandline.client.cluster import Cluster
 from strandline.config.producer import ProducerSettings
 from strandline.errors import OutcomeUnknown, StrandlineError
-from strandline.ids import TopicPartition
+from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock, Stream
 from strandline.producer.core.accumulator import Accumulator, Effect
 from strandline.producer.core.batch import Batch
@@ -31,6 +31,10 @@ ProduceStream = Stream[Sequence[ProduceEntry], Sequence[ProduceResult]]
 GATHER_S_MAX: Final = 0.005
 """The longest time that a message waits for the answer to the previous one, to gather more batches. A slow
 partition, or a long network path, may delay answers for longer."""
+
+DOUBT_S: Final = 0.5
+"""After this time without an answer another broker is asked who leads: a broker that hangs keeps its
+connections."""
 
 
 class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
@@ -96,6 +100,27 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
     def _oldest_at(self) -> float | None:
         _, oldest_at = next(iter(self._unanswered.values()), (None, None))
         return oldest_at
+
+    async def _watch(self) -> None:
+        """As of every stream, and sooner: raises OutcomeUnknown when a broker that does not answer for a
+        moment has a successor."""
+        while True:
+            await self._clock.sleep(min(DOUBT_S, self._answer_s) / 2)
+            oldest_at = self._oldest_at()
+            silent_s = 0.0 if oldest_at is None else self._clock.monotonic() - oldest_at
+            if silent_s > self._answer_s:
+                raise no_answer(self._broker, self._answer_s)
+            if silent_s > DOUBT_S:
+                self._seek_successors()
+
+    def _seek_successors(self) -> None:
+        for name in {batch.queue.name for batch, _ in self._unanswered.values()}:
+            leader = self._cluster.leader(name)
+            if leader is not None and leader.broker not in (self._broker, NO_BROKER):
+                raise OutcomeUnknown(
+                    f"broker {self._broker} does not answer, and {leader.broker} leads {name}"
+                )
+            self._cluster.doubt(name)
 
     async def _write(self, stream: ProduceStream) -> None:
         acks, timeout_ms = self._settings.acks, self._settings.request_timeout_ms

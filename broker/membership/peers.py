@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from strandline.broker.core.election.suspects import Suspects
+from strandline.broker.core.election.silence import Trust
+from strandline.broker.core.election.suspects import Cause, Suspects
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.ports import Clock
 from strandline.vocabulary.metadata import Registration
@@ -25,6 +26,7 @@ class Peers:
     def __init__(self, clock: Clock, on_change: Callable[[], None]) -> None:
         self.live: Mapping[BrokerId, Registration] = {}
         self.suspects = Suspects()
+        self.trust = Trust()
         self.silent: frozenset[BrokerEpoch] = frozenset()
         """The lives that follow this broker and do not answer its messages. They are no suspects: only this
         broker knows of their silence, and it concerns only the partitions that this broker leads."""
@@ -45,7 +47,9 @@ class Peers:
     def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
         """Sets the live brokers; the mapping must be a new object."""
         self.live = live
-        self.suspects.registered({registration.epoch for registration in live.values()})
+        lives = {registration.epoch for registration in live.values()}
+        self.suspects.registered(lives)
+        self.trust.registered(lives)
         self._on_change()
 
     def refused(self, life: BrokerEpoch) -> None:
@@ -58,14 +62,27 @@ class Peers:
                 self._on_change()
                 return
 
+    def unheard(self, life: BrokerEpoch) -> None:
+        """Suspects a registered broker that enough others do not hear either. Its partitions become vacant,
+        as after a refusal."""
+        for broker, registration in self.live.items():
+            if registration.epoch == life and self.suspects.silent(life, self._clock.monotonic()):
+                logger.warning("broker silent", silent=broker, broker_epoch=life)
+                self._on_change()
+                return
+
     def reached(self, life: BrokerEpoch) -> None:
         """Ends the suspicion: its port answers, or it has opened another stream. A message on an older stream
-        does not count, since a healthy process may have its port closed to this broker for good. As a
-        follower such a broker stays in sync through its messages (`LeaderPartition`); as a leader it cannot
-        be followed."""
-        if self.suspects.reached(life):
-            logger.info("broker reachable again", broker_epoch=life)
-            self._on_change()
+        refutes a silence, but not a refusal, since a healthy process may have its port closed to this broker
+        for good. As a follower such a broker stays in sync through its messages (`LeaderPartition`); as a
+        leader it cannot be followed."""
+        cause = self.suspects.reached(life)
+        if cause is None:
+            return
+        if cause is Cause.SILENT:
+            self.trust.wronged(life, self._clock.monotonic())
+        logger.info("broker reachable again", broker_epoch=life, suspected=cause.value)
+        self._on_change()
 
     def session_ended(self) -> None:
         """Drops the suspicions. The next session tests them again."""

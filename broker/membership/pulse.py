@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import structlog
+
 from strandline.ports import Clock
+
+logger = structlog.get_logger(__name__)
 
 TICK_S: Final = 0.1
 LATE_S: Final = 0.1
@@ -29,6 +33,8 @@ class Pulse:
         self._clock = clock
         self._listeners: dict[Callable[[float], None], None] = {}
         self._ticked = self._steady_since = clock.monotonic()
+        self.late = 0
+        """Ticks that came late."""
 
     def listen(self, listener: Callable[[float], None]) -> None:
         """Call `listener` with the time at each tick."""
@@ -57,6 +63,8 @@ class Pulse:
         now = self._clock.monotonic()
         if now - self._ticked >= TICK_S + LATE_S:
             self._steady_since = now
+            self.late += 1
+            logger.debug("late: silences count anew", late_ms=round((now - self._ticked - TICK_S) * 1000))
         self._ticked = now
         for listener in tuple(self._listeners):
             listener(now)

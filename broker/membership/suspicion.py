@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+from strandline.broker.core.election.suspects import Cause
 from strandline.broker.membership.peers import Peers
+from strandline.broker.membership.silence import Ask
 from strandline.host import ProbeResult
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.ports import Clock
@@ -29,9 +31,10 @@ class Reach(Protocol):
 class Suspicion:
     """The probes of one session. `run` is its task; fulfils `Reach`."""
 
-    def __init__(self, peers: Peers, probe: Probe, clock: Clock) -> None:
+    def __init__(self, peers: Peers, probe: Probe, ask: Ask, clock: Clock) -> None:
         self._peers = peers
         self._probe = probe
+        self._question = ask
         self._clock = clock
         self._wanted: set[BrokerId] = set()
         self._under_way: set[BrokerEpoch] = set()
@@ -88,9 +91,16 @@ class Suspicion:
         result = await self._probe(registration)
         match result:
             case ProbeResult.ALIVE:
-                self._peers.reached(registration.epoch)
+                if await self._is_there(registration):
+                    self._peers.reached(registration.epoch)
             case ProbeResult.GONE:
                 self._peers.refused(registration.epoch)
             case ProbeResult.NOTHING:
                 pass  # its session decides
         return result
+
+    async def _is_there(self, registration: Registration) -> bool:
+        """True if a process whose port answers does not hang: a silent one has to answer a question."""
+        if self._peers.suspects.cause(registration.epoch) is not Cause.SILENT:
+            return True
+        return await self._question(registration, registration) is not None

@@ -15,6 +15,7 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
+from strandline.broker.membership.hearing import Hearing
 from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.pulse import Pulse
 from strandline.broker.replicas.counts import Counts
@@ -63,6 +64,7 @@ class ReplicaManager:
         self.clock = host.clock
         self.peers = Peers(host.clock, self._peers_changed)
         self.pulse = Pulse(host.clock)
+        self.hearing = Hearing(self.peers, self.pulse)
         self.session: Session | None = None
         self.watchers: list[LeadershipWatcher] = []
         self.counts = Counts()

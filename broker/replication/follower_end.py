@@ -113,6 +113,10 @@ class LeaderStream:
         self._acknowledged_sent = 0
         self._sent_at = float("-inf")
         self._beat_due = False
+        self._heard_at: float | None = None
+        """When the last message of this life of the leader was handled; None before its first beat. A stream
+        that breaks is no message: a broken connection is part of a silence."""
+        self._handling = False
         self._connected = False
         self._answered = True
         """False while the leader has not sent anything since the last stream broke."""
@@ -177,6 +181,24 @@ class LeaderStream:
             )
         )
 
+    def new_life(self) -> None:
+        """Notes that the leader has another life, which may be of a version without beats."""
+        self._heard_at = None
+
+    @property
+    def follows(self) -> bool:
+        """True if there is a partition to follow."""
+        return bool(self._wanted)
+
+    @property
+    def broker(self) -> BrokerId:
+        return self.leader
+
+    @property
+    def heard_at(self) -> float | None:
+        """See `Link`. While a message is being handled, the next ones may wait behind it unread."""
+        return self._clock.monotonic() if self._handling else self._heard_at
+
     def beat(self, now: float) -> None:
         """Lets the leader hear that this follower is there, if it has sent nothing for a while."""
         if self._connected and now - self._sent_at >= ANSWER_S:
@@ -216,7 +238,7 @@ class LeaderStream:
             await self._send(stream, self._hello)
             raise await until_failure(StreamBroken, self._receive_all(stream), self._send_all(stream))
         finally:
-            self._connected = False
+            self._connected = self._handling = False
             await stream.close()
 
     def _reset(self) -> None:
@@ -262,6 +284,8 @@ class LeaderStream:
             sequence, pushes = await stream.receive()
             self._answered = True
             self._on_answered(self.leader)
+            keeps_beats = self._heard_at is not None or not pushes
+            self._handling = keeps_beats
             unsynced: list[_Following] = []
             diverged: list[tuple[Replica, Push]] = []
             for push in pushes:
@@ -272,6 +296,8 @@ class LeaderStream:
             for following in unsynced:
                 await self._sync(following)
             self._acknowledged = sequence
+            if keeps_beats:
+                self._heard_at, self._handling = self._clock.monotonic(), False
             self._wake.set()
 
     # --- what arrives ------------------------------------------------------------------------

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from strandline.broker.core.election.silence import Report
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.broker.replication.throttle import CopyThrottle
 from strandline.config.services import BrokerSettings
 from strandline.errors import BrokerNotAvailable, InconsistentClusterId, InvalidRequest, StaleBrokerEpoch
+from strandline.ids import BrokerId
 from strandline.ports import Clock
-from strandline.vocabulary.replication import Hello
+from strandline.vocabulary.replication import Hello, SilenceQuestion
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FollowerLink:
+    """A follower's stream, as far as it tells whether that broker is silent. Fulfils `hearing.Link`."""
+
+    stream: FollowerStream
+    manager: ReplicaManager
+
+    @property
+    def broker(self) -> BrokerId:
+        return self.stream.hello.broker_id
+
+    @property
+    def heard_at(self) -> float | None:
+        """None for a follower without beats, and for a stream that an earlier life left open."""
+        hello, registration = self.stream.hello, self.manager.live.get(self.broker)
+        if not hello.beats or registration is None or registration.epoch != hello.broker_epoch:
+            return None
+        return self.stream.window.heard_at
 
 
 class Followers:
@@ -25,7 +49,7 @@ class Followers:
         self.throttle = CopyThrottle(settings, clock)
         """Shared by the streams of all followers."""
         self._silence_s = settings.follower_silence_ms / 1000
-        self._open: dict[FollowerStream, None] = {}
+        self._open: dict[FollowerStream, _FollowerLink] = {}
         manager.pulse.listen(self._beat)
 
     async def open(self, hello: Hello) -> FollowerStream:
@@ -44,8 +68,14 @@ class Followers:
         await self._check_life(hello)
         self._manager.peers.reached(hello.broker_epoch)
         stream = FollowerStream(hello, self._manager.known, self.throttle, self._settings, self._clock)
-        self._open[stream] = None
+        self._open[stream] = link = _FollowerLink(stream, self._manager)
+        self._manager.hearing.add(link)
+        stream.beat(self._clock.monotonic())  # so that the follower knows at once that it is owed beats
         return stream
+
+    def report(self, question: SilenceQuestion) -> Report:
+        """What this broker knows of the silence of a life of another one."""
+        return Report(self._manager.hearing.judged_s(question.broker_id, question.broker_epoch))
 
     def _beat(self, now: float) -> None:
         """Keeps every follower's stream from being silent, and finds the followers that are."""
@@ -81,6 +111,6 @@ class Followers:
 
     def close(self, stream: FollowerStream) -> None:
         """Ends the flows of a stream that is over."""
-        self._open.pop(stream, None)
+        self._manager.hearing.remove(self._open.pop(stream))
         stream.close()
         self._manager.follower_left(stream.hello.broker_id)

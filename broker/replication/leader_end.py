@@ -143,7 +143,7 @@ class FollowerStream:
         self._stale_timer: asyncio.TimerHandle | None = None
         self._endings: list[Push] = []
         self._unanswered: deque[_Question] = deque()
-        self.window = PushWindow(settings.push_window)
+        self.window = PushWindow(settings.push_window, clock.monotonic())
         self._beat_due = False
         self._copies_from = NEVER_HELD
         """When copies may be sent again, as the follower says."""

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 
 import structlog
 
-from strandline.adapters.codecs.replication import REPLICA_FETCH
+from strandline.adapters.codecs.replication import REPLICA_FETCH, REPORT_SILENCE
 from strandline.adapters.guarded_calls import guarded
 from strandline.broker.replication.handlers import Followers
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.errors import InvalidRequest, StrandlineError
-from strandline.ports import Caller, Clock, Reply, Served, ServedStream
+from strandline.ports import Caller, Clock, Reply, Served, ServedCall, ServedStream
 from strandline.security.access import Access
 from strandline.tasks import Slices
-from strandline.vocabulary.replication import FollowerMessage, LeaderMessage
+from strandline.vocabulary.replication import FollowerMessage, LeaderMessage, SilenceQuestion
 
 logger = structlog.get_logger(__name__)
 
@@ -31,7 +31,15 @@ class ReplicationService:
         self._clock = clock
 
     def calls(self) -> list[Served]:
-        return guarded([ServedStream(REPLICA_FETCH.served, self.serve)], self._access)
+        served: list[Served] = [
+            ServedStream(REPLICA_FETCH.served, self.serve),
+            ServedCall(REPORT_SILENCE.served, self.report),
+        ]
+        return guarded(served, self._access)
+
+    async def report(self, question: SilenceQuestion, caller: Caller) -> float | None:
+        """For how long this broker has not heard that one, in seconds; None if it cannot say."""
+        return self._followers.report(question).silent_s
 
     async def serve(self, requests: AsyncIterator[FollowerMessage], reply: PushReply, caller: Caller) -> None:
         """Serves one follower until it ends its stream. Raises the error with which the stream is refused."""

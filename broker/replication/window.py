@@ -15,7 +15,8 @@ from strandline.errors import InvalidRequest
 class PushWindow:
     """The messages from one leader to one follower, by sequence number. At most `size` are unacknowledged."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, opened_at: float) -> None:
+        """`opened_at`: when the follower opened the stream."""
         self._size = size
         self._sequence = 0
         self._sent: deque[tuple[int, float]] = deque()
@@ -23,7 +24,7 @@ class PushWindow:
         self._sent_at = float("-inf")
         self.acknowledged_at = float("-inf")
         """When the last acknowledged message was sent."""
-        self.heard_at = float("-inf")
+        self.heard_at = opened_at
         """When the follower sent its last message, of any content."""
         self.has_beaten = False
         """True once a beat was sent: until then the follower does not know that this leader keeps them."""

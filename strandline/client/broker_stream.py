@@ -31,7 +31,8 @@ def answer_limit_s(settings: ClientSettings) -> float:
     return ANSWER_GRACE * settings.request_timeout_ms / 1000
 
 
-def _no_answer(broker: int, limit_s: float) -> OutcomeUnknown:
+def no_answer(broker: int, limit_s: float) -> OutcomeUnknown:
+    """The error of a request that was not answered in this time."""
     return OutcomeUnknown(f"broker {broker} has not answered for {limit_s:.1f} s")
 
 
@@ -105,7 +106,7 @@ class BrokerStream(ABC, Generic[RequestT, ResponseT]):
             await self._clock.sleep(self._answer_s / 5)
             oldest_at = self._oldest_at()
             if oldest_at is not None and self._clock.monotonic() - oldest_at > self._answer_s:
-                raise _no_answer(self._broker, self._answer_s)
+                raise no_answer(self._broker, self._answer_s)
 
     @abstractmethod
     def _has_work(self) -> bool:
@@ -163,7 +164,7 @@ class CallStream(Generic[RequestT, ResponseT]):
                 return picked
         except TimeoutError:
             self.close()
-            raise _no_answer(broker, self._answer_s) from None
+            raise no_answer(broker, self._answer_s) from None
         except BaseException:
             self.close()
             raise

@@ -39,6 +39,11 @@ class ReplicationStub:
                 request_serializer=strandline_dot_rpc_dot_replication__pb2.ReplicaFetchRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_replication__pb2.ReplicaFetchResponse.FromString,
                 _registered_method=True)
+        self.ReportSilence = channel.unary_unary(
+                '/strandline.v1.Replication/ReportSilence',
+                request_serializer=strandline_dot_rpc_dot_replication__pb2.SilenceQuestion.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_replication__pb2.SilenceReport.FromString,
+                _registered_method=True)
 
 
 class ReplicationServicer:
@@ -52,6 +57,13 @@ class ReplicationServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportSilence(self, request, context):
+        """Asked by a follower that no longer hears its leader, before it stands for election.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ReplicationServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -59,6 +71,11 @@ def add_ReplicationServicer_to_server(servicer, server):
                     servicer.ReplicaFetch,
                     request_deserializer=strandline_dot_rpc_dot_replication__pb2.ReplicaFetchRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_replication__pb2.ReplicaFetchResponse.SerializeToString,
+            ),
+            'ReportSilence': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportSilence,
+                    request_deserializer=strandline_dot_rpc_dot_replication__pb2.SilenceQuestion.FromString,
+                    response_serializer=strandline_dot_rpc_dot_replication__pb2.SilenceReport.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -88,6 +105,33 @@ class Replication:
             '/strandline.v1.Replication/ReplicaFetch',
             strandline_dot_rpc_dot_replication__pb2.ReplicaFetchRequest.SerializeToString,
             strandline_dot_rpc_dot_replication__pb2.ReplicaFetchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportSilence(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Replication/ReportSilence',
+            strandline_dot_rpc_dot_replication__pb2.SilenceQuestion.SerializeToString,
+            strandline_dot_rpc_dot_replication__pb2.SilenceReport.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,8 @@ class ReplicationStub:
     """The follower sends positions; the leader pushes records and high watermarks as they come, with
     a small window of messages that the follower has not acknowledged.
     """
+    ReportSilence: _grpc.UnaryUnaryMultiCallable[_replication_pb2.SilenceQuestion, _replication_pb2.SilenceReport]
+    """Asked by a follower that no longer hears its leader, before it stands for election."""
 
 @_typing.type_check_only
 class ReplicationAsyncStub(ReplicationStub):
@@ -45,6 +47,8 @@ class ReplicationAsyncStub(ReplicationStub):
     """The follower sends positions; the leader pushes records and high watermarks as they come, with
     a small window of messages that the follower has not acknowledged.
     """
+    ReportSilence: _aio.UnaryUnaryMultiCallable[_replication_pb2.SilenceQuestion, _replication_pb2.SilenceReport]  # type: ignore[assignment]
+    """Asked by a follower that no longer hears its leader, before it stands for election."""
 
 class ReplicationServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -56,5 +60,13 @@ class ReplicationServicer(metaclass=_abc_1.ABCMeta):
         """The follower sends positions; the leader pushes records and high watermarks as they come, with
         a small window of messages that the follower has not acknowledged.
         """
+
+    @_abc_1.abstractmethod
+    def ReportSilence(
+        self,
+        request: _replication_pb2.SilenceQuestion,
+        context: _ServicerContext,
+    ) -> _typing.Union[_replication_pb2.SilenceReport, _abc.Awaitable[_replication_pb2.SilenceReport]]:
+        """Asked by a follower that no longer hears its leader, before it stands for election."""
 
 def add_ReplicationServicer_to_server(servicer: ReplicationServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

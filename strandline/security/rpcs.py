@@ -77,6 +77,7 @@ RPCS: Final[Mapping[str, Row]] = {
         "be the broker that the first message names, by `broker_principals`",
         "31",
     ),
+    "/strandline.v1.Replication/ReportSilence": before(CLUSTER_ACTION),
     _GROUPS + "FindCoordinator": by_handler(DESCRIBE_GROUP, needs="DESCRIBE GROUP", refused="30"),
     _GROUPS + "JoinGroup": _OF_MEMBER,
     _GROUPS + "SyncGroup": _OF_MEMBER,

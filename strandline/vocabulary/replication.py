@@ -64,3 +64,11 @@ class Push(NamedTuple):
 LeaderMessage = tuple[int, list[Push]]
 """One message of a leader: its sequence number, and its pushes. Without pushes it is a beat: from the first
 one on, a message comes at least every 200 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceQuestion:
+    """Names the life of a broker, to ask another one whether it hears it."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch

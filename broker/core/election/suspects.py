@@ -1,17 +1,21 @@
-"""Lives of brokers whose port refused a connection while their registration stands.
+"""Lives of brokers whose port refused a connection, or that several brokers do not hear, while their
+registration stands.
 
-A suspicion is a shortcut: a killed leader is replaced before its session ends. It may be wrong (a component
-between the two refused one connection), so it never lasts by itself: each suspect is probed repeatedly, and
-an answer from its port, or a stream that it opens, ends the suspicion.
+A suspicion is a shortcut: a leader that was killed or hangs is replaced before its session ends. It may be
+wrong (a component between the two refused one connection), so it never lasts by itself: each suspect is
+probed repeatedly, and a sign of life ends the suspicion.
 
-A life is unknown or suspected. Legal transitions: unknown → suspected (`refused`), suspected → unknown
-(`reached`, or `registered` without it).
+A life is unknown, or suspected for a cause. Legal transitions: unknown → refused (`refused`), unknown →
+silent (`silent`), silent → refused (`refused`), refused or silent → unknown (`reached`, or `registered`
+without it).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from strandline.ids import BrokerEpoch
@@ -21,10 +25,21 @@ PROBE_AGAIN_S: Final = 0.1
 PROBE_AGAIN_S_MAX: Final = 1.0
 
 
-@dataclass(slots=True)
-class _ProbeSchedule:
-    """When a suspect is probed next, and how long the pause after that is."""
+class Cause(Enum):
+    """Why a life is suspected."""
 
+    REFUSED = "refused"
+    """Its port refused a connection: no process listens. An answer from the port refutes that."""
+    SILENT = "silent"
+    """Enough brokers that should hear it do not. Only a message of it refutes that: the port of a process
+    that hangs may answer."""
+
+
+@dataclass(slots=True)
+class _Suspicion:
+    """Why a life is suspected, when it is probed next, and how long the pause after that is."""
+
+    cause: Cause
     due: float
     pause_s: float
 
@@ -33,42 +48,65 @@ class Suspects:
     """The suspects of one broker. At most one for each registration."""
 
     def __init__(self) -> None:
-        self._schedules: dict[BrokerEpoch, _ProbeSchedule] = {}
+        self._of: dict[BrokerEpoch, _Suspicion] = {}
+        self.begun: Counter[Cause] = Counter()
+        """How many suspicions began in this process, by cause."""
+        self.wrong: Counter[Cause] = Counter()
+        """How many of them a sign of life ended, by cause."""
 
     def __contains__(self, life: object) -> bool:
-        return life in self._schedules
+        return life in self._of
 
     @property
     def lives(self) -> frozenset[BrokerEpoch]:
-        return frozenset(self._schedules)
+        return frozenset(self._of)
+
+    def cause(self, life: BrokerEpoch) -> Cause | None:
+        """Why it is suspected; None if it is not."""
+        suspicion = self._of.get(life)
+        return None if suspicion is None else suspicion.cause
 
     def refused(self, life: BrokerEpoch, now: float) -> bool:
         """Its port is closed; True if it was not suspected before."""
-        if life in self._schedules:
+        if (known := self._of.get(life)) is not None:
+            known.cause = Cause.REFUSED
             return False
-        self._schedules[life] = _ProbeSchedule(now + PROBE_AGAIN_S, PROBE_AGAIN_S)
+        return self._begin(life, Cause.REFUSED, now)
+
+    def silent(self, life: BrokerEpoch, now: float) -> bool:
+        """Enough brokers do not hear it; True if it was not suspected before."""
+        return life not in self._of and self._begin(life, Cause.SILENT, now)
+
+    def _begin(self, life: BrokerEpoch, cause: Cause, now: float) -> bool:
+        self._of[life] = _Suspicion(cause, now + PROBE_AGAIN_S, PROBE_AGAIN_S)
+        self.begun[cause] += 1
         return True
 
-    def reached(self, life: BrokerEpoch) -> bool:
-        """It answered or opened a stream; True if it was suspected."""
-        return self._schedules.pop(life, None) is not None
+    def reached(self, life: BrokerEpoch) -> Cause | None:
+        """It gave a sign of life. Returns why it was suspected; None if it was not."""
+        suspicion = self._of.pop(life, None)
+        if suspicion is None:
+            return None
+        self.wrong[suspicion.cause] += 1
+        return suspicion.cause
 
     def registered(self, lives: Collection[BrokerEpoch]) -> None:
         """All lives that are registered now. The others are gone for certain: they are no longer suspects."""
-        for life in self._schedules.keys() - set(lives):
-            del self._schedules[life]
+        for life in self._of.keys() - set(lives):
+            del self._of[life]
 
     def clear(self) -> None:
         """Forget every suspicion, for a new session."""
-        self._schedules.clear()
+        self._of.clear()
 
     def due(self, now: float) -> list[BrokerEpoch]:
         """The lives to probe now; returning them schedules their next probes."""
-        found = [life for life, schedule in self._schedules.items() if schedule.due <= now]
+        found = [life for life, suspicion in self._of.items() if suspicion.due <= now]
         for life in found:
-            pause_s = min(2 * self._schedules[life].pause_s, PROBE_AGAIN_S_MAX)
-            self._schedules[life] = _ProbeSchedule(now + pause_s, pause_s)
+            suspicion = self._of[life]
+            suspicion.pause_s = min(2 * suspicion.pause_s, PROBE_AGAIN_S_MAX)
+            suspicion.due = now + suspicion.pause_s
         return found
 
     def next_due(self) -> float | None:
-        return min((schedule.due for schedule in self._schedules.values()), default=None)
+        return min((suspicion.due for suspicion in self._of.values()), default=None)

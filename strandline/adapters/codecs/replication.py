@@ -1,13 +1,13 @@
-"""The RPC of `strandline.v1.Replication`, with the values of `strandline.vocabulary.replication`.
+"""The RPCs of `strandline.v1.Replication`, with the values of `strandline.vocabulary.replication`.
 
-It is written by hand, since it carries records, and an element for each replica of a broker.
+The stream is written by hand, since it carries records, and an element for each replica of a broker.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from strandline.adapters.codecs.messages import Call
+from strandline.adapters.codecs.messages import Call, call, only, plain, shape
 from strandline.adapters.rpc.frames import nested, tag
 from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
@@ -15,7 +15,14 @@ from strandline.config.limits import REPLICAS_PER_BROKER_MAX
 from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId
 from strandline.ports import Listener, Rpc
 from strandline.rpc import replication_pb2
-from strandline.vocabulary.replication import FollowerMessage, Hello, LeaderMessage, Push, Subscribe
+from strandline.vocabulary.replication import (
+    FollowerMessage,
+    Hello,
+    LeaderMessage,
+    Push,
+    SilenceQuestion,
+    Subscribe,
+)
 
 ELEMENTS_MAX: Final = 4 * REPLICAS_PER_BROKER_MAX
 """Elements of one message: a follower may begin, end and report a subscription of each replica in it."""
@@ -130,8 +137,25 @@ def _decode_pushes(data: bytes) -> LeaderMessage:
     return response.sequence, pushes
 
 
-_PATH: Final = "/strandline.v1.Replication/ReplicaFetch"
+_SERVICE: Final = "/strandline.v1.Replication/"
+_PATH: Final = _SERVICE + "ReplicaFetch"
 
 REPLICA_FETCH: Final = Call(
     _PATH, _encode_message, _decode_pushes, Rpc(_PATH, _decode_message, _encode_pushes)
 )
+
+_CANNOT_SAY: Final = -1
+
+REPORT_SILENCE: Final = call(
+    _SERVICE + "ReportSilence",
+    shape(replication_pb2.SilenceQuestion, SilenceQuestion),
+    only(
+        replication_pb2.SilenceReport,
+        "silent_ms",
+        plain(
+            lambda silent_s: _CANNOT_SAY if silent_s is None else round(silent_s * 1000),
+            lambda silent_ms: None if silent_ms < 0 else silent_ms / 1000,
+        ),
+    ),
+)
+"""Its answer is in seconds; None if the broker that was asked cannot say."""

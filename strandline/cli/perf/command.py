@@ -325,8 +325,11 @@ def rebalance(
 @click.option("--brokers", type=click.IntRange(min=3), default=3, show_default=True)
 @click.option("--rate", type=FiniteRange(min=1), default=500, show_default=True, help="Records a second.")
 @click.option("--secure", is_flag=True, help="Encrypt every connection, with certificates on both ends.")
+@click.option("--hang", is_flag=True, help="Stop the leader (SIGSTOP) instead: it keeps its connections.")
 @pass_invocation
-def failover(invocation: Invocation, rounds: int, brokers: int, rate: float, secure: bool) -> None:
+def failover(
+    invocation: Invocation, rounds: int, brokers: int, rate: float, secure: bool, hang: bool
+) -> None:
     """Kill -9 the leader repeatedly under load, in a temporary cluster.
 
     Reports the time from the kill to the first acknowledgement of a record sent after it. Exits with 1 if an
@@ -334,13 +337,15 @@ def failover(invocation: Invocation, rounds: int, brokers: int, rate: float, sec
     """
     from strandline.cli.perf.failover import measure_failover
 
+    what = "stopping" if hang else "killing"
+
     async def main() -> dict[str, Any]:
-        with invocation.out.progress(f"killing the leader {rounds} times", rounds) as advance:
-            return await measure_failover(rounds, brokers, rate, advance, secure=secure)
+        with invocation.out.progress(f"{what} the leader {rounds} times", rounds) as advance:
+            return await measure_failover(rounds, brokers, rate, advance, secure=secure, hang=hang)
 
     figures = run(main)
     faults = figures.pop("faults")
-    _report(invocation, {"perf": "failover", "rounds": rounds, "brokers": brokers, **figures})
+    _report(invocation, {"perf": "failover", "rounds": rounds, "brokers": brokers, "hang": hang, **figures})
     for fault in faults:
         invocation.out.note(f"error: {fault}")
     if faults:

@@ -1,4 +1,4 @@
-"""`strandline perf failover`: measures the time without acknowledgements after a leader is killed."""
+"""`strandline perf failover`: the time without acknowledgements after a leader is killed or hangs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,30 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.auditing import checks, closed_topic
 from strandline.auditing.recording import Recorder
 from strandline.auditing.reference import Span
-from strandline.cli.load.completeness import isr_whole, read_until_complete
+from strandline.cli.load.completeness import LOOK_AGAIN_S, isr_whole, read_until_complete
 from strandline.cli.load.feed import Feeder, within
 from strandline.cli.perf.measure import spread
 
 TOPIC: Final = "failover"
 REPLICAS: Final = 3
+HANG_S: Final = 5.0
+"""Longer than a session with ZooKeeper: a broker that goes on has another life, with no past suspicions."""
+NEVER_MS: Final = 3_600_000
+"""No leader moves by itself during a run."""
 
 
 async def measure_failover(
-    rounds: int, brokers: int, rate: float, advance: Callable[[int], None], *, secure: bool = False
+    rounds: int,
+    brokers: int,
+    rate: float,
+    advance: Callable[[int], None],
+    *,
+    secure: bool = False,
+    hang: bool = False,
 ) -> dict[str, Any]:
     """Kills the leader of a topic's only partition `rounds` times under an acks=all load. `secure`:
-    connections are encrypted, with certificates on both ends.
+    connections are encrypted, with certificates on both ends. `hang`: the leader is stopped (SIGSTOP) instead
+    of killed, and continues after `HANG_S`.
 
     Returns p50_ms, p99_ms and max_ms from the kill to the first acknowledgement of a record sent after it,
     the same for the time from the restart until the ISR is full (`isr_whole_…`), the counts of the final
@@ -33,7 +44,9 @@ async def measure_failover(
     without_ack: list[float] = []
     to_whole_isr: list[float] = []
     async with (
-        LocalCluster(brokers=brokers, secure=secure) as cluster,
+        LocalCluster(
+            brokers=brokers, secure=secure, broker_settings={"preferred_leader_check_ms": NEVER_MS}
+        ) as cluster,
         Admin(cluster.bootstrap, **cluster.client_settings) as admin,
         Producer(cluster.bootstrap, **cluster.client_settings) as producer,
     ):
@@ -49,13 +62,16 @@ async def measure_failover(
                 leader = (await isr_whole(admin, TOPIC))[0]
                 killed_at = monotonic()
                 acked = feeder.expect_ack(0, sent_after=killed_at)
-                await cluster.kill_broker(leader)
+                await _strike(cluster, leader, hang=hang)
                 without_ack.append(
                     await within(f"an acknowledgement after the kill of {leader}", acked) - killed_at
                 )
+                if hang:
+                    await SystemClock().sleep(killed_at + HANG_S - monotonic())
                 started_at = monotonic()
-                await cluster.start_broker(leader)
-                await isr_whole(admin, TOPIC)
+                await _mend(cluster, leader, hang=hang)
+                while (await isr_whole(admin, TOPIC))[0] == leader:  # it has not heard of its successor
+                    await SystemClock().sleep(LOOK_AGAIN_S)
                 to_whole_isr.append(monotonic() - started_at)
                 advance(1)
             stop.set()
@@ -75,3 +91,17 @@ async def measure_failover(
         "lost": sum(each.check == checks.LOST.name for each in found),
         "faults": [each.sentence for each in found],
     }
+
+
+async def _strike(cluster: LocalCluster, leader: int, *, hang: bool) -> None:
+    if hang:
+        cluster.pause_broker(leader)
+    else:
+        await cluster.kill_broker(leader)
+
+
+async def _mend(cluster: LocalCluster, leader: int, *, hang: bool) -> None:
+    if hang:
+        cluster.resume_broker(leader)
+    else:
+        await cluster.start_broker(leader)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.broker.core.election.silence import Report
 from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.pulse import TICK_S
 from strandline.broker.membership.suspicion import Suspicion
@@ -36,6 +37,12 @@ class Ports:
     heard: dict[BrokerId, ProbeResult] = field(default_factory=lambda: dict.fromkeys(LIVE, ProbeResult.ALIVE))
     asked: Counter[BrokerId] = field(default_factory=Counter)
 
+    talks: set[BrokerId] = field(default_factory=set)
+    """Those that answer questions: their processes do not hang."""
+
+    async def ask(self, other: Registration, about: Registration) -> Report | None:
+        return Report(None) if other.id in self.talks else None
+
     async def probe(self, registration: Registration) -> ProbeResult:
         self.asked[registration.id] += 1
         await asyncio.sleep(0)
@@ -47,7 +54,7 @@ async def suspicious() -> AsyncIterator[tuple[Suspicion, Peers, Ports]]:
     ports = Ports()
     changed: list[Callable[[], None]] = []
     peers = Peers(CLOCK, lambda: changed[0]() if changed else None)
-    suspicion = Suspicion(peers, ports.probe, CLOCK)
+    suspicion = Suspicion(peers, ports.probe, ports.ask, CLOCK)
     changed.append(suspicion.peers_changed)
     peers.live_changed(LIVE)
     async with asyncio.TaskGroup() as tasks:
@@ -81,6 +88,17 @@ async def test_silence_makes_no_suspect_and_ends_no_suspicion() -> None:
         peers.refused(LIFE)
         await eventually(lambda: ports.asked[FIRST] == 2)
         assert LIFE in peers.suspects
+
+
+async def test_a_port_that_answers_does_not_refute_a_silence() -> None:
+    """CORRECTNESS E19: the libraries of a process that hangs may answer; it has to answer a question."""
+    async with suspicious() as (suspicion, peers, ports):
+        peers.unheard(LIFE)
+        suspicion.peers_changed()
+        await eventually(lambda: ports.asked[FIRST] >= 2)
+        assert LIFE in peers.suspects
+        ports.talks.add(FIRST)
+        await eventually(lambda: LIFE not in peers.suspects)
 
 
 async def test_every_broker_is_probed_and_a_refused_connection_makes_a_suspect() -> None:
@@ -129,7 +147,7 @@ async def test_a_follower_that_answers_nothing_is_silent_until_it_does(tmp_path:
         stream = await followers.open(Hello(FIRST, LIFE, ME, "", beats))
         wait(2 * ticks)
         assert manager.peers.silent == set(), "it had nothing to answer"
-        assert await stream.next_message() == (1, [])
+        assert await stream.next_message() == (1, []), "its first message says that this leader keeps beats"
         wait(ticks - 2)
         assert manager.peers.silent == set()
         wait(3)

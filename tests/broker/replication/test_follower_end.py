@@ -339,3 +339,24 @@ async def test_a_follower_that_has_said_nothing_for_a_while_says_that_it_is_ther
         follower.link.beat(CLOCK.monotonic() + 2 * ANSWER_S)
         said = await follower.stream.heard()
         assert said == Said(None, (), (), (), 0)
+
+
+async def test_a_leader_is_heard_from_its_first_beat_on_and_while_a_message_is_handled() -> None:
+    """CORRECTNESS E19: one of a version without beats sends none, and is not judged."""
+    async with following(open_replica(), 5) as follower:
+        await eventually(lambda: follower.streams)
+        follower.stream.push(Push(99))
+        while (await follower.stream.heard()).acknowledged < 1:
+            pass
+        assert follower.link.heard_at is None
+        began = CLOCK.monotonic()
+        follower.stream.push()
+        while (await follower.stream.heard()).acknowledged < 2:
+            pass
+        assert (heard_at := follower.link.heard_at) is not None
+        assert heard_at >= began
+        follower.stream.break_off("reset")
+        await eventually(lambda: follower.lost)
+        assert follower.link.heard_at == heard_at, "a stream that breaks is no message"
+        follower.link.new_life()
+        assert follower.link.heard_at is None

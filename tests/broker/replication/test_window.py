@@ -10,7 +10,7 @@ from strandline.errors import InvalidRequest
 
 
 def test_a_follower_with_nothing_to_answer_is_not_silent() -> None:
-    window = PushWindow(2)
+    window = PushWindow(2, 0.0)
     assert window.unanswered_since is None
     assert window.sent(1.0) == 1
     window.acknowledge(1, 1.5)
@@ -19,7 +19,7 @@ def test_a_follower_with_nothing_to_answer_is_not_silent() -> None:
 
 def test_a_silence_begins_with_the_oldest_message_without_an_answer() -> None:
     """CORRECTNESS E19."""
-    window = PushWindow(2)
+    window = PushWindow(2, 0.0)
     window.sent(1.0)
     window.sent(2.0)
     assert not window.is_open
@@ -31,7 +31,7 @@ def test_a_silence_begins_with_the_oldest_message_without_an_answer() -> None:
 
 def test_any_sign_of_life_ends_a_silence_and_acknowledges_nothing() -> None:
     """CORRECTNESS E19: a follower whose disk is slow is late, and not silent."""
-    window = PushWindow(2)
+    window = PushWindow(2, 0.0)
     window.sent(1.0)
     window.acknowledge(0, 1.9)
     assert window.unanswered_since == 1.9
@@ -39,7 +39,7 @@ def test_any_sign_of_life_ends_a_silence_and_acknowledges_nothing() -> None:
 
 
 def test_the_first_beat_is_due_at_once_and_later_ones_after_a_pause() -> None:
-    window = PushWindow(1)
+    window = PushWindow(1, 0.0)
     assert window.wants_beat(1.0)
     window.has_beaten = True
     window.sent(1.0)
@@ -51,7 +51,7 @@ def test_the_first_beat_is_due_at_once_and_later_ones_after_a_pause() -> None:
 
 def test_what_was_never_sent_cannot_be_acknowledged() -> None:
     """CORRECTNESS X4."""
-    window = PushWindow(2)
+    window = PushWindow(2, 0.0)
     window.sent(1.0)
     with pytest.raises(InvalidRequest, match="message 2 was acknowledged, 1 were sent"):
         window.acknowledge(2, 1.0)

@@ -106,6 +106,15 @@ class FaultyCluster:
     def resume_broker(self, broker_id: int) -> None:
         self._broker(broker_id).resume()
 
+    def cut_off_broker(self, broker_id: int) -> None:
+        """Cut it off from the other brokers, silently; it still reaches ZooKeeper and clients.
+        `start_zookeeper` mends this too."""
+        network, host = self._world.network, self._broker(broker_id).machine.host
+        for machine in self._cluster.broker_machines:
+            if machine.host != host:
+                network.cut(machine.host, host)
+                network.cut(host, machine.host)
+
     async def start_controller(
         self, controller_id: int, *, wait_s: float | None = START_S_MAX, **settings: Any
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.broker.core.election.suspects import PROBE_AGAIN_S, PROBE_AGAIN_S_MAX, Suspects
+from strandline.broker.core.election.suspects import PROBE_AGAIN_S, PROBE_AGAIN_S_MAX, Cause, Suspects
 from strandline.ids import BrokerEpoch
 
 ONE, OTHER = BrokerEpoch(10), BrokerEpoch(20)
@@ -47,3 +47,25 @@ def test_an_answer_or_the_end_of_the_registration_ends_a_suspicion(how: str) -> 
     assert ONE not in suspects
     assert suspects.lives == {OTHER}
     assert suspects.due(1.0) == [OTHER]
+
+
+def test_suspicions_are_counted_by_their_cause_and_the_wrong_ones_again() -> None:
+    """CORRECTNESS E19: a sign of life says that a suspicion was wrong; the end of a registration does not."""
+    suspects = Suspects()
+    assert suspects.silent(ONE, 0.0)
+    assert not suspects.silent(ONE, 0.1)
+    assert suspects.refused(OTHER, 0.0)
+    assert suspects.reached(ONE) is Cause.SILENT
+    suspects.registered([])
+    assert suspects.begun == {Cause.SILENT: 1, Cause.REFUSED: 1}
+    assert suspects.wrong == {Cause.SILENT: 1}
+
+
+def test_a_refusal_is_the_stronger_cause() -> None:
+    """Only a message ends a suspicion for silence; the port that is closed has to answer."""
+    suspects = Suspects()
+    suspects.silent(ONE, 0.0)
+    assert not suspects.refused(ONE, 0.1)
+    assert suspects.cause(ONE) is Cause.REFUSED
+    assert not suspects.silent(ONE, 0.2)
+    assert suspects.cause(ONE) is Cause.REFUSED

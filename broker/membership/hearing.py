@@ -1,0 +1,54 @@
+"""When this broker last heard each other one, over all streams between the two."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from strandline.broker.membership.peers import Peers
+from strandline.broker.membership.pulse import Pulse
+from strandline.ids import BrokerEpoch, BrokerId
+
+
+class Link(Protocol):
+    """One end of a stream with another broker, in either direction."""
+
+    @property
+    def broker(self) -> BrokerId: ...
+
+    @property
+    def heard_at(self) -> float | None:
+        """When its last message came; None if the other end has not promised beats, as one of an older
+        version has not."""
+        ...
+
+
+class Hearing:
+    """The streams of one broker with all others."""
+
+    def __init__(self, peers: Peers, pulse: Pulse) -> None:
+        self._peers = peers
+        self._pulse = pulse
+        self._links: dict[Link, None] = {}
+
+    def add(self, link: Link) -> None:
+        self._links[link] = None
+
+    def remove(self, link: Link) -> None:
+        self._links.pop(link, None)
+
+    def silent_s(self, broker: BrokerId) -> float | None:
+        """How long nothing came from it, as far as this broker ran on time; None if no stream says so."""
+        at = self._heard_at(broker)
+        return None if at is None else self._pulse.silent_s(at)
+
+    def judged_s(self, broker: BrokerId, life: BrokerEpoch) -> float | None:
+        """The same of one life, for a judgement: None for a life that is not registered, and 0 for one that
+        was suspected wrongly a short time ago."""
+        registration, at = self._peers.live.get(broker), self._heard_at(broker)
+        if registration is None or registration.epoch != life or at is None:
+            return None
+        return self._pulse.silent_s(at) if self._peers.trust.may_suspect(life, at) else 0.0
+
+    def _heard_at(self, broker: BrokerId) -> float | None:
+        moments = [at for link in self._links if link.broker == broker and (at := link.heard_at) is not None]
+        return max(moments, default=None)
