@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.guard.comparison import BOUND, COLUMNS, Comparison, Measure, Side, compare
+from bench.guard.comparison import BOUND, COLUMNS, Comparison, Measure, NotMeasured, Side, compare
 from bench.guard.figures import FIGURES, MEASURED_BY, Figure
 from bench.guard.intervals import PAIRS_MIN
 from bench.guard.trees import LOCK, Repository, Tree, UnknownTree
@@ -28,10 +28,6 @@ ROOT: Final = Path(__file__).parents[2]
 ROUNDS: Final = 8
 SLOWER: Final = 1
 NOT_COMPARED: Final = 2
-
-
-class NotMeasured(Exception):
-    """A command of a tree failed. The text has its error output."""
 
 
 @dataclass(frozen=True, slots=True)

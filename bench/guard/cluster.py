@@ -9,15 +9,23 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from typing import Final
 
 import strandline
 from strandline import LocalCluster
 
+START_S_MAX: Final = 120.0
+"""The other tree's cluster may be running on the same cores."""
+
 
 async def main() -> None:
-    async with LocalCluster(brokers=3) as cluster:
+    cluster = LocalCluster(brokers=3)
+    await cluster.start(timeout_s=START_S_MAX)
+    try:
         print(json.dumps({"bootstrap": cluster.bootstrap, "code": strandline.__file__}), flush=True)
         await asyncio.to_thread(sys.stdin.read)
+    finally:
+        await cluster.stop(clean=False)
 
 
 if __name__ == "__main__":

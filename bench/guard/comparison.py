@@ -19,6 +19,7 @@ from bench.report import median_of
 
 BOUND: Final = 0.95
 """A figure fails if its speed is below this share of the old one, with the confidence of the interval."""
+FAILURES_MAX: Final = 2
 
 
 class Side(Enum):
@@ -89,18 +90,42 @@ def orders(rounds: int) -> Iterator[tuple[Side, Side]]:
         yield (Side.NEW, Side.OLD) if number % 2 else (Side.OLD, Side.NEW)
 
 
+class NotMeasured(Exception):
+    """A command of a tree failed, or its cluster did not start. The text has its error output."""
+
+
 async def compare(
     figures: Sequence[Figure], rounds: int, open_round: OpenRound, tell: Tell
 ) -> list[Comparison]:
-    """One comparison for each figure, in their order. `tell` gets a line for each pair."""
-    pairs: dict[str, list[Pair]] = {figure.name: [] for figure in figures}
+    """One comparison for each figure, in their order. `tell` gets a line for each pair.
+
+    A round that fails, as on a busy machine a cluster may start too slowly, begins anew. Raises NotMeasured
+    if more than `FAILURES_MAX` do.
+    """
+    measured: list[dict[str, Pair]] = []
+    failures = 0
     for number, order in enumerate(orders(rounds), start=1):
-        async with open_round() as measure:
-            for figure in figures:
-                found = {side: await measure(side, figure) for side in order}
-                pair = Pair(found[Side.OLD], found[Side.NEW])
-                pairs[figure.name].append(pair)
-                speed = figure.speed(pair.old, pair.new)
-                shown = f"{pair.old:g}, {pair.new:g} {figure.unit} ({speed:.2f})"
-                tell(f"round {number} of {rounds}: {figure.name}: {shown}")
-    return [Comparison.of(figure, pairs[figure.name]) for figure in figures]
+        while len(measured) < number:
+            try:
+                async with open_round() as measure:
+                    measured.append(await one_round(figures, order, measure, tell))
+            except NotMeasured as error:
+                failures += 1
+                if failures > FAILURES_MAX:
+                    raise
+                tell(f"round {number} begins anew: {error}")
+        tell(f"{number} of {rounds} rounds are measured")
+    return [Comparison.of(figure, [pairs[figure.name] for pairs in measured]) for figure in figures]
+
+
+async def one_round(
+    figures: Sequence[Figure], order: tuple[Side, Side], measure: Measure, tell: Tell
+) -> dict[str, Pair]:
+    """A pair of each figure, by name. Raises NotMeasured."""
+    pairs: dict[str, Pair] = {}
+    for figure in figures:
+        found = {side: await measure(side, figure) for side in order}
+        pair = pairs[figure.name] = Pair(found[Side.OLD], found[Side.NEW])
+        speed = figure.speed(pair.old, pair.new)
+        tell(f"{figure.name}: {pair.old:g}, {pair.new:g} {figure.unit} ({speed:.2f})")
+    return pairs

@@ -10,8 +10,10 @@ import pytest
 
 from bench.guard.comparison import (
     COLUMNS,
+    FAILURES_MAX,
     Comparison,
     Measure,
+    NotMeasured,
     Pair,
     Side,
     Verdict,
@@ -26,10 +28,14 @@ QUICK, SLOW = 100.0, 80.0
 
 
 class Fake:
-    """A machine of two trees. Its speed drifts; `slowed` are the figures of which the new tree makes less."""
+    """A machine of two trees. Its speed drifts; `slowed` are the figures of which the new tree makes less.
 
-    def __init__(self, *slowed: Figure) -> None:
+    The first measurements of a time fail: `failures` of them.
+    """
+
+    def __init__(self, *slowed: Figure, failures: int = 0) -> None:
         self.slowed = slowed
+        self.failures = failures
         self.asked: list[tuple[int, Side, str]] = []
         self.rounds = 0
         self._chance = random.Random(0)
@@ -42,6 +48,9 @@ class Fake:
         yield self.measure
 
     async def measure(self, side: Side, figure: Figure) -> float:
+        if figure.is_time and self.failures:
+            self.failures -= 1
+            raise NotMeasured("its cluster does not serve")
         self.asked.append((self.rounds, side, figure.name))
         made = self._speed * self._chance.uniform(0.97, 1.03)
         made *= SLOW if side is Side.NEW and figure in self.slowed else QUICK
@@ -74,6 +83,20 @@ async def test_what_is_slower_is_found_and_nothing_else(slowed: Figure) -> None:
     assert found[slowed.name].speed.middle == pytest.approx(SLOW / QUICK, rel=0.05)
     assert found[slowed.name].is_beyond(0.95)
     assert not found[slowed.name].is_beyond(0.7)
+
+
+async def test_a_round_that_fails_begins_anew_and_counts_once() -> None:
+    """A pair has both sides of one round; what was measured before the failure is not counted."""
+    fake = Fake(failures=FAILURES_MAX)
+    found = await compared(fake, 6)
+    assert fake.rounds == 6 + FAILURES_MAX
+    assert {len(each.pairs) for each in found.values()} == {6}
+
+
+async def test_a_tree_that_cannot_be_measured_is_an_error() -> None:
+    fake = Fake(failures=FAILURES_MAX + 1)
+    with pytest.raises(NotMeasured, match="does not serve"):
+        await compared(fake, 6)
 
 
 async def test_alike_trees_show_no_difference() -> None:
