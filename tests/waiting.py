@@ -12,6 +12,10 @@ POLL_S = 0.005
 POLL_S_MAX = 0.025
 POLL_SHARE = 0.05
 """A look comes after this share of the time that was waited already: a long wait costs few looks."""
+LOOK_TIMES = 4
+COSTLY_POLL_S_MAX = 0.2
+"""After a look that took long, as one with a client of its own does, this many times as long comes none: else
+looks would take most of the machine from what is waited for."""
 
 T = TypeVar("T")
 
@@ -37,14 +41,20 @@ async def eventually(predicate: Callable[[], Any], *, deadline_s: float = 10, wh
     try:
         async with asyncio.timeout(deadline_s):
             while True:
+                looked = loop.time()
                 value = predicate()
                 last = await value if inspect.isawaitable(value) else value
                 if last:
                     return last
-                await asyncio.sleep(min(max(POLL_S, (loop.time() - began) * POLL_SHARE), POLL_S_MAX))
+                await asyncio.sleep(_pause_s(waited_s=loop.time() - began, look_s=loop.time() - looked))
     except TimeoutError:
         name = what or getattr(predicate, "__name__", repr(predicate))
         raise AssertionError(f"{name} was still {last!r} after {deadline_s} s") from None
+
+
+def _pause_s(*, waited_s: float, look_s: float) -> float:
+    pause_s = min(max(POLL_S, waited_s * POLL_SHARE), POLL_S_MAX)
+    return max(pause_s, min(look_s * LOOK_TIMES, COSTLY_POLL_S_MAX))
 
 
 @asynccontextmanager
