@@ -51,7 +51,7 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
         def changed(topics: set[str]) -> None:
             cluster.topics_changed(topics)
 
-        window = Window(settings.events_kept, timeline_pulse.beat)
+        window = Window(settings.events_kept, timeline_pulse.beat, first_seen=host.clock.wall_ms())
         timeline = TimelineFeed(window, admin, new_consumer, host.clock, changed)
 
         sights = Sights()
@@ -61,13 +61,15 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             sights.note(all_keys(cluster.seen), host.clock.wall_ms())
             pulse.beat()
 
-        cluster = ClusterFeed(admin, host.clock, settings.refresh_ms, seen, timeline.begun)
+        cluster = ClusterFeed(
+            admin, host.clock, settings.refresh_ms, settings.page_ms_max, seen, timeline.begun
+        )
         groups = GroupsFeed(admin, host.clock, pulse.beat)
         loads = LoadsFeed(admin, host.clock, lambda: cluster.seen, pulse.beat)
         console = Console(
             settings=settings,
             host=host,
-            admins=Admins(connection, admin, host.clock),
+            admins=Admins(connection, admin, host.clock, lambda: cluster.seen),
             browsers=Browsers(settings, host),
             logins=Logins(settings, connection, admin, host.clock),
             sessions=Sessions(settings.sessions_max, settings.session_ms_max / 1000, host.clock),

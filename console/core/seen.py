@@ -25,6 +25,8 @@ class Seen:
     read_at_ms: int | None = None
     """When the three above were read."""
     problem: str = ""
+    unanswered: bool = False
+    """Whether the problem is that no broker answers."""
 
     controller: Endpoint | None = None
     """The active one."""
@@ -35,6 +37,11 @@ class Seen:
     described_at_ms: int | None = None
     """When the three above were read."""
     controller_problem: str = ""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether the brokers and topics are as they were, and how they are now is not known."""
+        return bool(self.problem)
 
     def of_topics(self, names: Collection[str]) -> Seen:
         """The same without the topics that are not named."""

@@ -38,7 +38,12 @@ Added = tuple[int, list[Row]]
 class Window:
     """The events of `__state_changes` and of `__group_events`, at most `events_kept` of each."""
 
-    def __init__(self, events_kept: int = EVENTS_KEPT, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, events_kept: int = EVENTS_KEPT, changed: Callable[[], None] = lambda: None, first_seen: int = 0
+    ) -> None:
+        """`first_seen`: the number of the first event that the console sees. A later start has to have a
+        greater one, so that no two events ever have one id: the time in ms does, with fewer events than
+        milliseconds."""
         self._kept_max = {
             Source.STATE: events_kept,
             Source.GROUP: events_kept,
@@ -47,7 +52,8 @@ class Window:
         self._changed = changed
         self._journals: defaultdict[Source, dict[int, Journal[Row]]] = defaultdict(dict)
         self._seen = SeenState()
-        self._seen_count = 0
+        self._seen_next = first_seen
+        self.first_seen = first_seen
         self._topics: tuple[TopicMetadata, ...] = ()
         self._topics_ms = 0
         self._met = Identities()
@@ -171,9 +177,9 @@ class Window:
             row.samples.add(at_ms, watermark, end)
 
     def _put_seen(self, event: SeenEvent) -> None:
-        ref = pack(Source.SEEN, 0, self._seen_count)
-        record = Record(self._seen_count, event.at_ms, json.dumps(asdict(event)).encode())
-        self._seen_count += 1
+        ref = pack(Source.SEEN, 0, self._seen_next)
+        record = Record(self._seen_next, event.at_ms, json.dumps(asdict(event)).encode())
+        self._seen_next += 1
         touched: list[Row] = []
         if event.kind != observations.CONTROLLER and (row := self.rows.broker(event.broker)) is not None:
             observations.put(row, event, ref)

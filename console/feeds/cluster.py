@@ -11,7 +11,12 @@ from typing import Any, Final
 from strandline.client.admin.admin import Admin
 from strandline.console.core.readings import Readings
 from strandline.console.core.seen import Seen
-from strandline.errors import StrandlineError, TopicAuthorizationFailed, UnknownTopicOrPartition
+from strandline.errors import (
+    BrokerNotAvailable,
+    StrandlineError,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
 from strandline.ports import Clock
 from strandline.vocabulary.metadata import ClusterMetadata
 
@@ -26,14 +31,18 @@ class ClusterFeed:
         admin: Admin,
         clock: Clock,
         refresh_ms: int,
+        answer_ms: int,
         changed: Callable[[], None],
         first: Callable[[], Awaitable[None]],
     ) -> None:
-        """`first`: what brokers should do before they are asked for the metadata of all topics."""
+        """`first`: what brokers should do before they are asked for the metadata of all topics. An answer
+        that takes longer than `answer_ms` is still waited for, but until it comes no broker counts as
+        answering."""
         self.seen = Seen()
         self._admin = admin
         self._clock = clock
         self._refresh_s = refresh_ms / 1000
+        self._answer_s = answer_ms / 1000
         self._changed = changed
         self._first = first
         self._readings = Readings(self._refresh_s)
@@ -83,11 +92,15 @@ class ClusterFeed:
 
     async def _read_metadata(self, topics: Sequence[str] | None) -> None:
         """Reads the brokers and these topics; None: all."""
+        late = asyncio.get_running_loop().call_later(self._answer_s, self._is_late)
         try:
             found = await (self._admin.metadata() if topics is None else self._some(topics))
         except StrandlineError as error:
-            self.seen = replace(self.seen, problem=error.message)
+            unanswered = isinstance(error, BrokerNotAvailable)
+            self.seen = replace(self.seen, problem=error.message, unanswered=unanswered)
             return
+        finally:
+            late.cancel()
         self.seen = replace(
             self.seen,
             cluster_id=found.cluster_id,
@@ -95,7 +108,15 @@ class ClusterFeed:
             topics=found.topics,
             read_at_ms=self._clock.wall_ms(),
             problem="",
+            unanswered=False,
         )
+
+    def _is_late(self) -> None:
+        """Brokers that hang are tried one after the other, which may take a minute."""
+        if not self.seen.problem:
+            said = f"no broker answered within {self._answer_s:g} s"
+            self.seen = replace(self.seen, problem=said, unanswered=True)
+            self._changed()
 
     async def _some(self, topics: Sequence[str]) -> ClusterMetadata:
         """The cluster with these topics as they are now, and the others as they were seen last."""

@@ -13,7 +13,7 @@ from strandline.console.core.timeline.explanation import Event
 from strandline.console.core.timeline.facts.times import shown_ms
 from strandline.console.core.timeline.places import Ref, Source, unpack
 from strandline.console.core.window import Window, parsed
-from strandline.console.feeds.event_topic import EventTopic, NewConsumer
+from strandline.console.feeds.event_topic import FOLLOWING, EventTopic, NewConsumer
 from strandline.console.feeds.replica_offsets import ReplicaOffsets
 from strandline.ports import Clock
 from strandline.vocabulary.state_changes import StateChangeEvent
@@ -37,6 +37,7 @@ class TimelineFeed:
         self._clock = clock
         self.offsets = ReplicaOffsets(admin, window, clock)
         self._ids: dict[str, str] = {}
+        self._problem = ""
         self._described_at_ms: int | None = None
         self._read_at_ms: int | None = None
 
@@ -58,6 +59,12 @@ class TimelineFeed:
             async with asyncio.timeout(BEGUN_S):
                 await self.topics[Source.STATE].begun.wait()
 
+    def state_of(self, source: Source) -> str:
+        """What the reading of a topic does: FOLLOWING, or in words why not. A consumer that follows goes on
+        without an error while no broker answers."""
+        state = self.topics[source].state
+        return f"cannot be read now: {self._problem}" if self._problem and state == FOLLOWING else state
+
     async def read_one(self, ref: Ref) -> tuple[int, Event] | None:
         """An event that the window does not have, read from its topic, and when it is shown. None if there is
         none."""
@@ -72,6 +79,7 @@ class TimelineFeed:
 
     def seen(self, state: Seen) -> None:
         """Takes what was seen of the cluster; only what is newer than the last."""
+        self._problem = state.problem
         if state.read_at_ms is not None and state.read_at_ms != self._read_at_ms:
             self._read_at_ms = state.read_at_ms
             self._ids.clear()

@@ -12,6 +12,7 @@ from strandline.client.admin.admin import Admin
 from strandline.console.core.seen import Seen
 from strandline.consumer.consumer import Consumer
 from strandline.errors import (
+    BrokerNotAvailable,
     ClusterAuthorizationFailed,
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
@@ -73,21 +74,31 @@ class Session:
 class Admins:
     """The admin client of each caller."""
 
-    def __init__(self, connection: Connection, own: Admin, clock: Clock) -> None:
-        """`own`: the console's, which callers without a name of their own share."""
+    def __init__(self, connection: Connection, own: Admin, clock: Clock, seen: Callable[[], Seen]) -> None:
+        """`own`: the console's, which callers without a name of their own share. `seen`: what the console
+        saw of the cluster last: while no broker answers it, none is asked for a page."""
         self._connection = connection
         self._own = own
         self._clock = clock
+        self._seen = seen
 
     def admin(self, request: Request) -> Admin:
-        """The caller's own client, which is started. Do not stop it."""
+        """The caller's own client, which is started. Do not stop it. Raises BrokerNotAvailable."""
+        self._check_answered()
         session = _session(request)
         return self._own if session is None else session.admin
 
     def connection(self, request: Request) -> Connection:
-        """For another client of this caller, such as a consumer."""
+        """For another client of this caller, such as a consumer. Raises BrokerNotAvailable."""
+        self._check_answered()
         session = _session(request)
         return self._connection if session is None else session.connection
+
+    def _check_answered(self) -> None:
+        """Raises BrokerNotAvailable at once if it is known that no broker answers: to ask takes seconds."""
+        seen = self._seen()
+        if seen.unanswered:
+            raise BrokerNotAvailable(f"{seen.problem}. It is tried again all the time: load the page again")
 
     async def visible(self, request: Request, seen: Seen) -> Seen:
         """What of the seen state this caller may know: topics that it may describe, and the controller's
@@ -104,6 +115,7 @@ class Admins:
         return found
 
     async def _ask(self, session: Session) -> None:
+        self._check_answered()
         found = await session.admin.metadata()
         try:
             await session.admin.describe_cluster()
@@ -125,6 +137,7 @@ class Admins:
             return True
         known = session.rights.readable.get(topic)
         if known is None or self._clock.monotonic() - known[1] >= READABLE_S:
+            self._check_answered()
             known = await _may_read(session.connection, topic), self._clock.monotonic()
             session.rights.readable[topic] = known
         return known[0]

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from strandline.console.web import changes
 from strandline.console.web.access import HEALTH, LIVE, LOGIN, STATIC, Guard
 from strandline.console.web.context import Console, Place, Site
-from strandline.console.web.errors import defect, failure, refusal
+from strandline.console.web.errors import Bounded, defect, failure, refusal
 from strandline.console.web.live import changes as changes_seen
 from strandline.console.web.pages import (
     groups,
@@ -33,6 +33,8 @@ from strandline.console.web.pages import (
 )
 from strandline.errors import AuthenticationFailed, StrandlineError
 
+OLD: Final = "/old"
+"""What every page says at its top while the cluster cannot be read."""
 STATIC_FILES: Final = Path(__file__).parent / "static"
 
 
@@ -63,7 +65,12 @@ PLACES: Final = tuple(page.place for page in PAGES if page.place is not None)
 
 def application(console: Console) -> ASGIApp:
     """What a server serves of a cluster."""
-    return guarded(console, [route for page in PAGES for route in page.routes(console)])
+
+    async def old(request: Request) -> Response:
+        return await console.page(request, "parts/old.html")
+
+    pages = [route for page in PAGES for route in page.routes(console)]
+    return guarded(console, [Route(OLD, old), *pages])
 
 
 def guarded(site: Site, pages: Sequence[BaseRoute]) -> ASGIApp:
@@ -96,4 +103,4 @@ def guarded(site: Site, pages: Sequence[BaseRoute]) -> ASGIApp:
         *pages,
     ]
     handlers = {HTTPException: refused, StrandlineError: failed, Exception: broken}
-    return Guard(site, Starlette(routes=routes, exception_handlers=handlers))
+    return Guard(site, Bounded(site, Starlette(routes=routes, exception_handlers=handlers)))

@@ -70,6 +70,11 @@ class Site:
         """Whether there is a cluster that it could change."""
         return False
 
+    @property
+    def old(self) -> Seen | None:
+        """What was seen of the cluster last, if it cannot be read now: pages then show what is old."""
+        return None
+
     def end_streams(self) -> None:
         """Ends every stream to a browser."""
         self.pulse.close()
@@ -95,6 +100,7 @@ class Site:
         return {
             "places": self.places if state.admitted else (),
             "path": request.url.path,
+            "old": self.old if state.admitted else None,
             "cluster_id": self.cluster_id if state.admitted else "",
             "has_cluster": self.has_cluster,
             "changes_allowed": self.settings.allow_changes,
@@ -126,6 +132,10 @@ class Console(Site):
     @property
     def has_cluster(self) -> bool:
         return True
+
+    @property
+    def old(self) -> Seen | None:
+        return self.cluster.seen if self.cluster.seen.is_old else None
 
     def end_streams(self) -> None:
         self.pulse.close()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strandline import errors
 from strandline.console.web.context import Site
 from strandline.errors import Outcome, StrandlineError
 
 API: Final = "/api/"
+READING: Final = ("GET", "HEAD")
+"""Methods of requests that change nothing."""
 _STATUS: Final[tuple[tuple[tuple[type[StrandlineError], ...], int], ...]] = (
     ((errors.UnknownTopicOrPartition, errors.GroupIdNotFound, errors.ResourceNotFound), 404),
     (
@@ -56,6 +60,35 @@ def defect(site: Site, request: Request) -> Response:
     """The answer after a defect of the console. The log has the traceback; the browser gets none."""
     said = "the console failed at this page; its log says why"
     return _answer(site, request, 500, said, {})
+
+
+class Bounded:
+    """Refuses a page with 503 whose answer has not begun within `page_ms_max`. What has begun may take its
+    time: streams and exports. A POST is not ended: a change that is under way would have no outcome."""
+
+    def __init__(self, site: Site, pages: ASGIApp) -> None:
+        self._site = site
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in READING:
+            await self._pages(scope, receive, send)
+            return
+        ms_max = self._site.settings.page_ms_max
+        bound = asyncio.timeout(ms_max / 1000)
+        try:
+            async with bound:
+
+                async def send_in_time(message: Message) -> None:
+                    bound.reschedule(None)
+                    await send(message)
+
+                await self._pages(scope, receive, send_in_time)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+            said = f"the cluster did not answer within page_ms_max = {ms_max:,} ms: load the page again"
+            await refusal(self._site, Request(scope), HTTPException(503, said))(scope, receive, send)
 
 
 def _answer(site: Site, request: Request, status: int, message: str, headers: dict[str, str]) -> Response:

@@ -51,6 +51,9 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
     """A request with a larger body is refused."""
     request_ms_max: int = Field(default=30_000, ge=1_000)
     """How long a request may take to arrive; then its connection is closed."""
+    page_ms_max: int = Field(default=5_000, ge=500, le=60_000)
+    """How long a page may wait for the cluster; then it says that there was no answer (503). Changes are not
+    bounded by it."""
     idle_ms_max: int = Field(default=30_000, ge=1_000)
     """A connection without a request for this long is closed."""
     sessions_max: int = Field(default=100, ge=1, le=10_000)

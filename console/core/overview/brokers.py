@@ -12,7 +12,7 @@ from strandline.ids import NO_BROKER
 
 @dataclass(frozen=True, slots=True)
 class BrokerLine:
-    """One broker. `kind` is good, warn, bad or quiet; `load` None: not known."""
+    """One broker. `kind` is good, warn, bad, or quiet if it is not known now; `load` None: not known."""
 
     broker: int
     address: str
@@ -49,6 +49,8 @@ def broker_lines(seen: Seen, loads: dict[int, Load] | None) -> list[BrokerLine]:
             kind, words = "warn", "shutting down"
         if of_controller is not None and of_controller.drained:
             kind, words = ("warn" if kind == "good" else kind), f"{words}, drained"
+        if seen.is_old:
+            kind, words = "quiet", f"was {words}"
         lines.append(
             BrokerLine(
                 broker,

@@ -106,7 +106,7 @@ def all_keys(seen: Seen) -> list[Key]:
 
 def _unreachable(seen: Seen) -> Iterator[Trouble]:
     if seen.problem:
-        yield Trouble("brokers", True, f"No broker answers: {seen.problem}")
+        yield Trouble("brokers", True, f"The cluster cannot be read: {seen.problem}.")
     if seen.controller_problem:
         said = "No controller answers: topics cannot be created or changed, and no replica moves"
         yield Trouble("controller", False, f"{said}. {seen.controller_problem}")

@@ -50,9 +50,9 @@ def routes(console: Console) -> Sequence[BaseRoute]:
 
 async def events_readable(console: Console, request: Request) -> str | None:
     """None if this caller may read the events of groups and the console has them; else why not, in words."""
-    feed = console.timeline.topics[Source.GROUP]
-    if feed.state != FOLLOWING:
-        return f"{GROUP_EVENTS_TOPIC}: {feed.state}"
+    state = console.timeline.state_of(Source.GROUP)
+    if state != FOLLOWING:
+        return f"{GROUP_EVENTS_TOPIC}: {state}"
     if not await console.admins.may_read(request, GROUP_EVENTS_TOPIC):
         return f"you may not read {GROUP_EVENTS_TOPIC}, which has them"
     return None

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from strandline.console.core.timeline.explanation import explain
-from strandline.console.core.timeline.places import TOPICS, Source, parse_id, unpack
+from strandline.console.core.timeline.places import TOPICS, Ref, Source, event_id, parse_id, unpack
 from strandline.console.core.timeline.rows import PartitionRow
 from strandline.console.web.context import Console
 from strandline.console.web.live import changes
@@ -52,7 +52,10 @@ def routes(console: Console) -> Sequence[BaseRoute]:
                 "kept_from": window.kept_from(source),
                 "reading_back": topic.reading_back,
                 "complete": topic.complete,
-                "feeds": [{"topic": each.topic, "state": each.state} for each in feed.topics.values()],
+                "feeds": [
+                    {"topic": each.topic, "state": feed.state_of(source)}
+                    for source, each in feed.topics.items()
+                ],
                 "passed_over": window.passed_over,
                 "left_out": window.rows.left_out,
                 "rows_total": len(found),
@@ -71,8 +74,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         await _check_readable(console, request, unpack(ref)[0])
         found = feed.window.found(ref) or await feed.read_one(ref)
         if found is None:
-            name = request.path_params["id"]
-            raise HTTPException(404, f"there is no event {name}, or it is not kept any longer")
+            raise HTTPException(404, _missing(ref, feed.window.first_seen))
         at_ms, said = found
         return json_answer(explain(feed.window, ref, said, at_ms))
 
@@ -88,6 +90,14 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         Route("/api/timeline/live", live),
         Route("/api/timeline/event/{id:path}", one_event),
     ]
+
+
+def _missing(ref: Ref, first_seen: int) -> str:
+    """Why there is no such event."""
+    source, _, number = unpack(ref)
+    if source is Source.SEEN and number < first_seen:
+        return "this console saw it before it was started again; it is no longer known"
+    return f"there is no event {event_id(ref)}, or it is not kept any longer"
 
 
 async def _check_readable(console: Console, request: Request, source: Source) -> None:

@@ -49,7 +49,9 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         alive = {broker.id for broker in seen.brokers}
         found = listing(seen.topics, alive, wanted, console.settings.page_rows_max)
         shown = [row.topic for row in found.page.items]
-        described = await leaders.describe(console.admins.admin(request), _names(shown))
+        described = (
+            {} if seen.is_old else await leaders.describe(console.admins.admin(request), _names(shown))
+        )
         return await console.page(
             request,
             "topics/list.html",
@@ -60,7 +62,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
             sorts=_SORT_WORDS,
             listing=found,
             sizes=_sizes(shown, described),
-            rates={each.name: rates.of_all(_names([each])) for each in shown},
+            rates={each.name: None if seen.is_old else rates.of_all(_names([each])) for each in shown},
             link=lambda page: _link(wanted, page),
             replicas_usual=min(max(len(alive), 1), REPLICAS_USUAL),
         )

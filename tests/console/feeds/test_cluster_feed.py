@@ -31,7 +31,7 @@ async def reading(admin: Admin, begun: asyncio.Event) -> AsyncIterator[ClusterFe
     async def first() -> None:
         await begun.wait()
 
-    feed = ClusterFeed(admin, SystemClock(), SELDOM_MS, lambda: None, first)
+    feed = ClusterFeed(admin, SystemClock(), SELDOM_MS, SELDOM_MS, lambda: None, first)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(feed.run())
         yield feed

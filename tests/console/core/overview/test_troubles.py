@@ -149,7 +149,7 @@ def test_a_queue_is_a_backlog_once_its_oldest_request_has_waited() -> None:
 def test_those_who_do_not_answer_are_named_with_the_reason() -> None:
     state = replace(seen(partition(0)), problem="connection refused", controller_problem="none is active")
     first, second = said(state)
-    assert first == "No broker answers: connection refused"
+    assert first == "The cluster cannot be read: connection refused."
     assert "no replica moves. none is active" in second
 
 
