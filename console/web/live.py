@@ -84,7 +84,8 @@ class EventStreams:
         """An answer made of events, which `event` writes. Raises HTTPException 503 beyond the limit."""
         if self._open >= self._streams_max:
             raise HTTPException(
-                503, f"{self._open} open pages follow the cluster: close one, or reload this one"
+                503,
+                f"{self._open} streams to browsers are open: close a window, or load this page again by hand",
             )
         return Stream(
             self._counted(events), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}

@@ -46,7 +46,7 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
     client_connections_max: int = Field(default=64, ge=8, le=10_000)
     """Connections of one address; further ones are closed. Behind a proxy all browsers have one address."""
     event_streams_max: int = Field(default=64, ge=1, le=1_000)
-    """Open pages that follow the cluster live; further ones have to be loaded again by hand."""
+    """Streams by which browsers follow the cluster live; without one a page is loaded again by hand."""
     request_bytes_max: int = Field(default=2 * MIB, ge=64 * KIB, le=16 * MIB)
     """A request with a larger body is refused."""
     request_ms_max: int = Field(default=30_000, ge=1_000)

@@ -1,8 +1,9 @@
 // Makes a page live: sections with data-live are loaded again when the cluster has changed; times are shown in
 // this browser's zone. A page without this script shows the same, as it was when it was loaded.
 
+import { follow } from "./stream.js";
+
 const PAUSE_MS = 500;
-const RETRY_MS = 2000;
 
 // --- times ---------------------------------------------------------------------------------------
 
@@ -94,7 +95,8 @@ function say(words) {
 let wanted = false;
 let running = false;
 
-async function pump() {
+async function refreshSoon() {
+  wanted = true;
   if (running) return;
   running = true;
   while (wanted) {
@@ -105,23 +107,15 @@ async function pump() {
   running = false;
 }
 
-function follow() {
-  const stream = new EventSource("/live");
-  stream.onmessage = () => {
+function followCluster() {
+  const heard = () => {
     say("live");
-    wanted = true;
-    pump();
+    refreshSoon();
   };
-  stream.onerror = () => {
+  follow("/live", heard, (refused) => {
     say("not connected");
-    if (stream.readyState !== EventSource.CLOSED) return; // the browser tries again
-    setTimeout(() => {
-      wanted = true; // if the login has ended, this leads to its page
-      pump();
-      follow();
-    }, RETRY_MS);
-  };
-  addEventListener("pagehide", () => stream.close(), { once: true });
+    if (refused) refreshSoon(); // if the login has ended, this leads to its page
+  });
 }
 
 /** Sections with data-every change also while the cluster's state stays as it is: sizes, rates, progress. */
@@ -158,5 +152,5 @@ function themeSwitch() {
 
 localTimes(document);
 themeSwitch();
-if (document.querySelector("[data-live]")) follow();
+if (document.querySelector("[data-live]")) followCluster();
 repeat();

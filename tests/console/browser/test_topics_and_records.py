@@ -65,7 +65,7 @@ async def test_new_records_come_while_a_page_follows(
     await page.get_by_text("Waiting for records").wait_for()
     async with Producer(cluster.bootstrap) as producer:
         await producer.send_and_wait("shown", HOSTILE, b"live", partition=1)
-    await page.get_by_text("1 new records.").wait_for()
+    await page.get_by_text("1 new record.").wait_for()
     await page.locator("#records").get_by_text("<script>alert(1)</script>").wait_for()
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_text("Stopped.").wait_for()
@@ -82,7 +82,7 @@ async def test_a_page_that_follows_shows_each_record_once_though_the_console_is_
             await page.get_by_role("button", name="Follow live").click()
             await page.get_by_text("Waiting for records").wait_for()
             await producer.send_and_wait("again", b"first")
-            await page.get_by_text("1 new records.").wait_for()
+            await page.get_by_text("1 new record.").wait_for()
         async with serving("--listen", urlsplit(address).netloc, bootstrap=cluster.bootstrap):
             await producer.send_and_wait("again", b"second")
             await page.locator("#records").get_by_text("second").wait_for()

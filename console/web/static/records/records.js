@@ -1,6 +1,7 @@
 // Records: follows the end of a partition, and goes on with a search. Rows are made by the server.
 
 import { localTimes } from "../live.js";
+import { whileInSight } from "../stream.js";
 
 const ROWS_MAX = 500;
 const AGAIN_MS = 2000; // until a stream that broke is asked for again
@@ -18,27 +19,34 @@ function parsed(html) {
 function tail(button) {
   const body = document.querySelector("#records tbody");
   const news = document.getElementById("news");
-  let stream = null;
-  let again; // the timer that begins it anew
+  let leave = null; // ends the following
   let count = 0;
 
   function begin() {
-    stream = new EventSource(button.dataset.tail);
-    stream.onmessage = take;
-    stream.onerror = () => {
-      if (stream.readyState === EventSource.CLOSED) {
-        stop("The console does not answer, or has no room for another reader.");
-        return;
-      }
-      stream.close(); // the browser would ask at the old address for records that are here already
-      again = setTimeout(begin, AGAIN_MS);
+    let stream;
+    let again; // the timer that begins it anew
+    function ask() {
+      stream = new EventSource(button.dataset.tail);
+      stream.onmessage = take;
+      stream.onerror = () => {
+        if (stream.readyState === EventSource.CLOSED) {
+          stop("The console does not answer, or has no room for another reader.");
+          return;
+        }
+        stream.close(); // the browser would ask at the old address for records that are here already
+        again = setTimeout(ask, AGAIN_MS);
+      };
+    }
+    ask();
+    return () => {
+      clearTimeout(again);
+      stream.close();
     };
   }
 
   function stop(words) {
-    clearTimeout(again);
-    stream?.close();
-    stream = null;
+    leave();
+    leave = null;
     button.textContent = "Follow live";
     news.textContent = words;
   }
@@ -54,7 +62,7 @@ function tail(button) {
     while (body.rows.length > ROWS_MAX) body.rows[0].remove();
     count += said.count + said.left_out;
     const left = said.left_out ? ` ${said.left_out} came too fast, and are not shown.` : "";
-    const words = `${count} new records.${left}`;
+    const words = `${counted()}${left}`;
     if (news.textContent !== words) news.textContent = words;
     if (rows.length) body.rows[body.rows.length - 1].scrollIntoView({ block: "nearest" });
     const address = new URL(button.dataset.tail, location.href);
@@ -62,17 +70,20 @@ function tail(button) {
     button.dataset.tail = address.pathname + address.search;
   }
 
+  function counted() {
+    return count === 1 ? "1 new record." : `${count} new records.`;
+  }
+
   button.hidden = false;
   button.addEventListener("click", () => {
-    if (stream) {
-      stop(`${count} new records. Stopped.`);
+    if (leave) {
+      stop(`${counted()} Stopped.`);
       return;
     }
-    begin();
+    leave = whileInSight(begin);
     button.textContent = "Stop";
     news.textContent = "Waiting for records.";
   });
-  addEventListener("pagehide", () => stream?.close());
 }
 
 // --- search --------------------------------------------------------------------------------------
