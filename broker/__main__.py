@@ -30,7 +30,7 @@ def main() -> int:
 
     async def run(settings: BrokerSettings) -> None:
         host = service_host(settings)
-        stop_on_signals(host)
+        stop_on_signals(host.stop_requested)
         await Broker(settings, host).run()
 
     try:

@@ -28,7 +28,7 @@ def main() -> int:
 
     async def run(settings: ControllerSettings) -> None:
         host = service_host(settings)
-        stop_on_signals(host)
+        stop_on_signals(host.stop_requested)
         await serve(settings, host)
 
     status = 0

@@ -140,11 +140,11 @@ def _metrics_pem(settings: ListenerSettings, clock: Clock) -> ReloadedPem | None
     return ReloadedPem(settings, clock, demands_certificates=settings.metrics_demand_certificates)
 
 
-def stop_on_signals(host: ServiceHost) -> None:
-    """From now on SIGTERM and SIGINT ask the service on this event loop to stop."""
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """From now on SIGTERM and SIGINT set `stop` of the service on this event loop."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, host.stop_requested.set)
+        loop.add_signal_handler(number, stop.set)
 
 
 def kill_this_process() -> NoReturn:

@@ -48,10 +48,10 @@ def console(
     """
     import asyncio
     import secrets
-    import signal
 
     import uvloop
 
+    from strandline.adapters.service_host import stop_on_signals
     from strandline.adapters.system.unknown_settings import warn_of_unknown_names
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.config.console import ConsoleSettings
@@ -88,8 +88,7 @@ def console(
 
     async def main() -> None:
         stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        stop_on_signals(stop)
         if runs:
             await serve_runs(settings, runs, stop, ready)
             return
