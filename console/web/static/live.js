@@ -151,6 +151,7 @@ function themeSwitch() {
 }
 
 localTimes(document);
+document.querySelector("[data-zone]").textContent = "Times are in this browser's zone; hold the pointer over one for UTC.";
 themeSwitch();
 if (document.querySelector("[data-live]")) followCluster();
 repeat();
