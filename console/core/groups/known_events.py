@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from strandline.console.core.groups.rebalances import History, rebalances
+from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.places import Ref, event_id
 from strandline.console.core.timeline.rows import GroupRow
 from strandline.console.core.window import Window
@@ -20,12 +22,22 @@ KEPT_MAX: Final = 64
 ALWAYS: Final = 2**62
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The rebalances of a group: of the events `refs`, which `marks` had after this number of `changes`."""
+
+    marks: Marks
+    changes: int
+    refs: list[Ref]
+    history: History
+
+
 class KnownEvents:
     """Reads a group's rebalances out of a window, again only if there are new events."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._kept: OrderedDict[str, tuple[tuple[int, Ref], History]] = OrderedDict()
+        self._kept: OrderedDict[str, _Known] = OrderedDict()
 
     def row(self, group: str) -> GroupRow | None:
         """What the window has of a group."""
@@ -33,18 +45,26 @@ class KnownEvents:
 
     def rebalances(self, group: str) -> History:
         """The last rebalances of a group; none if the window has no event of it."""
-        marks = [] if (row := self.row(group)) is None else row.events.between(0, ALWAYS, MARKS_MAX)
-        refs = sorted(ref for _, kind, ref in marks if not kind.startswith("task_"))[-EVENTS_MAX:]
-        version = len(refs), refs[-1] if refs else -1
         kept = self._kept.pop(group, None)
-        if kept is None or kept[0] != version:
-            # In the order of their offsets: members' clocks may disagree.
-            found = [(event_id(ref), self._window.event(ref)) for ref in refs]
-            kept = version, rebalances((name, event) for name, event in found if isinstance(event, Mapping))
+        if (row := self.row(group)) is None:
+            return rebalances(())
+        if kept is None or kept.marks is not row.events or kept.changes != row.events.changes:
+            kept = self._read(row.events, kept)
         self._kept[group] = kept
         if len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
-        return kept[1]
+        return kept.history
+
+    def _read(self, marks: Marks, before: _Known | None) -> _Known:
+        newest = marks.between(0, ALWAYS, MARKS_MAX)
+        # In the order of their offsets: members' clocks may disagree.
+        refs = sorted(ref for _, kind, ref in newest if not kind.startswith("task_"))[-EVENTS_MAX:]
+        if before is not None and before.marks is marks and before.refs == refs:
+            history = before.history
+        else:
+            found = [(event_id(ref), self._window.event(ref)) for ref in refs]
+            history = rebalances((name, event) for name, event in found if isinstance(event, Mapping))
+        return _Known(marks, marks.changes, refs, history)
 
     def groups_with_tasks(self) -> set[str]:
         """The groups whose members spoke of tasks."""

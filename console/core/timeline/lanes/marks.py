@@ -23,17 +23,20 @@ class Mark(NamedTuple):
 class Marks:
     """Moments in the order of time, each with its kind."""
 
-    __slots__ = ("_at", "_kinds", "_refs")
+    __slots__ = ("_at", "_kinds", "_refs", "changes")
 
     def __init__(self) -> None:
         self._at = array("q")
         self._kinds: list[str] = []
         self._refs = array("q")
+        self.changes = 0
+        """How often it was changed."""
 
     def __len__(self) -> int:
         return len(self._kinds)
 
     def add(self, at_ms: int, kind: str, ref: Ref) -> None:
+        self.changes += 1
         here = bisect_right(self._at, at_ms)
         self._at.insert(here, at_ms)
         self._kinds.insert(here, kind)
@@ -41,6 +44,7 @@ class Marks:
 
     def trim(self, floor_ms: int) -> None:
         """Forgets those before a time."""
+        self.changes += 1
         gone = bisect_left(self._at, floor_ms)
         del self._at[:gone], self._kinds[:gone], self._refs[:gone]
 

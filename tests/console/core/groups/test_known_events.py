@@ -59,6 +59,18 @@ def test_rebalances_are_read_again_only_after_new_events() -> None:
     assert [each.reason for each in topic.known.rebalances("g").rebalances] == ["two", "one"]
 
 
+def test_the_rebalances_of_a_topic_that_was_created_anew_are_its_own() -> None:
+    """Also if as many events have the same offsets."""
+    topic = Topic()
+    topic.add("rebalance_started", reason="before")
+    assert [each.reason for each in topic.known.rebalances("g").rebalances] == ["before"]
+    topic.window.forget(Source.GROUP)
+    assert topic.known.rebalances("g").rebalances == ()
+    topic.offset = 0
+    topic.add("rebalance_started", reason="after")
+    assert [each.reason for each in topic.known.rebalances("g").rebalances] == ["after"]
+
+
 def test_only_the_newest_events_are_read() -> None:
     topic = Topic()
     for number in range(EVENTS_MAX + 5):
