@@ -24,6 +24,10 @@ FOLDERS_MAX: Final = 200
 """Runs in one folder of runs; the newest are taken."""
 
 
+State = frozenset[tuple[str, int, int]]
+"""The files of a folder: each with its name, when it was written (ns), and its bytes."""
+
+
 def folders_of(given: Iterable[Path]) -> list[Path]:
     """The folders of runs: each is one, or has some in it, of which the newest FOLDERS_MAX are taken.
 
@@ -54,6 +58,12 @@ def _no_run(folder: Path) -> str:
         again = f"strandline simulate --plan {folder / PLAN}"
         return f"{folder} has no {TIMELINE}, so an older version wrote it; write it again: {again}"
     return f"{folder} has no {TIMELINE}, and no folder in it has one: no run has ended there"
+
+
+def state_of(folder: Path) -> State:
+    """The files that are there now. Raises OSError."""
+    found = [(each.name, each.stat()) for each in folder.iterdir()]
+    return frozenset((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
 
 
 def read_run(name: str, folder: Path) -> Run:

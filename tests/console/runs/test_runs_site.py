@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -117,6 +118,22 @@ async def test_an_event_names_the_line_that_says_so(browser: Browser) -> None:
 )
 async def test_what_is_not_there_is_said(browser: Browser, path: str, status: int) -> None:
     assert (await browser.get(path)).status == status
+
+
+async def test_a_run_is_read_again_once_its_files_are_others(tmp_path: Path) -> None:
+    folder = write_round(tmp_path / "seed-1", findings=[FINDING])
+    findings = folder / "findings.jsonl"
+    read_ns, size = findings.stat().st_mtime_ns, findings.stat().st_size
+    async with running(load(ConsoleSettings)) as site:
+        browser = Browser(guarded(site, pages_of(site, Runs([folder]))))
+        assert "1 finding." in (await browser.get("/runs")).words
+        assert "1 found" in (await browser.get("/timeline?run=seed-1")).words
+        findings.write_text("\n" * size)
+        os.utime(findings, ns=(read_ns, read_ns))
+        assert "1 finding." in (await browser.get("/runs")).words, "it was read without need"
+        os.utime(findings, ns=(read_ns, read_ns + 1))
+        assert "nothing wrong was found" in (await browser.get("/runs")).words
+        assert "1 found" not in (await browser.get("/timeline?run=seed-1")).words
 
 
 async def test_a_run_that_is_removed_meanwhile_is_said(tmp_path: Path) -> None:
