@@ -80,7 +80,7 @@ def guarded(site: Site, pages: Sequence[BaseRoute]) -> ASGIApp:
         return site.streams.respond(changes_seen(site.pulse))
 
     async def healthy(_: Request) -> Response:
-        return PlainTextResponse("ok\n")
+        return PlainTextResponse("stopping\n", 503) if site.pulse.closed else PlainTextResponse("ok\n")
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Final
 
 from strandline.local.layout import Layout, MemberFile
-from strandline.local.ports import LOOPBACK, free_ports, is_free
+from strandline.local.ports import LOOPBACK, answer_of, free_ports, is_free
 from strandline.local.process import Process
 from strandline.local.service import python_path
 
 PORT: Final = 8088
 """The usual port of a console; another one if it is taken."""
 POLL_S: Final = 0.05
+HEALTH_S_MAX: Final = 1.0
 STOP_S_MAX: Final = 5.0
+HEALTH: Final = f"GET /healthz HTTP/1.1\r\nHost: {LOOPBACK}\r\nConnection: close\r\n\r\n".encode()
 OF_OTHERS: Final = ("STRANDLINE_BOOTSTRAP", "STRANDLINE_CLIENT_CONFIG")
 """Variables that would lead it to another cluster."""
 
@@ -75,12 +77,19 @@ class ConsoleProcess:
         )
 
     async def wait_serving(self) -> None:
-        """Return once browsers can connect. Raises ProcessFailed if it ends before."""
+        """Return once browsers are served. Raises ProcessFailed if it ends before."""
         assert self.process is not None
-        while not self.process.listens(self.member.port):
+        while not await self.serves():
             if not self.process.alive:
                 raise self.process.failure("ended before it served")
             await asyncio.sleep(POLL_S)
+
+    async def serves(self) -> bool:
+        """Ask for its health once, which is bad from the signal on that ends it. Another process on its port
+        does not count."""
+        if self.process is None or not self.process.listens(self.member.port):
+            return False
+        return b" 200 " in await answer_of(self.member.port, HEALTH, HEALTH_S_MAX)
 
     async def stop(self, *, clean: bool) -> None:
         """SIGTERM (SIGKILL if it takes too long), or SIGKILL at once; waits until it has exited."""

@@ -1,9 +1,11 @@
-"""Chooses TCP ports of the loopback address for the members of a cluster."""
+"""TCP ports of the loopback address: chooses them for the members of a cluster, and asks servers there."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
+import ssl
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -90,6 +92,20 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+async def answer_of(port: int, sent: bytes, timeout_s: float, context: ssl.SSLContext | None = None) -> bytes:
+    """All that the server on a port answers until it closes the connection; empty without a whole answer."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=context)
+            try:
+                writer.write(sent)
+                return await reader.read()
+            finally:
+                writer.close()
+    except OSError:  # a TimeoutError is one
+        return b""
 
 
 def free_ports(count: int) -> list[int]:

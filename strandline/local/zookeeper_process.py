@@ -18,7 +18,7 @@ from strandline.adapters.system.java import Java
 from strandline.adapters.zookeeper.connection.tls import HANDSHAKE_S_MAX
 from strandline.errors import SettingsError
 from strandline.local.java import find_java
-from strandline.local.ports import LOOPBACK
+from strandline.local.ports import LOOPBACK, answer_of
 from strandline.local.process import Process, ProcessId
 from strandline.local.zookeeper_tls import TLS_JARS, ServerTls
 
@@ -284,16 +284,7 @@ async def four_letter_word(port: int, word: str, context: ssl.SSLContext | None 
     """The answer to one of ZooKeeper's four-letter commands; empty without an answer. `context`: of a port
     with TLS."""
     handshake_s_max = 0.0 if context is None else HANDSHAKE_S_MAX
-    try:
-        async with asyncio.timeout(handshake_s_max + ANSWER_S_MAX):
-            reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=context)
-            try:
-                writer.write(word.encode())
-                return (await reader.read()).decode()
-            finally:
-                writer.close()
-    except OSError:  # a TimeoutError is one
-        return ""
+    return (await answer_of(port, word.encode(), handshake_s_max + ANSWER_S_MAX, context)).decode()
 
 
 def _archive_path(java: Java, jars: list[Path]) -> Path:

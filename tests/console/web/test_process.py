@@ -21,6 +21,9 @@ from strandline.console.process import serve
 from strandline.console.web.admins import Connection
 from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster
+from strandline.local.console_process import ConsoleProcess
+from strandline.local.layout import Layout, MemberFile
+from strandline.local.process import Process
 from strandline.testing import MemoryCluster
 from tests.conftest import ClusterFactory
 from tests.tls_files import TestAuthority
@@ -33,10 +36,12 @@ READ_S_MAX = 30.0
 
 
 @asynccontextmanager
-async def served(cluster: MemoryCluster, **given: object) -> AsyncIterator[int]:
-    """The port of a console in this process."""
+async def served(
+    cluster: MemoryCluster, stop: asyncio.Event | None = None, **given: object
+) -> AsyncIterator[int]:
+    """The port of a console in this process, which ends once `stop` is set."""
     settings = load(ConsoleSettings, **{"listen": "127.0.0.1:0", **given})
-    stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
+    stop, address = stop or asyncio.Event(), asyncio.get_running_loop().create_future()
     connection = Connection(cluster.bootstrap, host=cluster.host)
     async with asyncio.timeout(END_S_MAX), asyncio.TaskGroup() as tasks:
         tasks.create_task(serve(settings, connection, stop, address.set_result))
@@ -142,6 +147,19 @@ async def test_certificates_of_browsers_open_the_console(memory: MemoryCluster, 
             except (ssl.SSLError, ConnectionError):
                 said = b""
             assert b" 200 " not in said
+
+
+async def test_a_console_that_is_told_to_end_serves_no_longer(memory: MemoryCluster, tmp_path: Path) -> None:
+    """Though it listens for a moment more: a start that finds it waits for the next one."""
+    stop = asyncio.Event()
+    async with served(memory, stop) as port:
+        console = ConsoleProcess(MemberFile(id=1, port=port), Layout(tmp_path), secure=False, detached=False)
+        assert not await console.serves()
+        console.process = this = Process("console", os.getpid(), os.pidfd_open(os.getpid()), tmp_path / "log")
+        await console.wait_serving()
+        stop.set()
+        assert not await console.serves()
+        this.release()
 
 
 async def test_an_address_in_use_is_named(memory: MemoryCluster) -> None:
