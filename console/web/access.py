@@ -176,7 +176,11 @@ def is_plain(path: str) -> bool:
 
 def is_ours(host: str, settings: ConsoleSettings) -> bool:
     """Whether a browser that asks for this host means this console. A page of another site whose name
-    leads here (DNS rebinding) asks for that name, never for an address."""
+    leads here (DNS rebinding) asks for that name, never for an address.
+
+    The port is not compared: a tunnel or a container has another one for browsers, and a name that leads
+    here may have any. Forms of pages at another port are refused by `came_from_here`.
+    """
     name = host.rpartition(":")[0] if _has_port(host) else host
     name = name.strip("[]").rstrip(".").lower()
     if name in {each.strip().lower() for each in settings.host_names.split(",") if each.strip()}:
