@@ -1,4 +1,5 @@
-"""Changes by the page, in a browser, on three real brokers: shown, done, watched, taken back, and refused."""
+"""Three real brokers in a browser: changes by the page are shown, done, watched, taken back and refused; a
+leader is killed."""
 
 from __future__ import annotations
 
@@ -103,3 +104,27 @@ async def test_the_server_refuses_a_change_without_leave(
         assert TOPIC in await admin.list_topics()
         placed = (await admin.describe_topics([TOPIC]))[0].partitions[0]
         assert 3 not in placed.replicas
+
+
+async def test_a_killed_leader_is_on_the_open_overview_which_leads_to_the_cause(
+    ledger: LocalCluster, reading: str, open_page: OpenPage
+) -> None:
+    async with Admin(ledger.bootstrap) as admin:
+        _ = await admin.create_topics([NewTopic("paid", assignments=[[2, 3, 1]])])
+    page = await open_page(reading)
+    troubles = page.locator("ul.troubles").get_by_role("listitem")
+    all_is_well = page.get_by_text("Every partition has a leader, and all its replicas in sync.")
+    await all_is_well.wait_for()
+    await ledger.kill_broker(2)
+    await troubles.filter(has_text=re.compile(r"Broker 2 is away\. It has \d+ replicas\.")).wait_for()
+    lack = troubles.filter(has_text=re.compile("fewer replicas in sync than assigned; broker 2 is away"))
+    await lack.filter(has=page.get_by_text("paid-0", exact=True)).wait_for(state="attached")
+    await page.goto(f"{reading}/timeline?topic=paid&kind=leader")
+    row = page.locator("[data-table] tbody tr").filter(has_text=re.compile("broker [13] leads at epoch"))
+    await row.first.get_by_role("button").click()
+    await expect(page.locator("[data-panel]")).to_contain_text(
+        re.compile("broker 2 (is gone|does not answer)")
+    )
+    await page.goto(reading)
+    await ledger.start_broker(2)
+    await all_is_well.wait_for()
