@@ -9,7 +9,11 @@ from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.lanes.samples import Samples
 from strandline.console.core.timeline.lanes.spans import Spans
 from strandline.console.core.timeline.lanes.steps import ALWAYS, Steps
+from strandline.console.core.timeline.places import NO_REF, Ref
+from strandline.ids import NO_EPOCH
 
+LIVES_MAX: Final = 100
+"""Topics of one name of which more than their bars is kept: those that events were about last."""
 GONE: Final = -1
 """As a leader: no broker leads."""
 
@@ -19,11 +23,21 @@ def partition_key(topic: str, partition: int) -> tuple[bool, str, int]:
     return topic.startswith("__"), topic, partition
 
 
+class Life(NamedTuple):
+    """One of the topics that had a name: the greatest leader epoch of the partition that is known, and the
+    request that says that it was deleted, NO_REF if none does."""
+
+    topic_id: str
+    epoch: int
+    deleted_ms: int = ALWAYS
+    deleted_by: Ref = NO_REF
+
+
 class PartitionRow:
     """A partition by its name: all incarnations of the topic are in one row, since epochs never decrease."""
 
     __slots__ = (
-        "brokers", "deleted", "events", "exists", "isr", "leader", "marks", "partition", "reassignments",
+        "brokers", "events", "exists", "isr", "leader", "lives", "marks", "partition", "reassignments",
         "replicas", "replicas_since_ms", "requests", "samples", "topic",
     )  # fmt: skip
 
@@ -44,8 +58,8 @@ class PartitionRow:
         """How many it has; 0 while that is not known."""
         self.replicas_since_ms = ALWAYS
         """Since when it has as many, as far as its events say: they name its last reassignment."""
-        self.deleted = ""
-        """The id of the topic of which the newest recorded deletion was."""
+        self.lives: tuple[Life, ...] = ()
+        """A tuple takes less memory than a dict; there is seldom more than one."""
         self.exists = False
         """Whether the cluster has it, as it was seen last."""
 
@@ -61,8 +75,39 @@ class PartitionRow:
     def name(self) -> str:
         return f"{self.topic}-{self.partition}"
 
+    def life(self, topic_id: str) -> Life:
+        """What is known of the partition of this topic."""
+        return next((each for each in self.lives if each.topic_id == topic_id), Life(topic_id, NO_EPOCH))
+
+    def lived(self, topic_id: str, epoch: int) -> None:
+        """Notes that the partition of this topic had this leader epoch."""
+        life = self.life(topic_id)
+        if epoch > life.epoch:
+            self._know(life._replace(epoch=epoch))
+
+    def deleted(self, topic_id: str, at_ms: int, ref: Ref) -> None:
+        """Notes that this topic was deleted, as an event says: its leader and its ISR end there."""
+        self.replicas_since_ms = max(self.replicas_since_ms, at_ms)
+        self._know(self.life(topic_id)._replace(deleted_ms=at_ms, deleted_by=ref))
+
+    def missed(self, topic_id: str, at_ms: int) -> None:
+        """Notes that the partition of this topic was not seen any longer, which an event may say better."""
+        life = self.life(topic_id)
+        if life.deleted_by == NO_REF:
+            self.leader.end(at_ms, NO_REF, life.epoch)
+            self.isr.end(at_ms, NO_REF, life.epoch)
+
+    def _know(self, life: Life) -> None:
+        others = (each for each in self.lives if each.topic_id != life.topic_id)
+        self.lives = (*others, life)[-LIVES_MAX:]
+        if life.deleted_by != NO_REF:
+            self.leader.end(life.deleted_ms, life.deleted_by, life.epoch)
+            self.isr.end(life.deleted_ms, life.deleted_by, life.epoch)
+
     def trim(self, floor_ms: int) -> bool:
         """Forgets what is older. True if nothing is left to show."""
+        if len(self.lives) > 1:
+            self.lives = tuple(each for each in self.lives if not ALWAYS < each.deleted_ms <= floor_ms)
         for steps in (self.leader, self.isr):
             steps.trim(floor_ms)
         for spans in (self.requests, self.reassignments):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.console.core.timeline.all_rows import Rows
-from strandline.console.core.timeline.places import NO_REF
 from strandline.console.core.timeline.rows import BrokerRow
 from strandline.vocabulary.admin import BrokerDescription
 from strandline.vocabulary.metadata import TopicMetadata
@@ -69,6 +68,7 @@ class SeenState:
                 if row is None:
                     continue
                 now[row.key] = topic.topic_id
+                row.lived(topic.topic_id, each.leader_epoch)
                 row.exists = True
                 row.replicas = len(each.replicas)
                 if not row.brokers.issuperset(each.replicas):
@@ -79,9 +79,7 @@ class SeenState:
         for key in gone:
             if (row := rows.partitions.get(key)) is not None:
                 row.exists = False
-                if row.deleted != self._partitions[key]:  # no event has said it yet
-                    row.leader.end(at_ms, NO_REF)
-                    row.isr.end(at_ms, NO_REF)
+                row.missed(self._partitions[key], at_ms)
                 if not row.events:
                     rows.partitions.drop(row)
         changed = bool(gone) or len(now) != len(self._partitions)

@@ -37,6 +37,8 @@ def put(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref) -> list[Row]:
     row.events.add(at_ms, event.command.value, ref)
     row.brokers.add(event.broker)
     row.brokers.update(event.left, event.joined, event.replicas)
+    if not isinstance(event.command, Command):
+        row.lived(rows.interned.one(event.key.topic_id), event.epoch)
     if event.isr is not None:
         row.isr.add(at_ms, rows.interned.one(event.isr), ref, event.epoch)
         row.brokers.update(event.isr)
@@ -44,7 +46,7 @@ def put(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref) -> list[Row]:
         case Command():
             if (broker := rows.broker(event.broker)) is not None:
                 touched.append(broker)
-            _live(row, event, at_ms, ref)
+            _live(rows, row, event, at_ms, ref)
             _step(
                 rows, event, at_ms, ref, [row.requests, rows.requests, *([broker.requests] if broker else [])]
             )
@@ -72,7 +74,7 @@ def put(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref) -> list[Row]:
     return touched
 
 
-def _live(row: PartitionRow, event: StateChangeEvent, at_ms: int, ref: Ref) -> None:
+def _live(rows: Rows, row: PartitionRow, event: StateChangeEvent, at_ms: int, ref: Ref) -> None:
     """Marks where the partition was created or deleted. Each of its replicas has a request that says so, all
     of one time: the first that is read counts."""
     kind = life_change(event)
@@ -80,10 +82,7 @@ def _live(row: PartitionRow, event: StateChangeEvent, at_ms: int, ref: Ref) -> N
         return
     row.marks.add(at_ms, kind.value, ref)
     if kind is LifeChange.DELETED:
-        row.deleted = event.key.topic_id
-        row.replicas_since_ms = max(row.replicas_since_ms, at_ms)
-        row.leader.end(at_ms, ref)
-        row.isr.end(at_ms, ref)
+        row.deleted(rows.interned.one(event.key.topic_id), at_ms, ref)
 
 
 def _mark(rows: Rows, touched: list[Row], broker: int, at_ms: int, kind: str, ref: Ref) -> None:

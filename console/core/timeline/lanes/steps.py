@@ -27,6 +27,14 @@ class Step(NamedTuple, Generic[V]):
     merged: int = 1
 
 
+class _End(NamedTuple):
+    """Nothing up to `order` holds since `at_ms`. `ref`: the event that says so, NO_REF: it was seen."""
+
+    order: int
+    at_ms: int
+    ref: Ref
+
+
 class Steps(Generic[V]):
     """Steps in the order of `order` and, within it, of time.
 
@@ -41,8 +49,8 @@ class Steps(Generic[V]):
         self._order = array("q")
         self._refs = array("q")
         self._values: list[V] = []
-        self._ends: tuple[tuple[int, Ref], ...] = ()
-        """When nothing held any longer, until the next step, and the event that says so; in order."""
+        self._ends: tuple[_End, ...] = ()
+        """By their order."""
         self.seen_ms = ALWAYS
         """When the first step was seen, if no event says when it began."""
 
@@ -78,20 +86,23 @@ class Steps(Generic[V]):
             self.seen_ms = at_ms
         elif order > self._order[-1]:
             self._insert(len(self._values), max(at_ms, self._at[-1]), value, NO_REF, order)
-        elif order == self._order[-1] and self.ended and self._ends[-1][1] == NO_REF:
+        elif order == self._order[-1] and self.ended and self._ends[-1].ref == NO_REF:
             self._ends = self._ends[:-1]
 
-    def end(self, at_ms: int, ref: Ref) -> None:
-        """Notes that nothing held from a time until the next step, as an event says; NO_REF: it was seen.
-        What was only seen gives way."""
-        if ref == NO_REF:
-            if self._values and not self.ended:
-                self._ends += ((max(at_ms, self._at[-1] + 1), NO_REF),)
-            return
-        if self._at and self._at[0] == ALWAYS and at_ms <= self.seen_ms:
+    def end(self, at_ms: int, ref: Ref, order: int) -> None:
+        """Notes that nothing up to `order` holds since a time, as an event says; NO_REF: as it was seen. What
+        was only seen gives way. The same event may come again with a later order."""
+        last = bisect_right(self._order, order)
+        kept = []
+        for each in self._ends:
+            same = bisect_right(self._order, each.order) == last
+            if same and ref == NO_REF:
+                return
+            if each.ref != ref and not (same and each.ref == NO_REF):
+                kept.append(each)
+        if self._at and self._at[0] == ALWAYS and order < self._order[0] and at_ms <= self.seen_ms:
             self._at[0] = self.seen_ms  # it was seen after the end
-        later = [end for end in self._ends if end[0] >= at_ms and end[1] == NO_REF][:1]
-        self._ends = tuple(sorted([*(end for end in self._ends if end not in later), (at_ms, ref)]))
+        self._ends = tuple(sorted([*kept, _End(order, at_ms, ref)]))
 
     def _insert(self, here: int, at_ms: int, value: V, ref: Ref, order: int) -> None:
         self._at.insert(here, at_ms)
@@ -108,17 +119,17 @@ class Steps(Generic[V]):
         if gone > 0:
             del self._at[:gone], self._order[:gone], self._refs[:gone], self._values[:gone]
         if self._ends:
-            self._ends = tuple(end for end in self._ends if end[0] > (self._at[0] if self._at else floor_ms))
+            self._ends = tuple(end for end in self._ends if self._order and end.order >= self._order[0])
 
     @property
     def ended(self) -> bool:
         """Whether nothing holds now."""
-        return bool(self._ends) and self._ends[-1][0] > self.last_ms
+        return bool(self._values) and self._end_of(len(self._values) - 1) is not None
 
     @property
     def ends(self) -> tuple[int, ...]:
         """When nothing held any longer, in order."""
-        return tuple(end_ms for end_ms, _ in self._ends)
+        return tuple(sorted(end.at_ms for end in self._ends))
 
     @property
     def last_ms(self) -> int:
@@ -129,8 +140,7 @@ class Steps(Generic[V]):
         """What held just before this event; None if that is not known, or nothing did."""
         for index in range(len(self._refs) - 1, 0, -1):
             if self._refs[index] == ref:
-                step = self._step(index - 1)
-                return step if step.until_ms == self._at[index] else None
+                return None if self._end_of(index - 1) is not None else self._step(index - 1)
         return None
 
     def value_at(self, at_ms: int) -> V | None:
@@ -150,19 +160,26 @@ class Steps(Generic[V]):
         """When the time began in which every value until now satisfies a condition. None if the last one does
         not, or if that is not known."""
         index = len(self._values)
-        until_ms = None  # of what comes just before
-        while index > 0 and holds(self._values[index - 1]) and self._step(index - 1).until_ms == until_ms:
+        while index > 0 and holds(self._values[index - 1]) and self._end_of(index - 1) is None:
             index -= 1
-            until_ms = self._at[index]
         return None if index == len(self._values) or self._at[index] == ALWAYS else self._at[index]
 
     def _step(self, index: int) -> Step[V]:
         until = self._at[index + 1] if index + 1 < len(self._at) else None
-        for end_ms, _ in self._ends:
-            if end_ms > self._at[index]:
-                until = end_ms if until is None else min(until, end_ms)
-                break
+        end_ms = self._end_of(index)
+        if end_ms is not None:
+            until = end_ms if until is None else min(until, end_ms)
         return Step(self._at[index], until, self._values[index], self._refs[index], self._order[index])
+
+    def _end_of(self, index: int) -> int | None:
+        """When the step ended before another one began; None if it did not. An end by a clock that is behind
+        is shown at the step's beginning."""
+        here = bisect_left(self._ends, self._order[index], key=lambda end: end.order)
+        if here == len(self._ends):
+            return None
+        end = self._ends[here]
+        goes_on = index + 1 < len(self._order) and self._order[index + 1] <= end.order
+        return None if goes_on else max(end.at_ms, self._at[index])
 
     def drawn(self, from_ms: int, until_ms: int, pixel_ms: float) -> Iterator[Step[V]]:
         """The steps within a view, at most two a pixel: steps that end within the pixel in which they begin

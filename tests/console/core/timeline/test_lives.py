@@ -30,11 +30,11 @@ def made(offset: int, kind: str, at_ms: int, topic_id: str, broker: int = 1) -> 
 LIVES = [
     made(0, "created", AT, "a" * 32),
     made(1, "created", AT, "a" * 32, 2),
-    elected(2, 1, 6, AT + 10, isr=[1, 2]),
+    elected(2, 1, 6, AT + 10, isr=[1, 2], topic_id="a" * 32),
     made(3, "deleted", AT + 500, "a" * 32),
     made(4, "deleted", AT + 500, "a" * 32, 2),
     made(5, "created", AT + 600, "b" * 32),
-    elected(6, 2, 9, AT + 610, isr=[2, 3]),
+    elected(6, 2, 9, AT + 610, isr=[2, 3], topic_id="b" * 32),
 ]
 
 
@@ -74,3 +74,10 @@ def test_the_lines_of_offsets_do_not_go_on_from_a_deleted_topic() -> None:
     (offsets,) = (each for each in drawn(window, view)[0]["lanes"] if each["kind"] == "offsets")
     line = [[AT + 20, 400], [AT + 480, 500], [AT + 500, None], [AT + 620, 0], [AT + 700, 3]]
     assert offsets["hw"] == line and offsets["leo"] == line
+
+
+def test_a_deletion_by_a_clock_that_is_ahead_does_not_end_the_new_topic() -> None:
+    ahead = [made(3, "deleted", AT + 900, "a" * 32), made(4, "created", AT + 950, "b" * 32)]
+    window = window_of(*LIVES[:3], *ahead, LIVES[6])
+    bars = [(each["from"] - AT, each["until"], each["broker"]) for each in lane(window, "leader")]
+    assert bars == [(10, AT + 610, 1), (610, None, 2)]

@@ -99,39 +99,45 @@ def test_an_equal_step_of_the_same_time_is_there_once() -> None:
     assert len(steps) == 1
 
 
-def bars(steps: Steps[int], until_ms: int = 1_000) -> list[tuple[int, int | None, int]]:
-    return [(step.at_ms, step.until_ms, step.value) for step in steps.drawn(0, until_ms, 1)]
-
-
-def test_after_an_end_nothing_holds_until_the_next_step() -> None:
+@pytest.mark.parametrize("first", [0, 1])
+def test_after_an_end_nothing_holds_until_the_next_step(first: int) -> None:
     steps: Steps[int] = Steps()
-    for order in (0, 1):  # whichever is read first
-        steps = Steps()
-        for number in (0, 1) if order else (1, 0):
-            steps.add(100 + 200 * number, number, number, order=number)
-        steps.end(200, 7)
-        assert bars(steps) == [(100, 200, 0), (300, None, 1)]
+    for number in (first, 1 - first):  # whichever is read first
+        steps.add(100 + 200 * number, number, number, order=number)
+    steps.end(200, 7, order=0)
+    assert bars(steps) == [(100, 200, 0), (300, None, 1)]
     assert bars(steps, 250) == [(100, 200, 0)] and list(steps.drawn(210, 290, 1)) == []
     assert (steps.value_at(199), steps.value_at(200), steps.value_at(300)) == (0, None, 1)
     assert steps.before(1) is None, "nothing held just before it"
     assert steps.since(lambda value: value >= 0) == 300
-    steps.end(400, 8)
+    steps.end(400, 8, order=1)
     assert (steps.last, steps.ended, steps.since(lambda value: True)) == (None, True, None)
     steps.trim(350)
     assert bars(steps) == [(300, 400, 1)], "what ended is still ended"
 
 
+@pytest.mark.parametrize(("end_ms", "until_ms"), [(50, 100), (200, 200), (350, 300)])
+def test_the_order_of_an_end_counts_more_than_clocks(end_ms: int, until_ms: int) -> None:
+    steps: Steps[int] = Steps()
+    steps.add(100, 1, 0, order=6)
+    steps.add(300, 2, 1, order=9)
+    steps.end(end_ms, 7, order=6)
+    assert bars(steps) == [(100, until_ms, 1), (300, None, 2)]
+    assert not steps.ended and steps.before(1) is None
+
+
 def test_an_end_that_was_seen_gives_way_to_its_event_and_to_a_second_look() -> None:
     steps: Steps[int] = Steps()
     steps.add(100, 1, 0, order=6)
-    steps.end(250, NO_REF)
-    steps.end(300, NO_REF)
+    steps.end(250, NO_REF, order=6)
+    steps.end(300, NO_REF, order=6)
     assert bars(steps) == [(100, 250, 1)], "the first look counts"
-    steps.end(200, 7)
+    steps.end(200, 7, order=6)
     assert bars(steps) == [(100, 200, 1)]
     steps.see(400, 2, order=9)
     assert bars(steps) == [(100, 200, 1), (400, None, 2)]
-    steps.end(500, NO_REF)
+    steps.end(500, NO_REF, order=9)
+    assert steps.ended
     steps.see(600, 2, order=9)
     assert bars(steps)[-1] == (400, None, 2), "that broker's answer was old"
 
@@ -139,8 +145,17 @@ def test_an_end_that_was_seen_gives_way_to_its_event_and_to_a_second_look() -> N
 def test_what_is_there_now_was_not_there_before_an_end() -> None:
     steps: Steps[int] = Steps()
     steps.see(500, 2, order=9)
-    steps.end(300, 7)
+    steps.end(300, 7, order=-1)
     assert bars(steps) == [(500, None, 2)]
     steps.add(100, 1, 0, order=6)
+    steps.end(300, 7, order=6)
     steps.add(400, 2, 1, order=9)
     assert bars(steps) == [(100, 300, 1), (400, None, 2)]
+    gone: Steps[int] = Steps()
+    gone.see(500, 2, order=9)
+    gone.end(499, 7, order=9)  # by a clock that is behind
+    assert bars(gone) == [(ALWAYS, 499, 2)]
+
+
+def bars(steps: Steps[int], until_ms: int = 1_000) -> list[tuple[int, int | None, int]]:
+    return [(step.at_ms, step.until_ms, step.value) for step in steps.drawn(0, until_ms, 1)]

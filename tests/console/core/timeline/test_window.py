@@ -155,7 +155,7 @@ def test_an_event_of_a_wrong_clock_is_shown_when_it_was_written(at_ms: int) -> N
 def test_a_partition_without_an_event_has_the_leader_that_was_seen() -> None:
     window = Window()
     partition = PartitionMetadata(1, 2, 7, (1, 2, 3), (2, 3))
-    window.seen_topics((TopicMetadata("orders", TopicId("t"), (partition,)),), AT)
+    window.seen_topics((TopicMetadata("orders", TopicId("ab" * 16), (partition,)),), AT)
     (bar,) = lane(window, "leader")
     assert bar == {"from": None, "until": None, "broker": 2, "epoch": 7, "event": None}
     assert [each["of"] for each in lane(window, "isr")] == [3]
