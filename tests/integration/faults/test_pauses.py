@@ -9,12 +9,15 @@ from strandline.adapters.codecs.log import PRODUCE
 from strandline.errors import ErrorCode, StrandlineError
 from strandline.records import decode, encode_values
 from strandline.vocabulary.log import ProduceEntry
-from tests.integration.support.harness import KEEP_IN_SYNC_MS, SESSION_TIMEOUT_MS, Harness
+from tests.integration.support.harness import KEEP_IN_SYNC_MS, Harness
 from tests.integration.support.raw import Ended
 from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.workload import workload
 from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
+
+REPLACED_S = 1.0
+"""`leader_silence_ms`, with the beats and ticks that it is counted by, and an election."""
 
 
 @on_virtual_time
@@ -41,25 +44,24 @@ async def test_a_paused_follower_leaves_the_isr_and_returns_when_it_wakes(
 
 
 @on_virtual_time
-async def test_a_leader_that_hangs_is_replaced_within_its_session(
-    simulated: SimulatedHarness,
-) -> None:
+async def test_a_leader_that_hangs_is_replaced_within_its_session(simulated: SimulatedHarness) -> None:
     """Both followers agree that it is silent. Woken, it follows in the same life (CORRECTNESS E19, E1)."""
     topic = await simulated.create_topic([(1, 2, 3)])
     async with workload(topic) as load:
         await load.progress()
-        before, life = await topic.state(), await simulated.broker_epoch(1)
-        load.gap.longest_s = 0.0
-        simulated.cluster.pause_broker(1)
-        after = await topic.led_above(before.leader_epoch)
-        assert await simulated.broker_epoch(1) == life, "its session decides nothing"
-        await load.progress()
-        assert load.gap.longest_s < SESSION_TIMEOUT_MS / 1000
-        simulated.cluster.resume_broker(1)
-        await topic.isr_is(1, 2, 3)
-        assert await simulated.broker_epoch(1) == life
-        state = await topic.state()
-        assert (state.leader, state.leader_epoch) == (after.leader, after.leader_epoch)
+        for _ in range(2):
+            before = await topic.state()
+            life = await simulated.broker_epoch(before.leader)
+            load.gap.longest_s = 0.0
+            simulated.cluster.pause_broker(before.leader)
+            after = await topic.led_above(before.leader_epoch)
+            await load.progress()
+            print(f"longest time without an acknowledgement: {load.gap.longest_s * 1000:.0f} ms")
+            assert load.gap.longest_s < REPLACED_S
+            simulated.cluster.resume_broker(before.leader)
+            await topic.isr_is(1, 2, 3)
+            assert await simulated.broker_epoch(before.leader) == life
+            assert (await topic.state()).leader == after.leader
         history = await load.judge()
     assert history.failed == []
 
