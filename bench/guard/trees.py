@@ -40,7 +40,7 @@ class Repository:
             short = self._git("rev-parse", "--short", "--end-of-options", revision)
         except subprocess.CalledProcessError:
             raise UnknownTree(f"git knows no commit {revision!r}") from None
-        return Tree(revision if short == revision else f"{revision} ({short})", found)
+        return Tree(short if revision.startswith(short) else f"{revision} ({short})", found)
 
     def working_tree(self) -> Tree:
         """The files as they are: with what is not committed, and with new files that git does not ignore."""

@@ -53,8 +53,9 @@ def test_the_working_tree_has_what_is_not_committed_and_its_index_stays(folder: 
 def test_the_same_state_is_the_same_tree(folder: Path) -> None:
     repository = Repository(folder)
     assert repository.working_tree().id == repository.tree("main").id
-    short = git(folder, "rev-parse", "--short", "main").strip()
-    assert (repository.tree("main").name, repository.tree(short).name) == (f"main ({short})", short)
+    short, whole = (git(folder, "rev-parse", *how, "main").strip() for how in (("--short",), ()))
+    names = [repository.tree(revision).name for revision in ("main", short, whole)]
+    assert names == [f"main ({short})", short, short]
 
 
 def test_files_that_differ_are_named(folder: Path) -> None:
