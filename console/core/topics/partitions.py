@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from strandline.client.admin.topics import Condition, conditions
 from strandline.console.core.topics.rates import Described
@@ -11,6 +12,9 @@ from strandline.console.core.words import bytes_, duration, number
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.vocabulary.log import DescribedReplicas, ReplicaProgress, known
 from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
+
+BEHIND_MS_MIN: Final = 1_000
+"""A replica in sync is behind by less all the time: the time is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +99,10 @@ def _unasked(broker: int, of: PartitionMetadata, alive: Collection[int]) -> Repl
 def _replica(replica: ReplicaProgress, leader: int, alive: Collection[int]) -> ReplicaRow:
     words = [_state(replica, leader, alive)]
     if replica.lag > 0:
-        words.append(f"{number(replica.lag)} offsets behind")
+        words.append(f"{number(replica.lag)} {'offset' if replica.lag == 1 else 'offsets'} behind")
     if replica.lag_bytes > 0:
         words.append(bytes_(replica.lag_bytes))
-    if replica.lag_ms > 0:
+    if replica.lag_ms >= BEHIND_MS_MIN:
         words.append(f"for {duration(replica.lag_ms)}")
     if replica.adding and replica.ms_left > 0:
         words.append(f"{duration(replica.ms_left)} left")

@@ -114,7 +114,7 @@ def test_a_partition_shows_how_far_its_replicas_are() -> None:
     of = topic(isr=(1, 2))
     progress = (
         ReplicaProgress(1, in_sync=True, fetching=True, lag=0, lag_bytes=0, lag_ms=0),
-        ReplicaProgress(2, in_sync=True, fetching=True, lag=0, lag_bytes=0, lag_ms=0),
+        ReplicaProgress(2, in_sync=True, fetching=True, lag=1, lag_bytes=149, lag_ms=20),
         ReplicaProgress(3, fetching=True, lag=1_200, lag_bytes=4_100_000, lag_ms=12_000),
         ReplicaProgress(4, adding=True, fetching=True, lag=9, lag_bytes=90, ms_left=5_000),
     )
@@ -122,7 +122,7 @@ def test_a_partition_shows_how_far_its_replicas_are() -> None:
     (row,) = partition_rows(of, of.partitions, (1, 2, 3, 4), {NAME: answer})
     assert [each.words for each in row.replicas] == [
         "leads",
-        "in sync",
+        "in sync, 1 offset behind, 149 B",
         "catching up, 1,200 offsets behind, 4.1 MB, for 12.0 s",
         "is added, 9 offsets behind, 90 B, 5.0 s left",
     ]
