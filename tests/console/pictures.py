@@ -21,7 +21,7 @@ from tests.console.serving import serving
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "run" / "pictures"
 WIDE: Final = (1280, 720)
-SETTLE_MS: Final = 3_000
+SETTLE_MS: Final = 7_000
 """For figures that come with the second look at the cluster, such as rates."""
 DRAWN_MS: Final = 1_000
 
