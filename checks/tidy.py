@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 FILE_LINES_MAX = 500
@@ -42,6 +43,10 @@ EXCEPTIONS = {
     ("strandline/adapters/tls/grpc_credentials.py", CHANNELS): "it is the one that opens them",
 }
 
+PICTURES = "docs/*/pictures/*.png"
+"""Those of the pages, which `make docs-pictures` takes."""
+PICTURE_BYTES_MAX = 150_000
+
 VIRTUAL_TIME = "tests/simulation/"
 """Nothing waits there: a sleep only moves the clock of a simulation."""
 
@@ -60,6 +65,10 @@ def problems(root: Path) -> list[str]:
     for name in sorted(set(listed.stdout.splitlines())):
         path = root / name
         if name == THIS or not path.is_file():
+            continue
+        if fnmatch(name, PICTURES):
+            if (size := path.stat().st_size) > PICTURE_BYTES_MAX:
+                found.append(f"{name}: has {size:,} bytes; a picture has at most {PICTURE_BYTES_MAX:,}")
             continue
         try:
             text = path.read_text()

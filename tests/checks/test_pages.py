@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from checks import doc_tables, docs, links, tidy
@@ -48,3 +49,15 @@ def test_a_sleep_in_a_test_is_found_and_a_turn_of_the_loop_is_not() -> None:
 def test_a_long_function_is_found() -> None:
     text = "def long():\n" + "    pass\n" * tidy.FUNCTION_LINES_MAX
     assert list(tidy.sizes("broker/a.py", text)) == ["broker/a.py:1: long has 71 lines, more than 70"]
+
+
+def test_pictures_of_pages_are_small(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    for name, size in (("docs/run/pictures/a.png", 150_000), ("docs/run/pictures/b.png", 150_001)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"\x89" * size)
+    (tmp_path / "c.png").write_bytes(b"\x89")
+    assert [line.partition(":")[0] for line in tidy.problems(tmp_path)] == [
+        "c.png",
+        "docs/run/pictures/b.png",
+    ]
