@@ -72,11 +72,14 @@ class FramedPort:
         self._calls = {each.rpc.path: each for each in served if isinstance(each, ServedStream)}
         self._logins = logins if self._settings.has_logins(SETTING) else None
         try:
-            async with asyncio.TaskGroup() as self._tasks:
-                await self._server.serve(self._connection)
-                await asyncio.Event().wait()
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                try:
+                    await self._server.serve(self._connection)
+                    await asyncio.Event().wait()
+                finally:
+                    self._tasks = None  # a group that ends takes no more tasks
         finally:
-            self._tasks = None
             self.stop()
 
     def stop(self) -> None:
@@ -99,7 +102,7 @@ class FramedPort:
         serving.add_done_callback(lambda _: self._connections.pop(connection, None))
 
     async def _serve(self, connection: FramedConnection) -> None:
-        """Serves one connection to its end. It is cancelled when the peer hangs up."""
+        """Serves one connection to its end. It is cancelled when the peer hangs up, and when the port ends."""
         host, number = (connection.transport.get_extra_info("peername") or ("", 0))[:2]
         caller = Caller(f"framed:{host}:{number}", str(host))
         refused: StrandlineError | None = None
@@ -108,6 +111,9 @@ class FramedPort:
                 await self._call(connection, caller)
         except StrandlineError as error:
             refused = error
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
         if refused is not None:
             self._on_refused(refused, caller.connection)
             await connection.send(Kind.ERROR, error_to_bytes(refused, caller.listener))

@@ -12,13 +12,16 @@ import pytest
 from strandline.adapters.framed.client import FramedStream, open_framed
 from strandline.adapters.framed.frames import HEAD, Kind, head
 from strandline.adapters.framed.opening import Opening, dump_opening
+from strandline.adapters.framed.port import FramedPort
 from strandline.adapters.rpc.wire_errors import error_from_bytes
 from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.errors import BrokerNotAvailable, InvalidRequest, NotLeaderOrFollower, StrandlineError
 from strandline.local.ports import free_ports
 from strandline.ports import Caller, Listener, Method, Reply, Rpc, ServedStream, StreamEnded
 from strandline.vocabulary.metadata import Endpoint
-from tests.strandline.adapters.framed.serving import serving
+from tests.broker.support.replicas import HOST, settings
+from tests.strandline.adapters.framed.serving import NoLogins, serving
+from tests.waiting import eventually
 
 TALK: Method[bytes, bytes] = Method("/talking/Talk", bytes, bytes)
 KEY = b"the key of the members"
@@ -161,6 +164,38 @@ async def test_a_peer_that_reads_nothing_is_sent_little_and_one_that_hangs_up_en
         assert talking.pushed - pushed <= 50
         stream.close()
     assert talking.ended == 1
+
+
+async def test_a_connection_that_comes_while_the_port_ends_is_closed() -> None:
+    """It is no defect, which would end the process before its logs are closed."""
+    ending, released = asyncio.Event(), asyncio.Event()
+
+    async def hold(requests: AsyncIterator[bytes], reply: Reply[bytes], caller: Caller) -> None:
+        try:
+            async for request in requests:
+                await reply(request)
+        finally:
+            ending.set()
+            await released.wait()
+
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+    port = FramedPort(settings(replication_port=0), HOST, lambda _error, _peer: None)
+    endpoint = port.bind(Endpoint(1, "127.0.0.1", 1))
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(
+            port.run([ServedStream(Rpc(TALK.path, bytes, _as_it_is), hold)], NoLogins())
+        )
+        stream = await opened(endpoint)
+        await stream.write(b"one")
+        assert await stream.read() == b"one"
+        running.cancel()
+        await ending.wait()
+        reader, writer = await raw(endpoint)
+        await eventually(lambda: failures or reader.at_eof() or reader.exception())
+        writer.close()
+        released.set()
+    assert failures == []
 
 
 async def test_a_port_that_takes_no_connection_is_not_available() -> None:
