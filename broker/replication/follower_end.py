@@ -114,8 +114,9 @@ class LeaderStream:
         self._sent_at = float("-inf")
         self._beat_due = False
         self._heard_at: float | None = None
-        """When the last message of this life of the leader was handled; None before its first beat. A stream
-        that breaks is no message: a broken connection is part of a silence."""
+        """When the last message of this life of the leader was handled; None before its first beat, and once
+        the stream has ended and nothing is followed. A stream that breaks is no message: a broken connection
+        is part of a silence."""
         self._handling = False
         self._connected = False
         self._answered = True
@@ -211,6 +212,7 @@ class LeaderStream:
         """Keep a stream to the leader while that broker is registered. Runs until cancelled."""
         while True:
             while not self._wanted:
+                self._heard_at = None  # no stream is wanted, so that none is there says nothing
                 self._wake.clear()
                 await self._wake.wait()
             endpoint = self._endpoint(self.leader)

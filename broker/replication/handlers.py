@@ -78,11 +78,13 @@ class Followers:
         return Report(self._manager.hearing.judged_s(question.broker_id, question.broker_epoch))
 
     def _beat(self, now: float) -> None:
-        """Keeps every follower's stream from being silent, and finds the followers that are."""
+        """Keeps every follower's stream from being silent, and finds the followers that are. A life that has
+        opened another stream is judged by that one: the end of the one before may have been lost."""
         for stream in self._open:
             stream.beat(now)
+        newest = {stream.hello.broker_epoch: stream for stream in self._open}
         self._manager.peers.followers_silent(
-            frozenset(stream.hello.broker_epoch for stream in self._open if self._is_silent(stream))
+            frozenset(life for life, stream in newest.items() if self._is_silent(stream))
         )
 
     def _is_silent(self, stream: FollowerStream) -> bool:

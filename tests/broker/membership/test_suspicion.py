@@ -161,6 +161,24 @@ async def test_a_follower_that_answers_nothing_is_silent_until_it_does(tmp_path:
         assert manager.peers.silent == set()
 
 
+async def test_a_follower_is_judged_by_the_stream_that_it_opened_last(tmp_path: Path) -> None:
+    """CORRECTNESS E19: the network may lose the end of the one before, which then answers nothing."""
+    clock = HandClock()
+    async with seated(tmp_path, clock=clock) as seat:
+        manager = seat.manager
+        followers = Followers(manager, ClusterView(manager, manager.settings, clock), settings(), clock)
+        hello = Hello(FIRST, LIFE, ME, "", beats=True)
+        before = await followers.open(hello)
+        await before.next_message()
+        stream = await followers.open(hello)
+        await stream.next_message()
+        for _ in range(2 * round(settings().follower_silence_ms / 1000 / TICK_S)):
+            clock.now_s += TICK_S
+            stream.acknowledge(1)
+            manager.pulse.tick()
+            assert manager.peers.silent == set()
+
+
 async def test_a_message_from_a_leader_counts_as_an_answer() -> None:
     async with leading(open_replica(), 5) as leader, following(open_replica(), 5, leader=leader) as follower:
         leader.produce("a")

@@ -360,3 +360,18 @@ async def test_a_leader_is_heard_from_its_first_beat_on_and_while_a_message_is_h
         assert follower.link.heard_at == heard_at, "a stream that breaks is no message"
         follower.link.new_life()
         assert follower.link.heard_at is None
+
+
+async def test_a_leader_that_is_followed_no_more_is_not_silent_without_a_stream() -> None:
+    """CORRECTNESS E19: this broker opens no other one, so it cannot judge that leader."""
+    replica = open_replica()
+    async with following(replica, 5) as follower:
+        await eventually(lambda: follower.streams)
+        follower.stream.push()
+        await eventually(lambda: follower.link.heard_at is not None)
+        follower.link.unfollow(replica.key)
+        await asyncio.sleep(0)
+        assert follower.link.heard_at is not None, "the stream is open, and the leader beats on it"
+        follower.stream.break_off("reset")
+        await eventually(lambda: follower.lost)
+        await eventually(lambda: follower.link.heard_at is None)
