@@ -125,7 +125,9 @@ class Broker:
             self._quotas,
             lambda: authenticator.knows_users,
         )
-        self._framed = FramedPort(settings, host, refusals_noted(self._refused.note, self._audit))
+        self._framed = FramedPort(
+            settings, host, refusals_noted(self._refused.note, self._audit), self.access.member_refusal
+        )
 
     async def run(self) -> None:
         """Serves in one session after another until the host asks for a stop. Raises SettingsError."""

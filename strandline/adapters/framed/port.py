@@ -6,7 +6,7 @@ A connection is one call. It has to open it within the time for a handshake, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -36,10 +36,18 @@ SETTING: Final = "replication_port"
 class FramedPort:
     """Without `replication_port` it does nothing."""
 
-    def __init__(self, settings: BrokerSettings, host: ServiceHost, on_refused: OnRefused) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        host: ServiceHost,
+        on_refused: OnRefused,
+        stranger: Callable[[Caller], StrandlineError | None],
+    ) -> None:
+        """`stranger`: why a caller is no member of the cluster; None if it is one."""
         self._settings = settings
         self._host = host
         self._on_refused = on_refused
+        self._stranger = stranger
         self._principals = CertificatePrincipals(settings.ssl_principal_mapping_rules)
         self._held = HeldCalls(settings.client_calls_max)
         self._server: BytesServer | None = None
@@ -102,7 +110,7 @@ class FramedPort:
         serving.add_done_callback(lambda _: self._connections.pop(connection, None))
 
     async def _serve(self, connection: FramedConnection) -> None:
-        """Serves one connection to its end. It is cancelled when the peer hangs up, and when the port ends."""
+        """Serves one connection to its end. It is cancelled when the peer hangs up or the port ends."""
         host, number = (connection.transport.get_extra_info("peername") or ("", 0))[:2]
         caller = Caller(f"framed:{host}:{number}", str(host))
         refused: StrandlineError | None = None
@@ -134,7 +142,9 @@ class FramedPort:
         call = self._calls.get(opening.path)
         if call is None:
             raise InvalidRequest(f"{opening.path[:100]!r} is no stream of this port")
-        caller = self._admitted(connection, replace(caller, member_key=opening.member_key))
+        caller = self._named(connection, replace(caller, member_key=opening.member_key))
+        if (error := self._stranger(caller)) is not None:
+            raise error
         connection.frames.allow(MESSAGE_BYTES_MAX)
         await connection.send(Kind.ACCEPTED)
 
@@ -145,7 +155,7 @@ class FramedPort:
 
         await serve_stream(call, _Messages(connection), write, caller, self._host.clock.monotonic)
 
-    def _admitted(self, connection: FramedConnection, caller: Caller) -> Caller:
+    def _named(self, connection: FramedConnection, caller: Caller) -> Caller:
         """The caller with its name. Raises AuthenticationFailed, and as `CallerLogins.admit`."""
         if self._logins is not None:
             return self._logins.admit(caller, None)

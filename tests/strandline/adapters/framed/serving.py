@@ -28,15 +28,20 @@ def _ignored(_error: StrandlineError, _peer: str) -> None:
     pass
 
 
+def everybody(_caller: Caller) -> StrandlineError | None:
+    return None
+
+
 @asynccontextmanager
 async def serving(
     served: Sequence[Served],
     *,
     on_refused: Callable[[StrandlineError, str], None] = _ignored,
+    stranger: Callable[[Caller], StrandlineError | None] = everybody,
     **given: Any,
 ) -> AsyncIterator[Endpoint]:
     """Serves these streams at a free port. Yields the address."""
-    port = FramedPort(settings(replication_port=0, **given), HOST, on_refused)
+    port = FramedPort(settings(replication_port=0, **given), HOST, on_refused, stranger)
     endpoint = port.bind(Endpoint(1, LOOPBACK, 1))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(port.run(served, NoLogins()))

@@ -15,12 +15,18 @@ from strandline.adapters.framed.opening import Opening, dump_opening
 from strandline.adapters.framed.port import FramedPort
 from strandline.adapters.rpc.wire_errors import error_from_bytes
 from strandline.config.limits import MESSAGE_BYTES_MAX
-from strandline.errors import BrokerNotAvailable, InvalidRequest, NotLeaderOrFollower, StrandlineError
+from strandline.errors import (
+    BrokerNotAvailable,
+    ClusterAuthorizationFailed,
+    InvalidRequest,
+    NotLeaderOrFollower,
+    StrandlineError,
+)
 from strandline.local.ports import free_ports
 from strandline.ports import Caller, Listener, Method, Reply, Rpc, ServedStream, StreamEnded
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.support.replicas import HOST, settings
-from tests.strandline.adapters.framed.serving import NoLogins, serving
+from tests.strandline.adapters.framed.serving import NoLogins, everybody, serving
 from tests.waiting import eventually
 
 TALK: Method[bytes, bytes] = Method("/talking/Talk", bytes, bytes)
@@ -123,6 +129,26 @@ async def test_a_caller_that_is_not_admitted_yet_may_send_little() -> None:
         writer.close()
 
 
+async def test_who_is_no_member_opens_nothing() -> None:
+    """So the size of a frame is believed of members only: it is memory at once."""
+
+    def stranger(caller: Caller) -> StrandlineError | None:
+        return None if caller.member_key == KEY else ClusterAuthorizationFailed("it is no member")
+
+    talking = Talking()
+    async with serving(talking.calls, stranger=stranger) as endpoint:
+        reader, writer = await raw(endpoint)
+        opening = dump_opening(Opening(TALK.path, None))
+        writer.write(head(Kind.OPENING, len(opening)) + opening)
+        assert isinstance(await refusal(reader), ClusterAuthorizationFailed)
+        writer.close()
+        stream = await opened(endpoint)
+        await stream.write(b"one")
+        assert await stream.read() == b"one"
+        stream.close()
+    assert talking.keys == [KEY]
+
+
 async def test_a_connection_that_opens_nothing_is_closed() -> None:
     async with serving(Talking().calls, handshake_timeout_ms=100) as endpoint:
         reader, writer = await raw(endpoint)
@@ -180,7 +206,7 @@ async def test_a_connection_that_comes_while_the_port_ends_is_closed() -> None:
 
     failures: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
-    port = FramedPort(settings(replication_port=0), HOST, lambda _error, _peer: None)
+    port = FramedPort(settings(replication_port=0), HOST, lambda _error, _peer: None, everybody)
     endpoint = port.bind(Endpoint(1, "127.0.0.1", 1))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(
