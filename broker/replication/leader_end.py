@@ -151,6 +151,10 @@ class FollowerStream:
 
     # --- messages from the follower ----------------------------------------------------------
 
+    def heard(self) -> None:
+        """Notes that the follower is there."""
+        self.window.heard_at = self._clock.monotonic()
+
     def acknowledge(self, sequence: int) -> None:
         """Opens the window. Raises InvalidRequest for a message that was never sent."""
         self.window.acknowledge(sequence, self._clock.monotonic())

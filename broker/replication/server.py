@@ -75,6 +75,7 @@ class ReplicationService:
             for subscribe in message.subscribe:
                 if slices.used_up:
                     await slices.next()
+                    stream.heard()  # what the follower says meanwhile waits behind this message
                 stream.subscribe(subscribe)
         if message.progress:
             stream.progress(message.progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +17,15 @@ from strandline.broker.membership.pulse import TICK_S
 from strandline.broker.membership.suspicion import Suspicion
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replication.handlers import Followers
+from strandline.broker.replication.server import ReplicationService
 from strandline.host import ProbeResult
 from strandline.ids import BrokerEpoch, BrokerId
+from strandline.ports import Caller
+from strandline.security.access import Access
+from strandline.security.authorizer import Authorizer
 from strandline.vocabulary.metadata import Registration
-from strandline.vocabulary.replication import Hello
-from tests.broker.support.replicas import CLOCK, LIVE, following, leading, open_replica, settings
+from strandline.vocabulary.replication import FollowerMessage, Hello, LeaderMessage, Subscribe
+from tests.broker.support.replicas import CLOCK, KEY, LIVE, following, leading, open_replica, settings
 from tests.broker.support.seat import ME, seated
 from tests.hand_clock import HandClock
 from tests.waiting import eventually
@@ -177,6 +181,39 @@ async def test_a_follower_is_judged_by_the_stream_that_it_opened_last(tmp_path: 
             stream.acknowledge(1)
             manager.pulse.tick()
             assert manager.peers.silent == set()
+
+
+async def test_a_follower_is_not_silent_while_its_leader_handles_a_long_message(tmp_path: Path) -> None:
+    """CORRECTNESS E19: what it says meanwhile waits unread."""
+    clock = HandClock()
+    async with seated(tmp_path, clock=clock) as seat:
+        manager = seat.manager
+        followers = Followers(manager, ClusterView(manager, manager.settings, clock), settings(), clock)
+        service = ReplicationService(followers, Access(Authorizer(None)), clock)
+        ticks = 2 * round(settings().follower_silence_ms / 1000 / TICK_S)
+        sent: list[int] = []
+        silences: list[frozenset[BrokerEpoch]] = []
+
+        class Long(list[Subscribe]):
+            """Each of its elements takes a tick."""
+
+            def __iter__(self) -> Iterator[Subscribe]:
+                for number in range(ticks):
+                    clock.now_s += TICK_S
+                    manager.pulse.tick()
+                    silences.append(manager.peers.silent)
+                    yield Subscribe(number, "unknown", KEY, 1, 0, -1)
+
+        async def requests() -> AsyncIterator[FollowerMessage]:
+            hello = Hello(FIRST, LIFE, ME, "", beats=True)
+            yield FollowerMessage(hello, Long([Subscribe(0, "unknown", KEY, 1, 0, -1)]), (), (), 0)
+
+        async def reply(message: LeaderMessage) -> None:
+            sent.append(message[0])
+
+        await service.serve(requests(), reply, Caller("played", "h"))
+        assert sent, "it had a message to answer"
+        assert silences == ticks * [frozenset()]
 
 
 async def test_a_message_from_a_leader_counts_as_an_answer() -> None:
