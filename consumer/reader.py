@@ -39,7 +39,7 @@ from strandline.ports import Clock
 logger = logging.getLogger(__name__)
 
 LOCATE_PAUSE_S: Final = 1.0
-"""The pause before another look for a topic that does not exist."""
+"""The pause before another look for the leaders of a topic."""
 
 
 class Reader:
@@ -225,17 +225,23 @@ class Reader:
             self.wake(leader.broker)
 
     async def _locate(self, topic: str, partitions_min: int) -> None:
-        """Request a topic's leaders, for partitions whose positions are known without a lookup."""
+        """Request a topic's leaders, for partitions whose positions are known without a lookup. Retriable
+        errors are noted and retried."""
+        noted: StrandlineError | None = None
         while names := [state.name for state in self.positions if state.name.topic == topic]:
             try:
                 metadata = await self._cluster.topic(topic, partitions_min=partitions_min)
             except StrandlineError as error:
+                noted = error
                 for name in names:
                     self._failed(name, error)
-                if not self._left_to_the_group(error):
+                if not error.retriable:
                     return
                 await self._clock.sleep(LOCATE_PAUSE_S)
                 continue
+            for name in names:
+                if noted is not None and self._wakeups.error(name) is noted:
+                    self._wakeups.forget(name)
             for name in [state.name for state in self.positions if state.name.topic == topic]:
                 if name.partition >= len(metadata.partitions):
                     self._failed(name, UnknownTopicOrPartition(f"{topic} has no partition {name.partition}"))

@@ -36,6 +36,8 @@ class Brokers:
         self.topics: dict[str, int] = {}
         self.leaders: dict[TopicPartition, int] = {}
         """Others have none."""
+        self.metadata_error: StrandlineError | None = None
+        """What a request for metadata is refused with."""
         self.epoch = 0
         self.answers: dict[str, Callable[[Any], Any]] = {}
         self.asked: list[tuple[str, str]] = []
@@ -47,6 +49,8 @@ class Brokers:
         await asyncio.sleep(0)
         if method.path == METADATA.path:
             assert isinstance(request, MetadataQuery)
+            if self.metadata_error is not None:
+                raise self.metadata_error
             answer: Any = self._metadata(request)
             return answer  # type: ignore[no-any-return]  # the method's own
         if method.path == PARTITION_COUNTS.path:
