@@ -307,13 +307,15 @@ class Cluster:
             await self.ask(MetadataQuery(topics, waits, LEADER_WAIT_MS), prefer=self._successors(waits[0]))
         except StrandlineError as error:
             logger.info("nobody could be asked for a leader of %s: %s", waits[0].name, error)
-        left = [wait.name for wait in waits if not self._led_above(wait)]
         pause_s = backoff_s(self._settings, 1) - (self._clock.monotonic() - asked_at)
-        if left and pause_s > 0:
+        if pause_s > 0 and self._left(waits):
             await self._clock.sleep(pause_s)
         self._searched.difference_update(wait.name for wait in waits)
-        for name in left:
+        for name in self._left(waits):  # also one that lost its leader during the pause
             self._notify(name)
+
+    def _left(self, waits: Sequence[LeaderWait]) -> list[TopicPartition]:
+        return [wait.name for wait in waits if not self._led_above(wait)]
 
     def _led_above(self, wait: LeaderWait) -> bool:
         leader = self._leaders.get(wait.name)

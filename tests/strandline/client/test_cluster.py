@@ -11,7 +11,7 @@ import pytest
 
 from strandline.client.addresses import parse_bootstrap
 from strandline.client.backoff import backoff_s
-from strandline.client.cluster import Cluster, Leader
+from strandline.client.cluster import LEADER_WAITS_AT_ONCE_MAX, Cluster, Leader
 from strandline.client.scope import Scope
 from strandline.config.client import ClientSettings
 from strandline.errors import (
@@ -23,10 +23,10 @@ from strandline.errors import (
     SettingsError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import TopicPartition
+from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock
 from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
-from tests.strandline.client.network import FastClock, Network, answering, metadata
+from tests.strandline.client.network import LONG_S, FastClock, Network, answering, metadata
 from tests.waiting import eventually
 
 A = TopicPartition("t", 0)
@@ -197,6 +197,48 @@ async def test_many_doubts_travel_in_few_questions() -> None:
             cluster.doubt(TopicPartition("t", number))
         await eventually(lambda: cluster.leader(TopicPartition("t", 999)) == Leader(2, 6))
         assert len(network.asked) - asked <= 64
+
+
+class PausedClock(FastClock):
+    """Each short pause lasts until `go_on` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses = 0
+        self.go_on = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds < LONG_S:
+            self.pauses += 1
+            await self.go_on.wait()
+        await super().sleep(seconds)
+
+
+async def test_a_leader_that_is_lost_while_its_search_pauses_is_sought_again() -> None:
+    """A search of two partitions has found the leader of one, and pauses for the other."""
+    network, clock = Network(), PausedClock()
+    count = LEADER_WAITS_AT_ONCE_MAX + 1
+    network.brokers[BROKER_1] = answering(metadata(*[(1, 5)] * count))
+    async with view(network, clock=clock) as cluster:
+        await cluster.topic("t")
+
+        def doubt(name: TopicPartition) -> None:
+            leader = cluster.leader(name)
+            if name == A and leader is not None and leader.broker == NO_BROKER:
+                cluster.doubt(name)
+
+        cluster.on_change(doubt)
+        found = [(2, 6), (-1, 5), *[(2, 6)] * (count - 2)]
+        network.brokers[BROKER_1] = network.brokers[BROKER_2] = answering(metadata(*found))
+        for number in range(count):
+            cluster.doubt(TopicPartition("t", number))
+        await eventually(lambda: clock.pauses == 1, what="a pause")
+        network.brokers[BROKER_1] = network.brokers[BROKER_2] = answering(metadata((-1, 7), *found[1:]))
+        await cluster.refresh(["t"])
+        assert cluster.leader(A) == Leader(NO_BROKER, 7)
+        network.brokers[BROKER_1] = network.brokers[BROKER_2] = answering(metadata((3, 8), *found[1:]))
+        clock.go_on.set()
+        await eventually(lambda: cluster.leader(A) == Leader(3, 8), what="the next leader")
 
 
 # --- the rest -----------------------------------------------------------------------------------
