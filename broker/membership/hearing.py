@@ -36,19 +36,15 @@ class Hearing:
     def remove(self, link: Link) -> None:
         self._links.pop(link, None)
 
-    def silent_s(self, broker: BrokerId) -> float | None:
-        """How long nothing came from it, as far as this broker ran on time; None if no stream says so."""
-        at = self._heard_at(broker)
-        return None if at is None else self._pulse.silent_s(at)
-
     def judged_s(self, broker: BrokerId, life: BrokerEpoch) -> float | None:
-        """The same of one life, for a judgement: None for a life that is not registered, and 0 for one that
-        was suspected wrongly a short time ago."""
-        registration, at = self._peers.live.get(broker), self._heard_at(broker)
+        """How long nothing came from a life of it, as far as this broker ran on time: None if no stream says
+        so, or it is not registered, and 0 if it was suspected wrongly a short time ago."""
+        registration, at = self._peers.live.get(broker), self.heard_at(broker)
         if registration is None or registration.epoch != life or at is None:
             return None
         return self._pulse.silent_s(at) if self._peers.trust.may_suspect(life, at) else 0.0
 
-    def _heard_at(self, broker: BrokerId) -> float | None:
+    def heard_at(self, broker: BrokerId) -> float | None:
+        """When its last message came; None if no stream says so."""
         moments = [at for link in self._links if link.broker == broker and (at := link.heard_at) is not None]
         return max(moments, default=None)

@@ -64,7 +64,7 @@ class SilenceWatch:
 
     def look(self, now: float) -> None:
         """Finds out who is silent now, and who is heard again. Called at each tick."""
-        self._refute()
+        self._refute(now)
         silent = [
             registration
             for broker in self._followed()
@@ -81,11 +81,12 @@ class SilenceWatch:
                 self._due.append(registration)
                 self._wake.set()
 
-    def _refute(self) -> None:
+    def _refute(self, now: float) -> None:
+        """Ends suspicions by messages. That this broker was late itself is none."""
         for broker, registration in self._peers.live.items():
             if self._peers.suspects.cause(registration.epoch) is Cause.SILENT:
-                silent_s = self._hearing.silent_s(broker)
-                if silent_s is not None and silent_s < self._silence_s:
+                heard_at = self._hearing.heard_at(broker)
+                if heard_at is not None and now - heard_at < self._silence_s:
                     self._peers.reached(registration.epoch)
 
     def _is_silent(self, registration: Registration) -> bool:

@@ -50,6 +50,8 @@ class Followers:
         """Shared by the streams of all followers."""
         self._silence_s = settings.follower_silence_ms / 1000
         self._open: dict[FollowerStream, _FollowerLink] = {}
+        self._silent_since: dict[FollowerStream, float] = {}
+        """The silences that were long enough. Each lasts until the follower says something."""
         manager.pulse.listen(self._beat)
 
     async def open(self, hello: Hello) -> FollowerStream:
@@ -93,7 +95,9 @@ class Followers:
         since = stream.window.unanswered_since
         if since is None or not stream.hello.beats:
             return False
-        return self._manager.pulse.silent_s(since) >= self._silence_s
+        if self._manager.pulse.silent_s(since) >= self._silence_s:
+            self._silent_since[stream] = since
+        return self._silent_since.get(stream) == since
 
     async def _check_life(self, hello: Hello) -> None:
         """Checks that the broker epoch is that of the broker's registration. This broker learns of a new
@@ -114,5 +118,6 @@ class Followers:
     def close(self, stream: FollowerStream) -> None:
         """Ends the flows of a stream that is over."""
         self._manager.hearing.remove(self._open.pop(stream))
+        self._silent_since.pop(stream, None)
         stream.close()
         self._manager.follower_left(stream.hello.broker_id)

@@ -94,6 +94,21 @@ async def test_a_leader_that_nobody_hears_is_suspected_and_a_message_refutes_it(
         assert not watched.suspected
 
 
+async def test_a_broker_that_stands_still_after_a_suspicion_has_heard_nothing_by_that() -> None:
+    """CORRECTNESS E19: its count begins anew, and the suspicion stands until there is a message."""
+    async with watching(Report(BOUND_S)) as watched:
+        watched.hear()
+        await watched.wait(BOUND_S + TICK_S)
+        assert watched.suspected
+        watched.clock.now_s += 1.0
+        await watched.wait(TICK_S)
+        assert watched.pulse.late == 1
+        assert watched.suspected
+        watched.hear()
+        await watched.wait(TICK_S)
+        assert not watched.suspected
+
+
 async def test_a_leader_that_others_hear_is_none_and_they_are_asked_ever_less_often() -> None:
     """CORRECTNESS E19: it is this broker that is cut off."""
     async with watching(Report(0.1)) as watched:

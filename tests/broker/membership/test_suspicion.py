@@ -156,6 +156,9 @@ async def test_a_follower_that_answers_nothing_is_silent_until_it_does(tmp_path:
         assert manager.peers.silent == set()
         wait(3)
         assert manager.peers.silent == ({LIFE} if beats else set())
+        clock.now_s += 1.0
+        wait(1)
+        assert manager.peers.silent == ({LIFE} if beats else set()), "that its leader was late is no answer"
         stream.acknowledge(0)
         wait(1)
         assert manager.peers.silent == set()
