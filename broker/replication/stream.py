@@ -76,16 +76,20 @@ class ReplicaStreams:
     async def open(self, leader: Endpoint) -> OwnReplicaStream:
         """Raises StreamBroken. A port that cannot be reached may be closed to this broker only, so the other
         one is tried."""
+        unreached: BrokerNotAvailable | None = None
         if self._framed is not None and leader.replication is not None:
             try:
                 return OwnReplicaStream(
                     await self._framed(leader, REPLICA_FETCH, self._key(), timeout_s=CONNECT_S_MAX)
                 )
             except BrokerNotAvailable as error:
-                logger.info("no stream of frames to a leader", leader=leader.id, reason=error.message)
+                unreached = error
             except StrandlineError as error:
                 raise StreamBroken(error.message) from error
-        return await _open_by_grpc(self._new_transport, leader)
+        stream = await _open_by_grpc(self._new_transport, leader)
+        if unreached is not None:  # not at each attempt to reach a leader that is down
+            logger.info("a leader is followed by gRPC", leader=leader.id, reason=unreached.message)
+        return stream
 
 
 async def _open_by_grpc(new_transport: Callable[[], Transport], endpoint: Endpoint) -> OwnReplicaStream:

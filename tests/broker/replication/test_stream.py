@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from structlog.testing import capture_logs
 
 from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.broker.replication.follower_end import StreamBroken
@@ -90,16 +91,20 @@ async def test_a_stream_that_was_closed_takes_nothing(leading: OwnReplicaStream)
 
 
 async def test_a_leader_whose_port_for_frames_cannot_be_reached_is_followed_by_grpc() -> None:
-    """As one behind a firewall that knows the first port only."""
+    """As one behind a firewall that knows the first port only. The log says so."""
     (closed,) = free_ports(1)
     async with grpc_leader() as endpoint:
-        stream = await BY_FRAMES.open(replace(endpoint, replication=(LOOPBACK, closed)))
+        with capture_logs() as logged:
+            stream = await BY_FRAMES.open(replace(endpoint, replication=(LOOPBACK, closed)))
+        assert [line["event"] for line in logged] == ["a leader is followed by gRPC"]
         await _send(stream)
         assert await stream.receive() == (4, PUSHES)
         await stream.close()
 
 
 async def test_a_leader_that_cannot_be_reached_is_a_broken_stream() -> None:
+    """It is tried again twenty times a second, so no attempt has a line in the log."""
     port, other = free_ports(2)
-    with pytest.raises(StreamBroken, match="unreachable"):
+    with capture_logs() as logged, pytest.raises(StreamBroken, match="unreachable"):
         await BY_FRAMES.open(Endpoint(1, LOOPBACK, port, replication=(LOOPBACK, other)))
+    assert logged == []
