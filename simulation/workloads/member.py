@@ -195,7 +195,7 @@ class MemberLife(RebalanceListener):
                     "which it does not own"
                 )
         for _ in records:
-            slow = self._random.random() < SLOW_RATE
+            slow = self._random.random() < SLOW_RATE and not self._hurries
             await host.clock.sleep(
                 MAX_POLL_INTERVAL_MS / 1000 * 1.5 if slow else self._random.expovariate(1 / self._work_s)
             )
@@ -207,8 +207,12 @@ class MemberLife(RebalanceListener):
 
     @property
     def _work_s(self) -> float:
-        """After the faults it hurries: what has piled up has to be done before the run ends."""
-        return WORK_S[0] if self._stage.faults_ended.is_set() else self._plan.work_s
+        return WORK_S[0] if self._hurries else self._plan.work_s
+
+    @property
+    def _hurries(self) -> bool:
+        """After the faults: what has piled up has to be done before the run ends."""
+        return self._stage.faults_ended.is_set()
 
     async def _commit(self) -> None:
         """Offsets that cannot be committed now go with the next commit, or to the next owner."""
