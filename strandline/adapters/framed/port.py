@@ -107,7 +107,12 @@ class FramedPort:
         self._connections[connection] = None
         serving = self._tasks.create_task(self._serve(connection))
         connection.closed.add_done_callback(lambda _: serving.cancel())
-        serving.add_done_callback(lambda _: self._connections.pop(connection, None))
+        serving.add_done_callback(lambda _: self._served(connection, serving))
+
+    def _served(self, connection: FramedConnection, serving: asyncio.Task[None]) -> None:
+        self._connections.pop(connection, None)
+        if serving.cancelled():
+            connection.abort()
 
     async def _serve(self, connection: FramedConnection) -> None:
         """Serves one connection to its end. It is cancelled when the peer hangs up or the port ends."""
@@ -119,9 +124,6 @@ class FramedPort:
                 await self._call(connection, caller)
         except StrandlineError as error:
             refused = error
-        except asyncio.CancelledError:
-            connection.abort()
-            raise
         if refused is not None:
             self._on_refused(refused, caller.connection)
             await connection.send(Kind.ERROR, error_to_bytes(refused, caller.listener))

@@ -224,6 +224,33 @@ async def test_a_connection_that_comes_while_the_port_ends_is_closed() -> None:
     assert failures == []
 
 
+async def test_a_port_that_ends_closes_what_still_sends_its_last_frames() -> None:
+    """As to a client that leaves them unread."""
+
+    async def push(requests: AsyncIterator[bytes], reply: Reply[bytes], caller: Caller) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            pushing = tasks.create_task(written(reply))
+            await anext(requests)
+            await asyncio.sleep(0)
+            pushing.cancel()
+        ended.set()
+
+    async def written(reply: Reply[bytes]) -> None:
+        await reply(8 * LARGE)
+
+    ended = asyncio.Event()
+    async with serving([ServedStream(Rpc(TALK.path, bytes, _as_it_is), push)]) as endpoint:
+        reader, writer = await raw(endpoint)
+        opening = dump_opening(Opening(TALK.path, None))
+        writer.write(head(Kind.OPENING, len(opening)) + opening + HEAD.pack(Kind.MESSAGE, 0))
+        await ended.wait()
+        for _ in range(10):  # it sends END, and waits for room
+            await asyncio.sleep(0)
+    with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+        await reader.readexactly(8 * len(LARGE))
+    writer.close()
+
+
 async def test_a_port_that_takes_no_connection_is_not_available() -> None:
     (port,) = free_ports(1)
     with pytest.raises(BrokerNotAvailable, match="no stream to"):
