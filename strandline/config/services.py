@@ -248,11 +248,11 @@ class BrokerSettings(ListenerSettings):
     keep_in_sync_ms: int = Field(default=2_000, ge=10)
     """KeepInSyncTime: how long a member of the ISR may stay behind before it is removed (Kafka's
     replication design V3)."""
-    leader_silence_ms: int = Field(default=600, ge=300)
+    leader_silence_ms: int = Field(default=600, ge=600)
     """How long a follower may hear nothing of its leader before it asks the other brokers; if most of those
     that should hear it do not, the leader is replaced. Above `zookeeper_session_timeout_ms`, its session
     decides."""
-    follower_silence_ms: int = Field(default=800, ge=300)
+    follower_silence_ms: int = Field(default=800, ge=500)
     """How long a member of the ISR may leave its leader's messages unanswered, without any sign of life,
     before it is removed. A member that is slow but answers has `keep_in_sync_ms`. On slow links it has to be
     longer than a message of `push_bytes_max` takes."""

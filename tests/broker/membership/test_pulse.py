@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.broker.membership.pulse import LATE_S, TICK_S, Pulse
+from strandline.broker.membership.pulse import ANSWER_S, BEAT_S, LATE_S, TICK_S, Pulse
+from tests.broker.support.replicas import settings
 from tests.hand_clock import HandClock
 
 
@@ -42,3 +43,11 @@ def test_between_two_ticks_a_process_that_is_late_knows_of_no_silence() -> None:
     _ticked(pulse, clock, 0.0, 0.0)
     clock.now_s += 10.0
     assert pulse.silent_s(100.0) == 0.0
+
+
+def test_no_bound_may_be_set_that_takes_a_pause_between_two_messages_for_silence() -> None:
+    """CORRECTNESS E19: messages are due at ticks. Another broker agrees already `BEAT_S` below the bound."""
+    with pytest.raises(ValueError, match="leader_silence_ms"):
+        settings(leader_silence_ms=round((2 * BEAT_S + TICK_S) * 1000))
+    with pytest.raises(ValueError, match="follower_silence_ms"):
+        settings(follower_silence_ms=round((ANSWER_S + TICK_S) * 1000))
