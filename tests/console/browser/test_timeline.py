@@ -143,6 +143,26 @@ async def test_everything_is_done_by_the_keyboard(open_page: OpenPage, site: Sit
     await expect(page.get_by_text("next and previous event of the row")).to_be_visible()
 
 
+async def test_keys_go_through_all_events_of_a_row_and_back(open_page: OpenPage, site: Site) -> None:
+    """An election changes the leader and the ISR in one event, so two entries have its time and its id."""
+    page = await opened(open_page, site, "topic=orders&partition=0&kind=leader&kind=isr")
+    await page.get_by_role("application", name="Timeline").focus()
+    status = page.locator("[data-status]")
+
+    async def heard(key: str, end: str) -> list[str]:
+        said = [await status.text_content() or ""]
+        while said[-1] != end:
+            await page.keyboard.press(key)
+            await expect(status).not_to_have_text(said[-1])
+            said.append(await status.text_content() or "")
+        return said[1:-1]
+
+    forward = await heard("n", "No later event is known in this row.")
+    moments = [each.rsplit(", ", 1)[1] for each in forward]
+    assert len(set(moments)) < len(moments), forward
+    assert await heard("p", "No earlier event is known in this row.") == forward[-2::-1]
+
+
 async def test_a_view_that_follows_shows_what_happens(open_page: OpenPage, site: Site) -> None:
     page = await opened(open_page, site, "rows=broker&follow=1")
     follow = page.get_by_role("button", name="follow live")

@@ -46,7 +46,7 @@ class Timeline {
       open: (id, at) => this.open(id, { at, focus: true }),
       closed: () => this.close(),
     });
-    this.picked = { place: this.view.first, item: this.view.event, at: null };
+    this.picked = { place: this.view.first, item: this.view.event, entry: null, at: null };
     this.scrolling = this.view.first;
     this.listen();
     if (this.view.event) this.open(this.view.event, { focus: false });
@@ -129,7 +129,7 @@ class Timeline {
 
   filter(asked) {
     this.view = { ...this.view, ...asked, first: 0 };
-    this.picked = { place: 0, item: "", at: null };
+    this.picked = { place: 0, item: "", entry: null, at: null };
     this.controls.showActive(this.view);
     this.picture.scroller.scrollTop = 0;
     this.draw();
@@ -194,7 +194,7 @@ class Timeline {
       zero: this.zero,
       unread: unreadWords(this.picture.keptFrom, this.view),
       known: this.picture.keptFrom,
-      open: (line) => this.open(line.item.event, { at: line.at, place: line.place, focus: true }),
+      open: (line) => this.open(line.item.event, { ...line, focus: true }),
     });
   }
 
@@ -217,7 +217,7 @@ class Timeline {
     const found = this.picture.hit(this.view, x, y, this.clock.now());
     this.picture.scroller.focus({ preventScroll: true });
     if (!found) return;
-    this.picked = { place: found.place, item: found.item?.event ?? "", at: found.ms };
+    this.picked = { place: found.place, item: found.item?.event ?? "", entry: null, at: found.ms };
     if (found.item?.merged) this.show(zoomed(this.view, 0.25, found.ms));
     else if (found.item?.event) {
       const began = found.item.at ?? found.item.from;
@@ -229,7 +229,7 @@ class Timeline {
   pickRow(place) {
     if (!this.store.total) return;
     const wanted = Math.min(this.store.total - 1, Math.max(0, place));
-    this.picked = { place: wanted, item: "", at: this.picked.at };
+    this.picked = { place: wanted, item: "", entry: null, at: this.picked.at };
     this.picture.reveal(wanted);
     this.controls.say(this.picture.layout.placed.get(wanted)?.row.name ?? `row ${wanted + 1}`);
     this.draw();
@@ -242,20 +242,20 @@ class Timeline {
       this.controls.say(way > 0 ? "No later event is known in this row." : "No earlier event is known in this row.");
       return;
     }
-    this.picked = { place: this.picked.place, item: next.item.event, at: next.at };
+    this.picked = { place: this.picked.place, item: next.item.event, entry: next, at: next.at };
     this.controls.say(`${itemWords(next.lane, next.item)}, ${moment(next.at, this.zero)}`);
     this.picture.reveal(this.picked.place);
     this.show(centred(this.view, next.at));
   }
 
   explain() {
-    if (this.picked.item) this.open(this.picked.item, { at: this.picked.at, focus: true });
+    if (this.picked.item) this.open(this.picked.item, { ...this.picked, focus: true });
     else this.step(1);
   }
 
-  async open(event, { at = null, place = this.picked.place, focus = false }) {
+  async open(event, { at = null, place = this.picked.place, entry = null, focus = false }) {
     this.opener = document.activeElement;
-    this.picked = { place, item: event, at };
+    this.picked = { place, item: event, entry, at };
     this.view = { ...this.view, event };
     if (at !== null) this.view = centred(this.view, at);
     this.draw();

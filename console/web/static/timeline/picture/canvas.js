@@ -1,6 +1,6 @@
 // Draws the rows in sight on a canvas, sharp at every pixel ratio.
 
-import { eventsOf } from "./lanes/every.js";
+import { eventsOf, pickedOf } from "./lanes/every.js";
 import { laneWords } from "../words/words.js";
 
 const FONTS = { usual: "600 12px system-ui, sans-serif", small: "11px system-ui, sans-serif", name: "13px system-ui, sans-serif" };
@@ -163,7 +163,7 @@ function unkept(drawing, made, sight) {
 
 function outline(drawing, layout, sight, made, picked) {
   const placed = layout.placed.get(picked.place);
-  const found = placed && eventsOf(placed).find((each) => each.item.event === picked.item);
+  const found = placed && pickedOf(eventsOf(placed), picked);
   if (!found) return;
   const { item, slot } = found;
   const [from, to] = item.at === undefined ? made.across(item) : [made.x(item.at) - 8, made.x(item.at) + 8];

@@ -4,7 +4,7 @@
 import * as axis from "./axis.js";
 import { drawRows, pen, scene } from "./canvas.js";
 import * as colours from "./colours.js";
-import { eventsOf } from "./lanes/every.js";
+import { beside, eventsOf } from "./lanes/every.js";
 import { Layout } from "./layout.js";
 import { unreadWords } from "../words/words.js";
 
@@ -114,11 +114,7 @@ export class Picture {
   beside(picked, way, view) {
     const placed = this.layout.placed.get(picked.place);
     if (!placed) return null;
-    const events = eventsOf(placed);
-    const now = events.findIndex((each) => each.item.event === picked.item);
-    if (picked.item && now >= 0) return events[now + way] ?? null;
-    const at = picked.at ?? (way > 0 ? view.from : view.until);
-    return (way > 0 ? events.find((each) => each.at >= at) : events.findLast((each) => each.at <= at)) ?? null;
+    return beside(eventsOf(placed), picked, way, picked.at ?? (way > 0 ? view.from : view.until));
   }
 
   scrollTo(place) {

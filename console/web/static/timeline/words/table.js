@@ -5,16 +5,17 @@ import { itemWords, length, momentElement } from "./words.js";
 
 const LINES_MOST = 200;
 
-/** Everything in sight that has an event, or began before all that is known: {lines: [{at, name, lane, item}], all:
+/** Everything in sight that has an event, or began before all that is known: {lines: [{at, place, name, lane, item, entry}], all:
  * how many there are}. `at` is null if nothing but that is known of the beginning. */
 export function inSight(layout, sight, view) {
   const lines = [];
   for (let place = sight.first; place < sight.first + sight.count; place += 1) {
     const placed = layout.placed.get(place);
     if (!placed) continue;
-    for (const { at, item, lane } of eventsOf(placed, true)) {
+    for (const entry of eventsOf(placed, true)) {
+      const { at, item, lane } = entry;
       const ends = item.at ?? item.until ?? Infinity;
-      if (at <= view.until && ends >= view.from) lines.push({ at, place, name: placed.row.name, lane, item });
+      if (at <= view.until && ends >= view.from) lines.push({ at, place, name: placed.row.name, lane, item, entry });
     }
   }
   lines.sort((one, other) => one.at - other.at);

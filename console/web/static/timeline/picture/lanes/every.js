@@ -27,14 +27,34 @@ export function measured(lanes) {
   return slots;
 }
 
-/** Everything of a row that has an event, in the order of time: {at, item, slot, lane}. With `older`, also what
+/** Everything of a row that has an event, in order: {at, rank, id, item, slot, lane}. With `older`, also what
  * began before all that is known: its `at` is null, or the time at which it was seen first. */
 export function eventsOf(placed, older = false) {
   const found = [];
   for (const slot of placed.slots) {
     for (const [lane, item] of slot.drawn.itemsOf(slot)) {
-      if (item.event || (older && (item.from === null || item.earlier))) found.push({ at: item.at ?? item.from, item, slot, lane });
+      if (!item.event && !(older && (item.from === null || item.earlier))) continue;
+      found.push({ at: item.at ?? item.from, rank: placed.row.lanes.indexOf(lane), id: item.event ?? "", item, slot, lane });
     }
   }
-  return found.sort((one, other) => one.at - other.at);
+  return found.sort(compared);
+}
+
+/** The order of a row's events: by time, lane and id, so that no two of them are equal. An election is an event of
+ * the leader and of the ISR: the id alone does not tell them apart. */
+function compared(one, other) {
+  return one.at - other.at || one.rank - other.rank || (one.id < other.id ? -1 : Number(one.id > other.id));
+}
+
+/** The entry of `events` that is picked: `entry` if there is one, else the first of the event `item`. */
+export function pickedOf(events, { entry, item }) {
+  if (entry) return events.find((each) => compared(each, entry) === 0) ?? null;
+  return (item && events.find((each) => each.item.event === item)) || null;
+}
+
+/** The next (1) or the previous (-1) of `events`: after what is picked; else from the moment `at` on. */
+export function beside(events, picked, way, at) {
+  const here = picked.entry ?? pickedOf(events, picked);
+  if (way > 0) return events.find((each) => (here ? compared(each, here) > 0 : each.at >= at)) ?? null;
+  return events.findLast((each) => (here ? compared(each, here) < 0 : each.at <= at)) ?? null;
 }
