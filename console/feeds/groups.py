@@ -73,6 +73,8 @@ class GroupsFeed:
         """When a browser looked at a group last."""
         self._at_once = asyncio.Semaphore(AT_ONCE_MAX)
         self._history = LagHistory()
+        self._gone_ms: dict[str, int] = {}
+        """When a group that had been read was found missing."""
         self._asked_s = clock.monotonic()
 
     def samples(self, group: str) -> tuple[Sample, ...]:
@@ -82,6 +84,10 @@ class GroupsFeed:
     def sampled(self) -> dict[str, tuple[Sample, ...]]:
         """The samples of all groups that have some. For callers that may describe them all."""
         return {group: self._history.of(group) for group in self._history.groups()}
+
+    def gone_ms(self, group: str) -> int | None:
+        """Since when a group that was read before is gone; None if that is not known."""
+        return self._gone_ms.get(group)
 
     async def listed(self, admin: Admin) -> list[ListedGroup]:
         """All groups that this client may know of, by name. Raises BrokerNotAvailable, …"""
@@ -150,7 +156,11 @@ class GroupsFeed:
     def _note(self, group: str, value: GroupView | StrandlineError) -> None:
         if isinstance(value, GroupView):
             self._history.add(group, sample(value, self._clock.wall_ms()))
+            self._gone_ms.pop(group, None)
         elif isinstance(value, GroupIdNotFound):
+            if self._history.of(group):
+                self._gone_ms[group] = self._clock.wall_ms()
+                _bound(self._gone_ms)
             self._history.forget(group)
             self._looked_s.pop(group, None)
 

@@ -16,6 +16,7 @@ from strandline.console.changes.change import Changes
 from strandline.console.core import words
 from strandline.console.core.groups.known_events import KnownEvents
 from strandline.console.core.member_names import short_member
+from strandline.console.core.missing import Missing, deleted_ms
 from strandline.console.core.overview.troubles import Sights
 from strandline.console.core.permalink import group_link, stream_link, timeline_link
 from strandline.console.core.seen import Seen
@@ -73,6 +74,10 @@ class Site:
     @property
     def old(self) -> Seen | None:
         """What was seen of the cluster last, if it cannot be read now: pages then show what is old."""
+        return None
+
+    def missing(self, request: Request) -> Missing | None:
+        """What is known of the subject of a page that the cluster does not have; None if it has none."""
         return None
 
     def end_streams(self) -> None:
@@ -136,6 +141,20 @@ class Console(Site):
     @property
     def old(self) -> Seen | None:
         return self.cluster.seen if self.cluster.seen.is_old else None
+
+    def missing(self, request: Request) -> Missing | None:
+        names = {**request.query_params, **request.path_params}
+        match request.url.path.split("/")[1]:
+            case "topics":
+                since_ms = deleted_ms(self.timeline.window.rows, names.get("topic", ""))
+                return Missing(since_ms, "/topics", "All topics")
+            case "groups":
+                return Missing(self.groups.gone_ms(names.get("group", "")), "/groups", "All groups")
+            case "streams":
+                since_ms = self.groups.gone_ms(names.get("application", ""))
+                return Missing(since_ms, "/streams", "All applications")
+            case _:
+                return None
 
     def end_streams(self) -> None:
         self.pulse.close()

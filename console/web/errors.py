@@ -56,6 +56,11 @@ def failure(site: Site, request: Request, error: StrandlineError) -> Response:
     return _answer(site, request, status_of(error), error.message, {})
 
 
+def fragment(site: Site, request: Request, error: StrandlineError) -> str:
+    """What the page of a failure says, without the frame of the page."""
+    return _written(site, request, status_of(error), error.message, is_part=True)
+
+
 def defect(site: Site, request: Request) -> Response:
     """The answer after a defect of the console. The log has the traceback; the browser gets none."""
     said = "the console failed at this page; its log says why"
@@ -92,9 +97,22 @@ class Bounded:
 
 
 def _answer(site: Site, request: Request, status: int, message: str, headers: dict[str, str]) -> Response:
-    title = HTTPStatus(status).phrase
     if request.url.path.startswith(API):
         return JSONResponse({"error": message}, status, headers)
+    html = _written(site, request, status, message, is_part="part" in request.query_params)
+    return HTMLResponse(html, status, headers)
+
+
+def _written(site: Site, request: Request, status: int, message: str, *, is_part: bool) -> str:
+    """A part is put in place of a part of the page, so it has what the page says of the failure alone."""
     found = site.templates.get_template("error.html")
-    given = {**site.common(request), "title": title, "status": status, "message": message}
-    return HTMLResponse(found.render(given), status, headers)
+    given = {
+        **site.common(request),
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "message": message,
+        "missing": site.missing(request) if status == HTTPStatus.NOT_FOUND else None,
+    }
+    if is_part:
+        return "".join(found.blocks["content"](found.new_context(given)))
+    return found.render(given)

@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from strandline.client.arguments import INT32_MAX, INT64_MAX
 from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
+from strandline.console.clients import Clients
 from strandline.console.core.forms import Form
 from strandline.console.core.records.asked import From, first_offset
 from strandline.console.core.records.needle import HITS_MAX, RECORDS_MAX, Needle, Progress
@@ -32,9 +33,11 @@ from strandline.console.records.pages import Part, log_of, offset_asked, read_on
 from strandline.console.records.reading import Readers, Row, Undecodable
 from strandline.console.web.changes import clients_of
 from strandline.console.web.context import Console
+from strandline.console.web.errors import fragment
 from strandline.console.web.live import Stream, event
-from strandline.errors import ResourceNotFound, StrandlineError
+from strandline.errors import ResourceNotFound, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
+from strandline.vocabulary.metadata import TopicMetadata
 
 COUNT_USUAL: Final = 50
 COUNT_MAX: Final = 500
@@ -149,12 +152,12 @@ class RecordPages:
         )
 
     async def tail(self, request: Request) -> Response:
-        """New records as events, each with rows of HTML."""
+        """New records as events, each with rows of HTML; at last one that says why there are no more."""
         name, given = _name(request), Form(request.query_params)
         how = As(given.choice("as", list(As)))
         clients = clients_of(self._console, request)
         first = given.whole("first", 0, INT64_MAX)
-        _, ends = await log_of(clients.admin, name)
+        topic, ends = await log_of(clients.admin, name)
         first = min(max(first, ends.start), max(ends.start, ends.high_watermark))
 
         async def events() -> AsyncGenerator[str, None]:
@@ -166,6 +169,7 @@ class RecordPages:
                 )
                 async for rows, left_out in coming:
                     if not rows:
+                        await self._check_exists(clients, topic)
                         yield ": nothing new\n\n"
                         continue
                     shown = rows_of(rows, how, IN_A_LIST, compacts=False, gaps=False)
@@ -173,9 +177,19 @@ class RecordPages:
                     after = rows[-1].next_offset
                     yield event({"html": html, "count": len(rows), "left_out": left_out, "next": after})
             except StrandlineError as error:
-                yield event({"error": error.message, "next": after})
+                is_gone = isinstance(error, UnknownTopicOrPartition)
+                yield event({"ended": fragment(self._console, request, error), "gone": is_gone})
 
         return self._console.streams.respond(events())
+
+    async def _check_exists(self, clients: Clients, topic: TopicMetadata) -> None:
+        """Asks only if the console no longer sees the topic. Raises UnknownTopicOrPartition."""
+        seen = self._console.cluster.seen
+        if seen.is_old or any(each.topic_id == topic.topic_id for each in seen.topics):
+            return
+        (found,) = (await clients.admin.metadata([topic.name])).topics
+        if found.topic_id != topic.topic_id:
+            raise UnknownTopicOrPartition(f"topic {topic.name!r} was deleted; another has its name now")
 
     async def export(self, request: Request) -> Response:
         """Records as JSON lines."""

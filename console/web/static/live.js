@@ -4,6 +4,7 @@
 import { follow } from "./stream.js";
 
 const PAUSE_MS = 500;
+const NOT_FOUND = 404;
 
 // --- times ---------------------------------------------------------------------------------------
 
@@ -67,13 +68,32 @@ function replace(section, html) {
   section.dispatchEvent(new CustomEvent("live:replaced", { bubbles: true }));
 }
 
+/** Whether the cluster no longer has the topic or the group that this page is about. */
+let isGone = false;
+
+/** For a page that hears so by itself. */
+export function subjectIsGone() {
+  isGone = true;
+  tell();
+}
+
+/** Shows the server's words for what is gone in place of all that the page had to say of it. */
+function showGone(section, html) {
+  if (isGone && html === last.get(section)) return;
+  last.set(section, html);
+  for (const each of document.querySelectorAll("#main > :not(h1, #old)")) each.hidden = !each.contains(section);
+  replace(section, html);
+  subjectIsGone();
+}
+
 async function refresh(section) {
-  if (isInUse(section)) return;
   const response = await fetch(addressOf(section), { headers: { Accept: "text/html" } });
   if (response.redirected && new URL(response.url).pathname === "/login") location.reload();
-  if (!response.ok) return;
+  if (!response.ok && response.status !== NOT_FOUND) return;
   const html = await response.text();
-  if (html !== last.get(section) && !isInUse(section)) {
+  if (!response.ok) showGone(section, html);
+  else if (isGone && section.id !== "old") location.reload(); // what has the name now may be another one
+  else if (html !== last.get(section) && !isInUse(section)) {
     last.set(section, html);
     replace(section, html);
   }
@@ -82,13 +102,18 @@ async function refresh(section) {
 async function refreshAll() {
   const sections = [...document.querySelectorAll("[data-live]")];
   await Promise.allSettled(sections.map(refresh));
+  tell();
 }
 
 // --- the stream of changes -----------------------------------------------------------------------
 
 const state = document.getElementById("connection");
+let isConnected = false;
 
-function say(words) {
+/** Says at the top how far the page can be relied on. */
+function tell() {
+  const isOld = document.querySelector("#old p.old") !== null;
+  const words = !isConnected ? "not connected" : isGone ? "gone" : isOld ? "not up to date" : "live";
   if (state && state.textContent !== words) state.textContent = words;
 }
 
@@ -109,11 +134,13 @@ async function refreshSoon() {
 
 function followCluster() {
   const heard = () => {
-    say("live");
+    isConnected = true;
+    tell();
     refreshSoon();
   };
   follow("/live", heard, (refused) => {
-    say("not connected");
+    isConnected = false;
+    tell();
     if (refused) refreshSoon(); // if the login has ended, this leads to its page
   });
 }

@@ -90,6 +90,32 @@ async def test_a_page_that_follows_shows_each_record_once_though_the_console_is_
             assert await page.locator("#records tbody tr").count() == 2
 
 
+async def test_an_open_page_of_a_deleted_topic_says_that_it_is_gone(
+    cluster: LocalCluster, console: str, open_page: OpenPage, watch: Watch
+) -> None:
+    watch.expected = ("404",)
+    async with Admin(cluster.bootstrap) as admin:
+        await admin.create_topic("pair", 1, 3)
+        page = await open_page(f"{console}/topics/pair")
+        follower = await open_page(f"{console}/topics/pair/0/records")
+        await follower.get_by_role("button", name="Follow live").click()
+        await follower.get_by_text("Waiting for records").wait_for()
+        await page.locator("#connection").get_by_text("live", exact=True).wait_for()
+        await page.get_by_text("all in sync").first.wait_for()
+        await admin.delete_topics(["pair"])
+        for each in (page, follower):
+            await each.get_by_text("topic 'pair' does not exist").wait_for()
+            await each.get_by_text("It has been gone since").wait_for()
+            await each.get_by_role("link", name="All topics").wait_for()
+            await each.locator("#connection").get_by_text("gone", exact=True).wait_for()
+            assert await serious_findings(each) == []
+        assert await page.get_by_text("all in sync").count() == 0
+        assert not await page.get_by_role("heading", name="Config").first.is_visible()
+        await admin.create_topic("pair", 1, 3)
+        await page.get_by_text("all in sync").first.wait_for()
+        assert await page.get_by_role("heading", name="Config").first.is_visible()
+
+
 async def test_a_search_goes_on_by_itself(cluster: LocalCluster, console: str, open_page: OpenPage) -> None:
     """One request searches at most 32 MiB; the page asks for the next part until all is searched."""
     async with Admin(cluster.bootstrap) as admin, Producer(cluster.bootstrap) as producer:

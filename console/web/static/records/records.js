@@ -1,6 +1,6 @@
 // Records: follows the end of a partition, and goes on with a search. Rows are made by the server.
 
-import { localTimes } from "../live.js";
+import { localTimes, subjectIsGone } from "../live.js";
 import { whileInSight } from "../stream.js";
 
 const ROWS_MAX = 500;
@@ -48,13 +48,15 @@ function tail(button) {
     leave();
     leave = null;
     button.textContent = "Follow live";
-    news.textContent = words;
+    news.replaceChildren(words);
   }
 
   function take(message) {
     const said = JSON.parse(message.data);
-    if (said.error) {
-      stop(said.error);
+    if (said.ended) {
+      stop(parsed(said.ended));
+      button.hidden = said.gone;
+      if (said.gone) subjectIsGone();
       return;
     }
     const rows = [...parsed(`<table><tbody>${said.html}</tbody></table>`).querySelectorAll("tbody > tr")];
