@@ -90,7 +90,8 @@ async def drawn_rows(page: Sequence[Row | Span], view: View) -> tuple[list[dict[
     for row in page:
         drawn = draw(row, view if items < ITEMS_MAX else view.coarse(COARSE_WIDTH))
         rows.append(drawn)
-        made = 1 + sum(len(lane.get("items", ())) for lane in drawn["lanes"])
+        shown = [item for lane in drawn["lanes"] for item in lane.get("items", ())]
+        made = 1 + sum(1 + len(item.get("parts", ())) for item in shown)
         items, unpaused = items + made, unpaused + made
         if unpaused >= ITEMS_AT_ONCE:
             unpaused = 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 from strandline.console.core.member_names import short_members
-from strandline.console.core.timeline.lanes.marks import Marks
+from strandline.console.core.timeline.lanes.holdings import Held
+from strandline.console.core.timeline.lanes.marks import Mark, Marks
 from strandline.console.core.timeline.lanes.spans import UNKNOWN_MS, Drawn, Span, Spans
 from strandline.console.core.timeline.lanes.steps import ALWAYS, Step, Steps
 from strandline.console.core.timeline.places import event_id
@@ -15,6 +16,7 @@ from strandline.console.core.timeline.rows import (
     BrokerRow,
     GroupRow,
     PartitionRow,
+    Phase,
     Role,
     Row,
     TaskRow,
@@ -26,6 +28,7 @@ from strandline.report.text.partition_names import compact
 
 Lane = dict[str, Any]
 Item = dict[str, Any]
+V = TypeVar("V")
 
 RESTORING: Final = ("learning", "restoring")
 """The roles in which a member has less than the whole state."""
@@ -38,7 +41,7 @@ NAMED_MAX: Final = 500
 def draw(row: Row | Span, view: View) -> dict[str, Any]:
     """A row of the answer, with its lanes."""
     if isinstance(row, Span):
-        lanes = [_lane("request", [_request(Drawn(row, 1, row.from_ms, _end(row)))])]
+        lanes = [_lane("request", [_request(Drawn([row]), view)])]
         return {"id": f"request/{row.id}", "name": request_name(row), "lanes": lanes}
     lanes = list(_lanes(row, view))
     shown = {"id": row.id, "name": row.name, "lanes": lanes[:LANES_MAX]}
@@ -62,23 +65,15 @@ def _lanes(row: Row, view: View) -> Iterator[Lane]:
 
 def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
     if view.wants("leader") and row.leader:
-        leaders = [_item(step, broker=step.value, epoch=step.order) for step in _steps(row.leader, view)]
-        yield _lane("leader", leaders)
-    if view.wants("isr") and row.isr:
-        isr = [step for step in _steps(row.isr, view) if step.value]
-        most = row.replicas or max((len(step.value) for step in isr), default=0)
         yield _lane(
-            "isr",
+            "leader",
             [
-                _item(
-                    step,
-                    size=len(step.value),
-                    of=most if row.replicas_since_ms <= step.at_ms or step.until_ms is None else None,
-                    members=list(step.value),
-                )
-                for step in isr
+                _item(step, lambda each: {"broker": each.value, "epoch": each.order})
+                for step in _steps(row.leader, view)
             ],
         )
+    if view.wants("isr") and row.isr:
+        yield _lane("isr", _isr(row, [step for step in _steps(row.isr, view) if _shown(step)]))
     if view.wants("offsets") and row.samples is not None and row.topic in view.offsets_of:
         watermarks, ends = row.samples.drawn(view.from_ms, view.until_ms, view.pixel_ms)
         yield {
@@ -88,12 +83,24 @@ def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
         }
     yield from _requests(row.requests, view)
     if view.wants("reassignment") and row.reassignments:
-        items = [
-            {**_request(drawn), "label": drawn.span.label}
-            for drawn in row.reassignments.drawn(view.from_ms, view.until_ms, view.pixel_ms)
-        ]
-        yield from _some("reassignment", items)
+        drawn = row.reassignments.drawn(view.from_ms, view.until_ms, view.pixel_ms)
+        moves = [_request(each, view, lambda span: {"label": span.label}) for each in drawn]
+        yield from _some("reassignment", moves)
     yield from _marks(row.marks, view)
+
+
+def _isr(row: PartitionRow, steps: list[Step[tuple[int, ...]]]) -> list[Item]:
+    most = row.replicas or max((len(step.value) for step in steps), default=0)
+
+    def facts(step: Step[tuple[int, ...]]) -> Item:
+        is_known = row.replicas_since_ms <= step.at_ms or step.until_ms is None
+        return {
+            "size": len(step.value),
+            "of": most if is_known else None,
+            "members": list(step.value),
+        }
+
+    return [_item(step, facts) for step in steps]
 
 
 def _broken(points: list[list[int]], ends: tuple[int, ...]) -> list[list[int | None]]:
@@ -109,28 +116,35 @@ def _broken(points: list[list[int]], ends: tuple[int, ...]) -> list[list[int | N
 
 def _broker(row: BrokerRow, view: View) -> Iterator[Lane]:
     if view.wants("alive") and row.alive:
-        alive = [
-            _seen(step, row.alive, label="alive" if step.value else "gone", alive=step.value)
-            for step in _steps(row.alive, view)
-        ]
+        alive = [_item(step, _alive, row.alive.seen_ms) for step in _steps(row.alive, view)]
         yield _lane("alive", alive)
     if view.wants("drain"):
-        drained = [_seen(step, row.drain, label="drained") for step in _steps(row.drain, view) if step.value]
+        drained = [_item(step, _drain, row.drain.seen_ms) for step in _steps(row.drain, view) if _shown(step)]
         yield from _some("drain", drained)
-    yield from _requests(row.requests, view)
+    yield from _requests(row.requests, view, lambda span: {"about": f"{span.topic}-{span.partition}"})
     yield from _marks(row.marks, view)
 
 
-def _requests(spans: Spans, view: View) -> Iterator[Lane]:
+def _alive(step: Step[bool]) -> Item:
+    return {"label": "alive" if step.value else "gone", "alive": step.value}
+
+
+def _drain(step: Step[bool]) -> Item:
+    return {"label": "drained" if step.value else "not drained"}
+
+
+def _no_more(span: Span) -> Item:
+    return {}
+
+
+def _requests(spans: Spans, view: View, more: Callable[[Span], Item] = _no_more) -> Iterator[Lane]:
     if view.wants("request") and spans:
-        yield from _some(
-            "request",
-            [_request(each) for each in spans.drawn(view.from_ms, view.until_ms, view.pixel_ms)],
-        )
+        drawn = spans.drawn(view.from_ms, view.until_ms, view.pixel_ms)
+        yield from _some("request", [_request(each, view, more) for each in drawn])
 
 
-def _request(drawn: Drawn) -> Item:
-    span = drawn.span
+def _request(drawn: Drawn, view: View, more: Callable[[Span], Item] = _no_more) -> Item:
+    span = drawn.spans[-1]
     item: Item = {
         "from": drawn.from_ms,
         "received": None if span.received_ms == UNKNOWN_MS else span.received_ms,
@@ -138,23 +152,28 @@ def _request(drawn: Drawn) -> Item:
         "command": span.command,
         "state": span.state,
         "broker": span.broker,
+        **more(span),
         "event": event_id(span.ref),
     }
-    return item if drawn.count == 1 else {**item, "received": None, "event": None, "merged": drawn.count}
-
-
-def _end(span: Span) -> int | None:
-    return None if span.open else span.until_ms
+    if drawn.count == 1:
+        return item
+    parts = [_request(each, view, more) for each in drawn.parts(view.parts)]
+    return {**item, "received": None, "event": None, **_several(drawn.count, drawn.last_ms, parts)}
 
 
 def _marks(marks: Marks, view: View) -> Iterator[Lane]:
     if view.wants("marks"):
-        drawn = marks.drawn(view.from_ms, view.until_ms, view.pixel_ms)
-        items = [
-            {"at": each.at_ms, "kind": each.kind, "count": each.number, "event": event_id(each.ref)}
-            for each in drawn
-        ]
-        yield from _some("marks", items)
+        drawn = marks.drawn(view.from_ms, view.until_ms, view.pixel_ms, view.parts)
+        yield from _some("marks", [_mark(each) for each in drawn])
+
+
+def _mark(mark: Mark) -> Item:
+    item = {"at": mark.at_ms, "kind": mark.kind, "count": mark.number, "event": event_id(mark.ref)}
+    if mark.about:
+        item["about"] = mark.about
+    if mark.number == 1:
+        return item
+    return {**item, **_several(mark.number, mark.last_ms, [_mark(each) for each in mark.parts])}
 
 
 # --- groups and tasks -------------------------------------------------------------------------------
@@ -162,34 +181,27 @@ def _marks(marks: Marks, view: View) -> Iterator[Lane]:
 
 def _group(row: GroupRow, view: View) -> Iterator[Lane]:
     if view.wants("generation") and row.generations:
-        phases = [
-            _item(
-                step,
-                label=_phase(step.value.state, step.value.generation, step.value.reason),
-                state=step.value.state,
-                generation=step.value.generation,
-                reason=step.value.reason,
-                caused_by=step.value.caused_by,
-            )
-            for step in _steps(row.generations, view)
-        ]
-        yield _lane("generation", phases)
+        yield _lane("generation", [_item(step, _phase) for step in _steps(row.generations, view)])
     tasks = row.tasks.values()
     names = short_members({*row.members, *(member for task in tasks for member in task.members)})
     if view.wants("owned"):
         for member, held in sorted(row.members.items(), key=lambda each: (each[1].gone, each[0])):
-            items = [
-                _item(
-                    step, label=counted(len(step.value), "partition"), partitions=_short(compact(step.value))
-                )
-                for step in _steps(held.steps(), view)
-                if step.value
-            ]
+            items = [_item(step, _owned) for step in _steps(held.steps(), view) if _shown(step)]
             yield from ({**lane, "member": member, "name": names[member]} for lane in _some("owned", items))
     yield from _learners(tasks, names, view, learning=True)
 
 
-def _phase(state: str, generation: int, reason: str) -> str:
+def _owned(step: Step[Held]) -> Item:
+    return {"label": counted(len(step.value), "partition"), "partitions": _short(compact(step.value))}
+
+
+def _phase(step: Step[Phase]) -> Item:
+    phase = step.value
+    label = _phase_label(phase.state, phase.generation, phase.reason)
+    return {"label": label, **phase._asdict()}
+
+
+def _phase_label(state: str, generation: int, reason: str) -> str:
     match state:
         case "rebalancing":
             return f"rebalancing: {reason}" if reason else "rebalancing"
@@ -216,9 +228,9 @@ def _learners(
     lanes.sort(key=lambda each: not drawn(each[2].last or NO_ROLE))
     for task, member, steps in lanes:
         items = [
-            _item(step, label=_role(step.value), **step.value._asdict())
+            _item(step, lambda each: {"label": _role(each.value), **each.value._asdict()})
             for step in _steps(steps, view)
-            if drawn(step.value)
+            if drawn(step.value) or step.merged > 1
         ]
         whose = {"member": member, "name": names[member], "task": task.task}
         yield from ({**lane, **whose} for lane in _some("learner", items))
@@ -243,19 +255,28 @@ def _short(text: str) -> str:
 
 
 def _steps(steps: Steps[Any], view: View) -> Iterator[Step[Any]]:
-    return steps.drawn(view.from_ms, view.until_ms, view.pixel_ms)
+    return steps.drawn(view.from_ms, view.until_ms, view.pixel_ms, view.parts)
 
 
-def _item(step: Step[Any], **facts: Any) -> Item:
-    began_ms = None if step.at_ms == ALWAYS else step.at_ms
-    item = {"from": began_ms, "until": step.until_ms, **facts, "event": event_id(step.ref)}
-    return item if step.merged == 1 else {**item, "merged": step.merged}
+def _shown(step: Step[Any]) -> bool:
+    """Whether something held, or may have: of several, `value` is that of the last."""
+    return bool(step.value) or step.merged > 1
 
 
-def _seen(step: Step[Any], steps: Steps[Any], **facts: Any) -> Item:
-    """Of something that no topic records: what was there at the first look began `earlier` than `from`."""
-    item = _item(step, **facts)
-    return item if item["from"] is not None else {**item, "from": steps.seen_ms, "earlier": True}
+def _item(step: Step[V], facts: Callable[[Step[V]], Item], seen_ms: int | None = None) -> Item:
+    """`seen_ms`: of something that no topic records: what was there at the first look began `earlier`."""
+    item: Item = {"from": step.at_ms, "until": step.until_ms, **facts(step), "event": event_id(step.ref)}
+    if step.at_ms == ALWAYS:
+        item = {**item, "from": seen_ms} if seen_ms is None else {**item, "from": seen_ms, "earlier": True}
+    if step.merged == 1:
+        return item
+    parts = [_item(each, facts, seen_ms) for each in step.parts]
+    return {**item, **_several(step.merged, step.last_ms, parts)}
+
+
+def _several(count: int, last_ms: int, parts: list[Item]) -> Item:
+    """Of an item that stands for several: how many, when the last began, and the first of them."""
+    return {"merged": count, "last": last_ms, "parts": parts}
 
 
 def _lane(kind: str, items: list[Item]) -> Lane:

@@ -17,6 +17,9 @@ LANE_KINDS: Final = (
     "drain",
 )  # fmt: skip
 
+PARTS_MAX: Final = 8
+"""An item that stands for several has at most this number of them, the first."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -40,14 +43,16 @@ class View:
     changed: bool = False
     offsets_of: frozenset[str] = frozenset()
     """The topics whose high watermarks and log ends may be shown."""
+    parts: int = PARTS_MAX
+    """How many of the items that it stands for an item has."""
 
     @property
     def pixel_ms(self) -> float:
         return (self.until_ms - self.from_ms) / self.width
 
     def coarse(self, width: int) -> View:
-        """The same with at most `width` pixels."""
-        return replace(self, width=min(width, self.width))
+        """The same with at most `width` pixels, and without the parts of items."""
+        return replace(self, width=min(width, self.width), parts=0)
 
     def wants(self, lane: str) -> bool:
         """Whether lanes of this kind are asked for."""

@@ -55,7 +55,7 @@ def put(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref) -> list[Row]:
             row.replicas_since_ms = max(row.replicas_since_ms, at_ms)
         case ChangeKind.ELECT_LEADER:
             row.leader.add(at_ms, event.broker, ref, event.epoch)
-            rows.elections.add(at_ms, row.name, ref)
+            rows.elections.add(at_ms, rows.interned.one(row.name), ref)
             _mark(rows, touched, event.broker, at_ms, ELECTED, ref)
             if event.unclean:
                 row.marks.add(at_ms, UNCLEAN, ref)
@@ -86,8 +86,9 @@ def _live(rows: Rows, row: PartitionRow, event: StateChangeEvent, at_ms: int, re
 
 
 def _mark(rows: Rows, touched: list[Row], broker: int, at_ms: int, kind: str, ref: Ref) -> None:
+    """Marks what happened to a broker in the partition that was touched first."""
     if broker >= 0 and (row := rows.broker(broker)) is not None:
-        row.marks.add(at_ms, kind, ref)
+        row.marks.add(at_ms, kind, ref, rows.interned.one(touched[0].name))
         touched.append(row)
 
 

@@ -43,15 +43,28 @@ class Span:
 
 
 class Drawn:
-    """A span as it is drawn; `count` is the number of spans that it stands for."""
+    """Spans as they are drawn: as one, from the first beginning to the last end; None if one is open."""
 
-    __slots__ = ("count", "from_ms", "span", "until_ms")
+    __slots__ = ("from_ms", "spans", "until_ms")
 
-    def __init__(self, span: Span, count: int, from_ms: int, until_ms: int | None) -> None:
-        self.span = span
-        self.count = count
-        self.from_ms = from_ms
-        self.until_ms = until_ms
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self.spans = spans
+        self.from_ms = min(span.from_ms for span in spans)
+        self.until_ms = None if any(span.open for span in spans) else max(span.until_ms for span in spans)
+
+    @property
+    def count(self) -> int:
+        """The number of spans that it stands for."""
+        return len(self.spans)
+
+    @property
+    def last_ms(self) -> int:
+        """When the last of them began."""
+        return max(span.from_ms for span in self.spans)
+
+    def parts(self, most: int) -> list[Drawn]:
+        """The first of them, each for itself."""
+        return [Drawn([span]) for span in sorted(self.spans, key=lambda span: span.from_ms)[:most]]
 
 
 class Spans:
@@ -127,14 +140,9 @@ class Spans:
         for span in self.within(from_ms, until_ms):
             here = int((max(span.from_ms, from_ms) - from_ms) / pixel_ms)
             if group and here != pixel:
-                yield _together(group)
+                yield Drawn(group)
                 group = []
             pixel = here
             group.append(span)
         if group:
-            yield _together(group)
-
-
-def _together(group: Sequence[Span]) -> Drawn:
-    ends = None if any(span.open for span in group) else max(span.until_ms for span in group)
-    return Drawn(group[-1], len(group), min(span.from_ms for span in group), ends)
+            yield Drawn(group)

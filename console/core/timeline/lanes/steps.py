@@ -17,7 +17,8 @@ ALWAYS: Final = -(2**62)
 
 class Step(NamedTuple, Generic[V]):
     """`value` held from `at_ms` until `until_ms`, or holds still if that is None. `merged`: the number of
-    steps that this one stands for, because they are too close to be drawn."""
+    steps that this one stands for, because they are too close to be drawn; `parts` has the first of them, and
+    the last began at `last_ms`."""
 
     at_ms: int
     until_ms: int | None
@@ -25,6 +26,8 @@ class Step(NamedTuple, Generic[V]):
     ref: Ref
     order: int
     merged: int = 1
+    last_ms: int = ALWAYS
+    parts: tuple[Step[V], ...] = ()
 
 
 class _End(NamedTuple):
@@ -181,10 +184,11 @@ class Steps(Generic[V]):
         goes_on = index + 1 < len(self._order) and self._order[index + 1] <= end.order
         return None if goes_on else max(end.at_ms, self._at[index])
 
-    def drawn(self, from_ms: int, until_ms: int, pixel_ms: float) -> Iterator[Step[V]]:
+    def drawn(self, from_ms: int, until_ms: int, pixel_ms: float, parts_max: int = 0) -> Iterator[Step[V]]:
         """The steps within a view, at most two a pixel: steps that end within the pixel in which they begin
-        are one, with their number, and the value of the last of them. A step that stands for itself has its
-        own times, also if they are beyond the view; ALWAYS if its beginning is not known."""
+        are one, with their number, the value of the last of them, and at most `parts_max` parts. A step that
+        stands for itself has its own times, also if they are beyond the view; ALWAYS if its beginning is not
+        known."""
         at, end = self._at, len(self._at)
         index = max(0, bisect_right(at, from_ms) - 1)
         while index < end and at[index] < until_ms:
@@ -196,8 +200,9 @@ class Steps(Generic[V]):
                     if last == index + 1:
                         yield self._step(index)
                     else:
-                        value, order = self._values[last - 1], self._order[last - 1]
-                        yield Step(begins, at[last], value, NO_REF, order, last - index)
+                        parts = tuple(map(self._step, range(index, min(last, index + parts_max))))
+                        value, order, last_ms = self._values[last - 1], self._order[last - 1], at[last - 1]
+                        yield Step(begins, at[last], value, NO_REF, order, last - index, last_ms, parts)
                 index = last
             step = self._step(index)
             if step.until_ms is None or step.until_ms > from_ms:

@@ -41,6 +41,10 @@ def test_a_view_has_every_span_of_which_a_part_is_in_it(
     drawn = list(spans.drawn(from_ms, from_ms + took_ms, took_ms / width))
     assert len(drawn) <= width
     assert sum(each.count for each in drawn) == len(wanted)
+    parts = [part for each in drawn for part in each.parts(40)]
+    assert sorted(part.spans[0].id for part in parts) == sorted(span.id for span in wanted)
+    for each in drawn:
+        assert [part.from_ms for part in each.parts(2)] == sorted(span.from_ms for span in each.spans)[:2]
 
 
 @given(st.lists(TIMES, max_size=40), st.integers(0, 1_000))
@@ -69,8 +73,14 @@ def test_marks_are_counted_by_pixel_and_kind(
     marks = Marks()
     for ref, (at_ms, kind) in enumerate(events):
         marks.add(at_ms, kind, ref)
-    drawn = list(marks.drawn(from_ms, from_ms + took_ms, took_ms / width))
+    drawn = list(marks.drawn(from_ms, from_ms + took_ms, took_ms / width, parts_max=3))
     assert len(drawn) <= (width + 1) * 3
+    for each in drawn:
+        assert len(each.parts) == (min(3, each.number) if each.number > 1 else 0)
+        for part in each.parts:
+            assert events[part.ref] == (part.at_ms, each.kind)
+            assert each.at_ms <= part.at_ms <= each.last_ms
+        assert not each.parts or each.parts[0].at_ms == each.at_ms
     for kind in "abc":
         wanted = sum(each == kind and from_ms <= at < from_ms + took_ms for at, each in events)
         assert sum(each.number for each in drawn if each.kind == kind) == wanted

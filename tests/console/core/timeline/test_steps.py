@@ -37,7 +37,7 @@ def test_what_is_drawn_is_bounded_by_the_width_and_says_what_held(
     events: list[tuple[int, int]], from_ms: int, span_ms: int, width: int
 ) -> None:
     until_ms, pixel_ms = from_ms + span_ms, span_ms / width
-    drawn = list(steps_of(events).drawn(from_ms, until_ms, pixel_ms))
+    drawn = list(steps_of(events).drawn(from_ms, until_ms, pixel_ms, parts_max=len(events)))
     assert len(drawn) <= 2 * width + 1
     for one, following in pairwise(drawn):
         assert one.until_ms == following.at_ms, "there are no gaps"
@@ -49,6 +49,8 @@ def test_what_is_drawn_is_bounded_by_the_width_and_says_what_held(
         else:
             assert each.ref == NO_REF and each.until_ms is not None
             assert each.until_ms - each.at_ms <= pixel_ms
+            assert len(each.parts) == each.merged and each.parts[-1].at_ms == each.last_ms
+            assert [events[part.ref][0] for part in each.parts] == [part.at_ms for part in each.parts]
 
 
 @given(EVENTS, st.integers(0, 1_000))

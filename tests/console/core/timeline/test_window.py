@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from strandline.console.core.timeline.journal import CHUNK_RECORDS, Record
 from strandline.console.core.timeline.kept_rows import KeptRows
 from strandline.console.core.timeline.places import Source, parse_id
 from strandline.console.core.timeline.rows import GONE, GroupRow
-from strandline.console.core.timeline.view import View, matching
+from strandline.console.core.timeline.view import PARTS_MAX, View, matching
 from strandline.console.core.window import Window
 from strandline.ids import BrokerEpoch, TopicId
 from strandline.vocabulary.admin import BrokerDescription
@@ -72,10 +73,32 @@ def test_a_request_is_one_span_in_whatever_order_its_steps_are_read() -> None:
         (item,) = lane(window, "request")
         assert (item["from"], item["received"], item["until"]) == (AT, AT + 1_000, AT + 3_000)
         assert item["state"] == "failed" and item["event"] == "state/0/2"
-        rows = [drawn(window, View(rows, AT - 1, AT + 9_000, 100)) for rows in ("broker", "request")]
-        for (row,) in rows:
+        rows = {kind: drawn(window, View(kind, AT - 1, AT + 9_000, 100)) for kind in ("broker", "request")}
+        for kind, (row,) in rows.items():
             (shown,) = next(each["items"] for each in row["lanes"] if each["kind"] == "request")
-            assert shown == item
+            assert shown == (item if kind == "request" else {**item, "about": "orders-1"})
+
+
+def test_what_is_drawn_as_one_says_what_it_stands_for() -> None:
+    many = PARTS_MAX + 2
+    window = window_of(
+        *(change(n, "change-isr", AT + n, partition=n, left=[2], isr=[1, 3]) for n in range(3)),
+        *(
+            change(3 + n, "start-replica", AT, partition=0, state="requested", requester=-1)
+            for n in range(many)
+        ),
+    )
+    view = View("broker", AT - 1_000, AT + 99_000, 100, broker=2)
+    (left,) = lane(window, "marks", view)
+    assert (left["at"], left["last"], left["count"], left["event"]) == (AT, AT + 2, 3, None)
+    assert [(each["at"], each["about"], each["event"]) for each in left["parts"]] == [
+        (AT + n, f"orders-{n}", f"state/0/{n}") for n in range(3)
+    ]
+    (asked,) = lane(window, "request", View("broker", AT - 1_000, AT + 99_000, 100, broker=1))
+    assert asked["merged"] == many
+    assert [each["event"] for each in asked["parts"]] == [f"state/0/{3 + n}" for n in range(PARTS_MAX)]
+    (coarse,) = lane(window, "request", replace(view, broker=1).coarse(50))
+    assert coarse["merged"] == many and coarse["parts"] == []
 
 
 def test_a_reassignment_begins_and_ends() -> None:
