@@ -65,9 +65,12 @@ class Impostor:
         return await self.push()
 
     async def push(self) -> replication_pb2.PartitionPush:
-        response = await self.call.read()
-        assert isinstance(response, Response), await self.call.details()
-        return response.pushes[0]
+        """The next one. Messages without any are the leader's beats."""
+        while True:
+            response = await self.call.read()
+            assert isinstance(response, Response), await self.call.details()
+            if response.pushes:
+                return response.pushes[0]
 
     async def refusal(self) -> int:
         """The number of the error that the broker ended the stream with."""
