@@ -19,6 +19,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.config.console import ConsoleSettings
 from strandline.config.load import load
 from strandline.console.core.timeline.drawing import draw
+from strandline.console.core.timeline.gaps import Gaps
 from strandline.console.core.timeline.journal import Record
 from strandline.console.core.timeline.places import Source
 from strandline.console.core.timeline.view import View, matching
@@ -51,7 +52,8 @@ def main(events: int) -> None:
     view = View("partition", kept_from, until_ms, 1_500)
     began = process_time()
     rows = [row for row in matching(window.rows, view) if row is not None]
-    drawn = [draw(row, view) for row in rows[:SHOWN_ROWS]]
+    gaps = Gaps(window.rows, view)
+    drawn = [draw(row, view, gaps) for row in rows[:SHOWN_ROWS]]
     print(
         json.dumps(
             {

@@ -21,6 +21,7 @@ from strandline.console.core.timeline.journal import Journal, Kept, Record
 from strandline.console.core.timeline.lanes.samples import Samples
 from strandline.console.core.timeline.places import Ref, Source, pack, unpack
 from strandline.console.core.timeline.rows import PartitionRow, Row
+from strandline.ids import NO_BROKER
 from strandline.report.text.group_events import read_event
 from strandline.vocabulary.admin import BrokerDescription
 from strandline.vocabulary.metadata import TopicMetadata
@@ -134,6 +135,8 @@ class Window:
                 self.rows.trim_requests(floor_ms)
             elif source is Source.GROUP:
                 self.rows.rebalances.trim(floor_ms)
+            else:
+                self.rows.answers.trim(floor_ms)
 
     def forget(self, source: Source) -> None:
         """Forgets the events of a topic, since it is another one now under the same name."""
@@ -163,6 +166,19 @@ class Window:
             self._keep_within(Source.SEEN)
             self._has_changed()
 
+    def seen_silence(self, at_ms: int) -> None:
+        """Notes that no broker has answered since a time."""
+        self._seen_answers(observations.SILENT, at_ms)
+
+    def seen_answer(self, at_ms: int) -> None:
+        """Notes that a broker answered, after none did."""
+        self._seen_answers(observations.ANSWERS, at_ms)
+
+    def _seen_answers(self, kind: str, at_ms: int) -> None:
+        self._put_seen(SeenEvent(kind, NO_BROKER, max(at_ms, self.rows.answers.last_ms)))
+        self._keep_within(Source.SEEN)
+        self._has_changed()
+
     def seen_topics(self, topics: tuple[TopicMetadata, ...], at_ms: int) -> None:
         """Adds the partitions that exist, with their leaders: many have no event within the window."""
         self._topics, self._topics_ms = topics, at_ms
@@ -180,10 +196,7 @@ class Window:
         ref = pack(Source.SEEN, 0, self._seen_next)
         record = Record(self._seen_next, event.at_ms, json.dumps(asdict(event)).encode())
         self._seen_next += 1
-        touched: list[Row] = []
-        if event.kind != observations.CONTROLLER and (row := self.rows.broker(event.broker)) is not None:
-            observations.put(row, event, ref)
-            touched.append(row)
+        touched = observations.put(self.rows, event, ref)
         self.newest_ms = max(self.newest_ms, event.at_ms)
         self._journals[Source.SEEN].setdefault(0, Journal()).append(Kept(record, event.at_ms), touched)
 

@@ -38,6 +38,7 @@ class TimelineFeed:
         self.offsets = ReplicaOffsets(admin, window, clock)
         self._ids: dict[str, str] = {}
         self._problem = ""
+        self._silent = False
         self._described_at_ms: int | None = None
         self._read_at_ms: int | None = None
 
@@ -80,6 +81,12 @@ class TimelineFeed:
     def seen(self, state: Seen) -> None:
         """Takes what was seen of the cluster; only what is newer than the last."""
         self._problem = state.problem
+        if state.unanswered != self._silent and state.read_at_ms is not None:
+            self._silent = state.unanswered
+            if self._silent:
+                self.window.seen_silence(state.read_at_ms)
+            else:
+                self.window.seen_answer(self._clock.wall_ms() if state.problem else state.read_at_ms)
         if state.read_at_ms is not None and state.read_at_ms != self._read_at_ms:
             self._read_at_ms = state.read_at_ms
             self._ids.clear()

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from strandline.client.arguments import INT32_MAX
 from strandline.console.core.timeline.all_rows import Rows
 from strandline.console.core.timeline.drawing import draw
+from strandline.console.core.timeline.gaps import Gaps
 from strandline.console.core.timeline.lanes.spans import Span
 from strandline.console.core.timeline.rows import Row
 from strandline.console.core.timeline.view import LANE_KINDS, ROW_KINDS, RowKind, View, matching
@@ -83,12 +84,13 @@ async def matching_rows(rows: Rows, view: View) -> list[Row | Span]:
     return found
 
 
-async def drawn_rows(page: Sequence[Row | Span], view: View) -> tuple[list[dict[str, Any]], bool]:
+async def drawn_rows(page: Sequence[Row | Span], view: View, of: Rows) -> tuple[list[dict[str, Any]], bool]:
     """The rows with their lanes, and whether some are drawn coarsely."""
+    gaps = Gaps(of, view)
     rows: list[dict[str, Any]] = []
     items = unpaused = 0
     for row in page:
-        drawn = draw(row, view if items < ITEMS_MAX else view.coarse(COARSE_WIDTH))
+        drawn = draw(row, view if items < ITEMS_MAX else view.coarse(COARSE_WIDTH), gaps)
         rows.append(drawn)
         shown = [item for lane in drawn["lanes"] for item in lane.get("items", ())]
         made = 1 + sum(1 + len(item.get("parts", ())) for item in shown)

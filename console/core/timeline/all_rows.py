@@ -8,6 +8,7 @@ from strandline.console.core.timeline.interned import Interned
 from strandline.console.core.timeline.kept_rows import KeptRows
 from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.lanes.spans import Span, Spans
+from strandline.console.core.timeline.lanes.steps import Steps
 from strandline.console.core.timeline.rows import (
     BrokerRow,
     GroupRow,
@@ -34,6 +35,8 @@ class Rows:
         """Of all partitions; the kind is the partition."""
         self.rebalances = Marks()
         """Of all groups; the kind is the group."""
+        self.answers: Steps[bool] = Steps()
+        """Whether any broker answered the console."""
         self.interned = Interned()
 
     def partition(self, topic: str, partition: int) -> PartitionRow | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from strandline.console.core.member_names import short_members
+from strandline.console.core.timeline.gaps import Gap, Gaps, led, parted
 from strandline.console.core.timeline.lanes.holdings import Held
 from strandline.console.core.timeline.lanes.marks import Mark, Marks
 from strandline.console.core.timeline.lanes.spans import UNKNOWN_MS, Drawn, Span, Spans
@@ -38,20 +39,20 @@ NAMED_MAX: Final = 500
 """An item names the partitions of a member up to this length."""
 
 
-def draw(row: Row | Span, view: View) -> dict[str, Any]:
+def draw(row: Row | Span, view: View, gaps: Gaps) -> dict[str, Any]:
     """A row of the answer, with its lanes."""
     if isinstance(row, Span):
         lanes = [_lane("request", [_request(Drawn([row]), view)])]
         return {"id": f"request/{row.id}", "name": request_name(row), "lanes": lanes}
-    lanes = list(_lanes(row, view))
+    lanes = list(_lanes(row, view, gaps))
     shown = {"id": row.id, "name": row.name, "lanes": lanes[:LANES_MAX]}
     return shown if len(lanes) <= LANES_MAX else {**shown, "lanes_left": len(lanes) - LANES_MAX}
 
 
-def _lanes(row: Row, view: View) -> Iterator[Lane]:
+def _lanes(row: Row, view: View, gaps: Gaps) -> Iterator[Lane]:
     match row:
         case PartitionRow():
-            return _partition(row, view)
+            return _partition(row, view, gaps)
         case BrokerRow():
             return _broker(row, view)
         case GroupRow():
@@ -63,17 +64,19 @@ def _lanes(row: Row, view: View) -> Iterator[Lane]:
 # --- partitions and brokers ---------------------------------------------------------------------
 
 
-def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
+def _partition(row: PartitionRow, view: View, gaps: Gaps) -> Iterator[Lane]:
+    sizes = list(_steps(row.isr, view))
+    leaders = list(led(_steps(row.leader, view), sizes, gaps))
     if view.wants("leader") and row.leader:
-        yield _lane(
-            "leader",
-            [
-                _item(step, lambda each: {"broker": each.value, "epoch": each.order})
-                for step in _steps(row.leader, view)
-            ],
-        )
+        items = [
+            {**_item(step, _leader), **({} if gap is None else {"unknown": gap.why})}
+            for step, gap in leaders
+            if step.at_ms < view.until_ms
+        ]
+        yield _lane("leader", items)
     if view.wants("isr") and row.isr:
-        yield _lane("isr", _isr(row, [step for step in _steps(row.isr, view) if _shown(step)]))
+        unknown = [gap for _, gap in leaders if gap is not None]
+        yield _lane("isr", list(_isr(row, [step for step in sizes if _shown(step)], unknown, view)))
     if view.wants("offsets") and row.samples is not None and row.topic in view.offsets_of:
         watermarks, ends = row.samples.drawn(view.from_ms, view.until_ms, view.pixel_ms)
         yield {
@@ -89,7 +92,14 @@ def _partition(row: PartitionRow, view: View) -> Iterator[Lane]:
     yield from _marks(row.marks, view)
 
 
-def _isr(row: PartitionRow, steps: list[Step[tuple[int, ...]]]) -> list[Item]:
+def _leader(step: Step[int]) -> Item:
+    return {"broker": step.value, "epoch": step.order}
+
+
+def _isr(
+    row: PartitionRow, steps: Sequence[Step[tuple[int, ...]]], unknown: Sequence[Gap], view: View
+) -> Iterator[Item]:
+    """The ISRs, where they are known."""
     most = row.replicas or max((len(step.value) for step in steps), default=0)
 
     def facts(step: Step[tuple[int, ...]]) -> Item:
@@ -100,7 +110,11 @@ def _isr(row: PartitionRow, steps: list[Step[tuple[int, ...]]]) -> list[Item]:
             "members": list(step.value),
         }
 
-    return [_item(step, facts) for step in steps]
+    for step in steps:
+        of = facts(step)["of"]
+        for part, gap in parted(step, unknown):
+            if gap is None and part.at_ms < view.until_ms:
+                yield {**_item(part, facts), "of": of}
 
 
 def _broken(points: list[list[int]], ends: tuple[int, ...]) -> list[list[int | None]]:

@@ -12,7 +12,7 @@ from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.places import OFFSETS_END, TOPICS, Ref, event_id, unpack
 from strandline.console.core.timeline.rows import GroupRow, PartitionRow
 from strandline.console.core.timeline.telling import group_events, observations, state_changes
-from strandline.ids import OFFSETS_TOPIC
+from strandline.ids import NO_BROKER, OFFSETS_TOPIC
 from strandline.report.text.partition_names import compact
 from strandline.vocabulary.state_changes import ChangeKind, Command, StateChangeEvent, dump_event
 
@@ -83,7 +83,8 @@ def _fields(event: Event) -> dict[str, Any]:
         case StateChangeEvent():
             return dump_event(event)
         case SeenEvent():
-            return {"kind": event.kind, "broker": event.broker, "at": event.at_ms}
+            whose = {} if event.broker == NO_BROKER else {"broker": event.broker}
+            return {"kind": event.kind, **whose, "at": event.at_ms}
         case _:
             # Numbers that JSON does not have, which Python's reader takes, become texts.
             fields: dict[str, Any] = json.loads(json.dumps(event), parse_constant=str)

@@ -40,7 +40,7 @@ def routes(site: Site, runs: Runs) -> Sequence[BaseRoute]:
         page = rows[shown.first : shown.first + shown.count]
         topics = frozenset(row.topic for row in page if isinstance(row, PartitionRow))
         shown = replace(shown, offsets_of=topics)  # who may see the run may see all of it
-        drawn, coarse = await drawn_rows(page, shown)
+        drawn, coarse = await drawn_rows(page, shown, window.rows)
         for row, lanes in zip(page, drawn, strict=True):
             if isinstance(row, BrokerRow) and view.wants(FAULT):
                 lanes["lanes"] = [*found.faults.of_broker(row.broker), *lanes["lanes"]]

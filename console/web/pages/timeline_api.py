@@ -43,7 +43,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
             if view.until_ms > now_ms - LIVE_MS:
                 shown = (row for row in page if isinstance(row, PartitionRow) and row.topic in known)
                 feed.offsets.looked_at(TopicPartition(row.topic, row.partition) for row in shown)
-        rows, coarse = await drawn_rows(page, view)
+        rows, coarse = await drawn_rows(page, view, window.rows)
         return json_answer(
             {
                 "from": view.from_ms,

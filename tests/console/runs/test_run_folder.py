@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from strandline.console.core.timeline.drawing import draw
+from strandline.console.core.timeline.gaps import Gaps
 from strandline.console.core.timeline.places import Source
 from strandline.console.core.timeline.view import View, matching
 from strandline.console.feeds.run_folder import folders_of, read_run, read_timeline
@@ -21,7 +22,7 @@ def lanes_of(folder: Path, rows: Any = "partition") -> dict[str, Any]:
     timeline = read_timeline("run", folder)
     view = View(rows, BEGAN_MS, ENDED_MS, 1_000, offsets_of=frozenset({"orders"}))
     [row] = [each for each in matching(timeline.window.rows, view) if each is not None]
-    return {lane["kind"]: lane for lane in draw(row, view)["lanes"]}
+    return {lane["kind"]: lane for lane in draw(row, view, Gaps(timeline.window.rows, view))["lanes"]}
 
 
 def test_a_round_says_what_it_was_and_what_was_found(tmp_path: Path) -> None:

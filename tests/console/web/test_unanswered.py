@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from strandline.console.core.timeline.gaps import SILENT
 from strandline.console.core.timeline.places import Source, event_id, pack
 from strandline.console.feeds.event_topic import FOLLOWING
 from strandline.console.web.app import application
@@ -58,6 +59,7 @@ async def test_what_is_old_is_called_old_and_what_needs_an_answer_is_refused(har
         overview = (await browser.get("/?part=cluster")).words
         assert overview.count("was alive") == len(BROKERS)
         assert overview.count("The cluster cannot be read") == 1
+        assert await _reasons(browser) == {SILENT}
         feeds: list[dict[str, Any]] = (await browser.get("/api/timeline")).json["feeds"]
         assert FOLLOWING not in [each["state"] for each in feeds]
         assert any(each["state"].startswith("cannot be read now: no broker answered") for each in feeds)
@@ -72,6 +74,19 @@ async def test_what_is_old_is_called_old_and_what_needs_an_answer_is_refused(har
             harmed.start(broker)
         await _is_old(console, False)
         assert not re.search(OLD, (await browser.get("/topics")).words)
+
+        async def known() -> bool:
+            return await _reasons(browser) == {""}
+
+        await eventually(known, what="who leads is known again")
+
+
+async def _reasons(browser: Browser) -> set[str]:
+    """Why it is not known who leads the partitions of orders now; empty for those of which it is known."""
+    now_ms = (await browser.get("/api/timeline")).json["now"]
+    path = f"/api/timeline?topic=orders&kind=leader&from={now_ms - 600_000}&until={now_ms + 600_000}"
+    rows = (await browser.get(path)).json["rows"]
+    return {lane["items"][-1].get("unknown", "") for row in rows for lane in row["lanes"]}
 
 
 async def test_brokers_that_hang_keep_no_page_waiting(harmed: MemoryCluster) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.console.core.timeline.all_rows import Rows
-from strandline.console.core.timeline.rows import BrokerRow
+from strandline.console.core.timeline.places import Ref
+from strandline.console.core.timeline.rows import Row
 from strandline.vocabulary.admin import BrokerDescription
 from strandline.vocabulary.metadata import TopicMetadata
 
@@ -16,11 +17,13 @@ BACK: Final = "broker-back"
 DRAINED: Final = "broker-drained"
 READY: Final = "broker-ready"
 CONTROLLER: Final = "controller-active"
+SILENT: Final = "no-answer"
+ANSWERS: Final = "answers-again"
 
 
 @dataclass(frozen=True, slots=True)
 class SeenEvent:
-    """What was seen to change. `broker` is a controller's id for CONTROLLER."""
+    """What was seen to change. `broker` is a controller's id for CONTROLLER, and -1 if it is about all."""
 
     kind: str
     broker: int
@@ -87,10 +90,16 @@ class SeenState:
         return changed
 
 
-def put(row: BrokerRow, event: SeenEvent, ref: int) -> None:
-    """Adds a change of a broker to its row."""
+def put(rows: Rows, event: SeenEvent, ref: Ref) -> list[Row]:
+    """Adds a change to its rows, and returns them."""
+    if event.kind in (SILENT, ANSWERS):
+        rows.answers.add(event.at_ms, event.kind == ANSWERS, ref)
+        return []
+    if event.kind == CONTROLLER or (row := rows.broker(event.broker)) is None:
+        return []
     row.events.add(event.at_ms, event.kind, ref)
     if event.kind in (GONE, BACK):
         row.alive.add(event.at_ms, event.kind == BACK, ref)
     elif event.kind in (DRAINED, READY):
         row.drain.add(event.at_ms, event.kind == DRAINED, ref)
+    return [row]

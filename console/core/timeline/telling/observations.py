@@ -17,5 +17,9 @@ def sentence(event: SeenEvent) -> str:
             return f"Broker {event.broker} is drained: it leads nothing until it is released."
         case observations.READY:
             return f"Broker {event.broker} is no longer drained."
+        case observations.SILENT:
+            return "No broker answered the console any longer: who led then is not known."
+        case observations.ANSWERS:
+            return "A broker answered the console again."
         case _:
             return f"Controller {event.broker} is active."

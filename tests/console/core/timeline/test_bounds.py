@@ -8,6 +8,7 @@ import pytest
 
 from bench.console.synthetic import state_changes
 from strandline.console.core.timeline.drawing import draw
+from strandline.console.core.timeline.gaps import Gaps
 from strandline.console.core.timeline.journal import Record
 from strandline.console.core.timeline.places import Source
 from strandline.console.core.timeline.view import RowKind, View, matching
@@ -47,7 +48,8 @@ def test_a_lane_has_a_few_items_a_pixel(window: Window, rows: RowKind, count: in
     view = View(rows, kept_from, window.newest_ms + 1, WIDTH)
     found = [row for row in matching(window.rows, view) if row is not None]
     assert len(found) >= count
-    lanes = [lane for row in found[:100] for lane in draw(row, view)["lanes"]]
+    gaps = Gaps(window.rows, view)
+    lanes = [lane for row in found[:100] for lane in draw(row, view, gaps)["lanes"]]
     assert lanes
     for lane in lanes:
         assert len(lane["items"]) <= A_PIXEL[lane["kind"]] * (WIDTH + 1), lane["kind"]
@@ -55,7 +57,9 @@ def test_a_lane_has_a_few_items_a_pixel(window: Window, rows: RowKind, count: in
 
 def test_spans_stand_for_those_that_are_not_drawn(window: Window) -> None:
     view = View("broker", AT, window.newest_ms + 1, WIDTH)
+    gaps = Gaps(window.rows, view)
     for broker in window.rows.brokers:
-        (requests,) = (lane["items"] for lane in draw(broker, view)["lanes"] if lane["kind"] == "request")
+        lanes = draw(broker, view, gaps)["lanes"]
+        (requests,) = (lane["items"] for lane in lanes if lane["kind"] == "request")
         drawn = sum(each.get("merged", 1) for each in requests)
         assert drawn == len(broker.requests) > 5 * len(requests)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.console.core.timeline.drawing import draw
+from strandline.console.core.timeline.gaps import Gaps
 from strandline.console.core.timeline.journal import CHUNK_RECORDS, Record
 from strandline.console.core.timeline.kept_rows import KeptRows
 from strandline.console.core.timeline.places import Source, parse_id
@@ -32,7 +33,8 @@ def window_of(*records: Record, source: Source = Source.STATE) -> Window:
 
 
 def drawn(window: Window, view: View = ALL) -> list[dict[str, Any]]:
-    return [draw(row, view) for row in matching(window.rows, view) if row is not None]
+    gaps = Gaps(window.rows, view)
+    return [draw(row, view, gaps) for row in matching(window.rows, view) if row is not None]
 
 
 def lane(window: Window, kind: str, view: View = ALL) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ export function itemWords(lane, item) {
   if (item.merged) return `${item.merged} things closer than a pixel: zoom in to see them`;
   switch (lane.kind) {
     case "leader":
+      if (item.unknown) return `leader and ISR not known: ${item.unknown}${item.broker < 0 ? "" : `; last known: broker ${item.broker} at epoch ${item.epoch}`}`;
       return item.broker < 0 ? "no leader" : `broker ${item.broker} leads at epoch ${item.epoch}`;
     case "isr":
       return `ISR ${item.size}${item.of === null ? "" : ` of ${item.of}`}: ${item.members?.join(", ") || "none"}`;

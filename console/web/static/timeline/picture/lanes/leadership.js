@@ -1,6 +1,6 @@
 // Who leads a partition, and how many of its replicas are in sync: a bar in the leader's colour, as high as the
 // ISR is large. What is missing above it is hatched, and the size is written. Without a leader there is no bar
-// but a frame.
+// but a frame; where nothing is known of the leader, the bar is grey.
 
 export const HEIGHT = 30;
 const TEXT_LEAST_PX = 20;
@@ -11,14 +11,15 @@ export function draw(pen, slot, top, scene) {
   const isr = inSight(slot.isr, scene).filter(({ item }) => isShrunk(item));
   for (const { item, from, to } of leaders) {
     if (item.merged) crowd(pen, scene, from, to, top);
+    else if (item.unknown) unknown(pen, scene, item, from, to, top);
     else if (item.broker >= 0) bar(pen, scene, item, from, to, top);
   }
   for (const { item, from, to } of isr) shrunk(pen, scene, lost(item), from, to, top);
-  for (const { item, from, to } of leaders) if (item.broker < 0 && !item.merged) vacancy(pen, scene, from, to, top);
+  for (const { item, from, to } of leaders) if (item.broker < 0 && isKnown(item)) vacancy(pen, scene, from, to, top);
   const sizes = isr.map(({ item, from, to }) => size(pen, scene, item, from, to, top));
   const missing = (from, to) => Math.max(0, ...isr.filter((each) => each.from < to && each.to > from).map((each) => lost(each.item)));
   for (const { item, from, to } of leaders) {
-    if (item.merged || item.broker < 0) continue;
+    if (!isKnown(item) || item.broker < 0) continue;
     leader(pen, scene, item, Math.max(0, from), Math.min(scene.width, to), top, missing, sizes);
   }
 }
@@ -35,6 +36,11 @@ function inSight(lane, scene) {
 /** Whether fewer replicas are in sync than it had then; false if that number is not known. */
 function isShrunk(item) {
   return !item.merged && item.of !== null && item.size < item.of;
+}
+
+/** Whether it is one leader, or none, and known. */
+function isKnown(item) {
+  return !item.merged && !item.unknown;
 }
 
 function lost(item) {
@@ -88,6 +94,20 @@ function crowd(pen, scene, from, to, top) {
   pen.fillRect(from, top, Math.max(1, to - from), HEIGHT);
   pen.fillStyle = scene.colours.hatch;
   pen.fillRect(from, top, Math.max(1, to - from), HEIGHT);
+}
+
+/** Where nothing is known of the leader: grey and hatched, with the reason. */
+function unknown(pen, scene, item, from, to, top) {
+  crowd(pen, scene, from, to, top);
+  const [left, right] = [Math.max(0, from), Math.min(scene.width, to)];
+  const said = scene.fitting([`not known: ${item.unknown}`, "not known", "?"], right - left - 14, "small");
+  if (!said) return;
+  pen.font = scene.fonts.small;
+  pen.fillStyle = scene.colours.ground;
+  pen.fillRect(left + 3, top + HEIGHT / 2 - 8, scene.wide(said, "small") + 8, 16);
+  pen.fillStyle = scene.colours.text;
+  pen.fillText(said, left + 7, top + HEIGHT / 2 + 4);
+  pen.font = scene.fonts.usual;
 }
 
 function shrunk(pen, scene, missing, from, to, top) {
