@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from strandline.console.core.timeline.view import LANE_KINDS, ROW_KINDS
+from strandline.console.core.timeline.view import LANE_KINDS, PARTS_MAX, ROW_KINDS
 from strandline.console.web.context import Console
 from strandline.console.web.queries import text
 
@@ -73,6 +73,7 @@ def asked_of(request: Request, more_kinds: Mapping[str, str] = {}) -> dict[str, 
         "kinds": list(kinds.items()),
         "active": list(_active(request, kinds)),
         "spans": SPANS,
+        "parts_max": PARTS_MAX,
     }
 
 

@@ -28,6 +28,7 @@ from tests.waiting import eventually
 DRAWN = "[data-drawn]:not([data-drawn=''])"
 LINES = "[data-table] tbody tr"
 PANEL = "[data-panel]"
+DAYS_15_MS = 15 * 86_400_000
 SHOWN = """document.querySelector("[data-time]").title.split(" to ").map(Date.parse)"""
 ADDRESS_SAYS_THE_TIME = """() => {
     const shown = document.querySelector("[data-time]").title.split(" to ").map(Date.parse);
@@ -161,6 +162,51 @@ async def test_keys_go_through_all_events_of_a_row_and_back(open_page: OpenPage,
     moments = [each.rsplit(", ", 1)[1] for each in forward]
     assert len(set(moments)) < len(moments), forward
     assert await heard("p", "No earlier event is known in this row.") == forward[-2::-1]
+
+
+async def test_a_sign_with_a_number_says_what_it_stands_for(open_page: OpenPage, site: Site) -> None:
+    """In thirty days all elections of a broker are within a pixel."""
+    now_ms = site.cluster.host.clock.wall_ms()
+    from_ms, until_ms = now_ms - DAYS_15_MS, now_ms + DAYS_15_MS
+    page = await opened(
+        open_page, site, f"rows=broker&broker={site.killed}&kind=marks&from={from_ms}&until={until_ms}"
+    )
+    elected = page.locator(LINES).filter(has_text="elected: ")
+    await expect(elected.filter(has_text="elected: orders-0")).to_have_count(1)
+    words = [await each.inner_text() for each in await elected.all()]
+    first = words[0].split("\t")[0]
+    box = await page.locator("[data-sheet] canvas").bounding_box()
+    at_ms = await elected.first.locator("time").evaluate("(time) => Date.parse(time.dateTime)")
+    assert box is not None
+    gutter = 212
+    x = box["x"] + gutter + (at_ms - from_ms) / (until_ms - from_ms) * (box["width"] - gutter)
+    beside, y = x - 5, box["y"] + 12
+    await page.mouse.move(beside, y)
+    tip = page.locator("[data-tip]")
+    await expect(tip).to_contain_text(f"elected, {len(words)} times: orders-")
+    await expect(tip).to_contain_text(first)
+    await page.mouse.click(beside, y)
+    panel = page.locator(PANEL)
+    await expect(panel.get_by_role("heading", level=2)).to_contain_text(f"{len(words)} events, {first}")
+    await panel.get_by_role("button", name=re.compile("elected: orders-0$")).click()
+    await expect(panel.get_by_role("heading", level=2)).to_contain_text("leads orders-0 at epoch")
+
+
+async def test_enter_zooms_in_to_what_is_too_much_for_a_list(open_page: OpenPage, site: Site) -> None:
+    now_ms = site.cluster.host.clock.wall_ms()
+    time = f"from={now_ms - DAYS_15_MS}&until={now_ms + DAYS_15_MS}"
+    page = await opened(open_page, site, f"rows=broker&broker={site.killed}&kind=request&{time}")
+    await page.get_by_role("application", name="Timeline").focus()
+    status = page.locator("[data-status]")
+    several = re.compile(r"\d\d events closer than a pixel: start-replica of .* and \d+ more, .* to ")
+    await expect(page.locator(LINES).filter(has_text="start-replica of")).to_have_count(1)
+    await page.keyboard.press("n")
+    await expect(status).to_have_text(several)
+    await page.keyboard.press("Enter")
+    await expect(page.locator("[data-time]")).not_to_contain_text("30 days")
+    await expect(page.locator(LINES).nth(5)).to_contain_text("start-replica of")
+    await page.keyboard.press("n")
+    await expect(status).not_to_have_text(several)
 
 
 async def test_a_view_that_follows_shows_what_happens(open_page: OpenPage, site: Site) -> None:

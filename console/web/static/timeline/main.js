@@ -8,8 +8,8 @@ import { Panel } from "./words/panel.js";
 import { Picture } from "./picture/picture.js";
 import { Store } from "./store.js";
 import * as table from "./words/table.js";
-import { Address, atNewest, centred, fitted, fromAddress, panned, zoomed } from "./view.js";
-import { itemWords, laneWords, moment, unreadWords } from "./words/words.js";
+import { Address, atNewest, centred, fitted, fromAddress, panned, spread, zoomed } from "./view.js";
+import { itemWords, laneWords, moment, timesOf, unreadWords, whenWords } from "./words/words.js";
 
 const PAN = 0.15; // of the span, for a key
 const ZOOM = 1.5;
@@ -194,7 +194,7 @@ class Timeline {
       zero: this.zero,
       unread: unreadWords(this.picture.keptFrom, this.view),
       known: this.picture.keptFrom,
-      open: (line) => this.open(line.item.event, { ...line, focus: true }),
+      open: (line) => (line.item.merged ? this.several(line, true) : this.open(line.item.event, { ...line, focus: true })),
     });
   }
 
@@ -210,7 +210,8 @@ class Timeline {
     const row = this.picture.layout.placed.get(place)?.row;
     const what = item ? itemWords(lane, item) : lane ? laneWords(row, lane)[0] : "";
     const member = lane?.member && lane.member !== lane.name ? `member ${lane.member}` : "";
-    return [row?.name, moment(ms, this.zero), what, member].filter(Boolean);
+    const when = item && (item.merged || item.at !== undefined) ? whenWords(item, this.zero) : moment(ms, this.zero);
+    return [row?.name, when, what, member].filter(Boolean);
   }
 
   pickAt(x, y) {
@@ -218,10 +219,11 @@ class Timeline {
     this.picture.scroller.focus({ preventScroll: true });
     if (!found) return;
     this.picked = { place: found.place, item: found.item?.event ?? "", entry: null, at: found.ms };
-    if (found.item?.merged) this.show(zoomed(this.view, 0.25, found.ms));
+    if (found.item?.merged) this.several(found, false);
     else if (found.item?.event) {
       const began = found.item.at ?? found.item.from;
-      this.open(found.item.event, { at: began < this.view.from ? found.ms : began, place: found.place });
+      const entry = this.picture.entryOf(found);
+      this.open(found.item.event, { at: began < this.view.from ? found.ms : began, place: found.place, entry });
     }
     this.draw();
   }
@@ -242,15 +244,31 @@ class Timeline {
       this.controls.say(way > 0 ? "No later event is known in this row." : "No earlier event is known in this row.");
       return;
     }
-    this.picked = { place: this.picked.place, item: next.item.event, entry: next, at: next.at };
-    this.controls.say(`${itemWords(next.lane, next.item)}, ${moment(next.at, this.zero)}`);
+    this.picked = { place: this.picked.place, item: next.item.event ?? "", entry: next, at: next.at };
+    this.controls.say(`${itemWords(next.lane, next.item)}, ${whenWords(next.item, this.zero)}`);
     this.picture.reveal(this.picked.place);
     this.show(centred(this.view, next.at));
   }
 
   explain() {
     if (this.picked.item) this.open(this.picked.item, { ...this.picked, focus: true });
+    else if (this.picked.entry) this.several({ ...this.picked.entry, place: this.picked.place }, true);
     else this.step(1);
+  }
+
+  /** Lists what an item stands for. If it has not all of it, zooms in to it, as far as that takes it apart. */
+  several({ lane, item, place }, focus) {
+    const [first, last] = timesOf(item);
+    const near = item.parts.length < item.merged ? spread(this.view, first ?? item.from, last) : null;
+    this.picked = { place, item: "", entry: null, at: first ?? last };
+    if (near) {
+      this.controls.say(`Zoomed in to ${item.merged} events.`);
+      this.show(near);
+      return;
+    }
+    this.opener = document.activeElement;
+    this.panel.list(lane, item, { focus, zero: this.zero });
+    this.show({ ...this.view, event: "" });
   }
 
   async open(event, { at = null, place = this.picked.place, entry = null, focus = false }) {
@@ -265,7 +283,7 @@ class Timeline {
   }
 
   close() {
-    if (!this.view.event) return;
+    if (!this.panel.isOpen) return;
     this.panel.close();
     this.show({ ...this.view, event: "" });
     (this.opener?.isConnected ? this.opener : this.picture.scroller).focus({ preventScroll: true });

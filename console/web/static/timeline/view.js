@@ -85,6 +85,14 @@ export function centred(view, atMs) {
   return { ...view, from: atMs - span / 2, until: atMs + span / 2, follow: false, fits: false };
 }
 
+/** In to two moments, which then stand well apart; null if they do in this view, or never can. */
+export function spread(view, firstMs, lastMs) {
+  const wanted = Math.max(SPAN_LEAST_MS, (lastMs - firstMs) * 1.6);
+  if (lastMs <= firstMs || wanted >= view.until - view.from) return null;
+  const from = (firstMs + lastMs - wanted) / 2;
+  return { ...view, from, until: from + wanted, follow: false, fits: false };
+}
+
 /** The newest time at the right edge, in the same span. */
 export function atNewest(view, nowMs) {
   return { ...view, from: nowMs - (view.until - view.from), until: nowMs };

@@ -80,7 +80,7 @@ export function drawRows(drawing, layout, sight, made, ticks, picked, gutter) {
   unkept(drawing, made, sight);
   moment(drawing, made, made.nowMs, sight.height, colours.accent, [2, 3]);
   if (picked.at !== null) moment(drawing, made, picked.at, sight.height, colours.text, []);
-  if (picked.item) outline(drawing, layout, sight, made, picked);
+  if (picked.item || picked.entry) outline(drawing, layout, sight, made, picked);
   drawing.restore();
   names(drawing, layout, sight, made, picked, gutter);
 }
@@ -165,7 +165,7 @@ function outline(drawing, layout, sight, made, picked) {
   const placed = layout.placed.get(picked.place);
   const found = placed && pickedOf(eventsOf(placed), picked);
   if (!found) return;
-  const { item, slot } = found;
+  const { shown: item, slot } = found;
   const [from, to] = item.at === undefined ? made.across(item) : [made.x(item.at) - 8, made.x(item.at) + 8];
   const top = layout.tops[picked.place] - sight.top + slot.top;
   drawing.lineWidth = 2;

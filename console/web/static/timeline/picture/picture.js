@@ -110,6 +110,11 @@ export class Picture {
     return { place, ms, item: null };
   }
 
+  /** What is listed of an item that lies at a point. */
+  entryOf({ place, item }) {
+    return eventsOf(this.layout.placed.get(place)).find((each) => each.item === item) ?? null;
+  }
+
   /** The event of a row beside the picked one; without one, the first (or last) in sight. */
   beside(picked, way, view) {
     const placed = this.layout.placed.get(picked.place);

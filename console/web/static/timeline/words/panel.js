@@ -2,7 +2,7 @@
 // what belongs to it. All that comes from the cluster is put in as text.
 
 import { asked } from "../store.js";
-import { fieldWords, momentElement, valueWords } from "./words.js";
+import { fieldWords, itemWords, momentElement, timesOf, valueWords, whenWords } from "./words.js";
 
 export class Panel {
   /** `open(id, at)` opens another event, `closed()` is called when the panel is closed. */
@@ -44,6 +44,25 @@ export class Panel {
     }
   }
 
+  /** Lists what an item stands for, as far as the item has it. With `focus`, the keyboard goes there. */
+  list(lane, item, { focus, zero }) {
+    this.asking?.abort();
+    this.element.removeAttribute("aria-busy");
+    this.element.hidden = false;
+    this.event = "";
+    this.heading.textContent = `${item.merged} events, ${whenWords(item, zero)}`;
+    const entries = item.parts.map((part) => ({ id: part.event, at: timesOf(part)[0], sentence: itemWords(lane, part) }));
+    const left = item.merged - item.parts.length;
+    const more = document.createElement("p");
+    more.textContent = `${left} more are not listed.${lane.kind === "request" ? " Rows of requests have each of them." : ""}`;
+    this.body.replaceChildren(this._entries(entries, zero), ...(left ? [more] : []));
+    if (focus) this.heading.focus();
+  }
+
+  get isOpen() {
+    return !this.element.hidden;
+  }
+
   close() {
     this.asking?.abort();
     this.element.hidden = true;
@@ -58,24 +77,27 @@ export class Panel {
     if (said.record) fact(facts, "record", recordLink(said.record));
     const parts = [facts];
     if (said.before || said.after) parts.push(changed(said.before ?? {}, said.after ?? {}));
-    if (said.related?.length) parts.push(...this._related(said.related, zero));
+    if (said.related?.length) parts.push(headed("Related"), this._entries(said.related, zero));
     if (said.fields && Object.keys(said.fields).length) parts.push(fields(said.fields));
     this.body.replaceChildren(...parts);
   }
 
-  _related(related, zero) {
+  /** A list of {id, at, sentence}: those with an id can be opened. */
+  _entries(entries, zero) {
     const list = document.createElement("ul");
-    for (const each of related) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "timeline-link";
-      button.append(momentElement(each.at, zero), ` ${each.sentence}`);
-      button.addEventListener("click", () => this.open(each.id, each.at));
+    for (const each of entries) {
+      const said = document.createElement(each.id ? "button" : "span");
+      said.append(...(each.at === null ? [] : [momentElement(each.at, zero), " "]), each.sentence);
+      if (each.id) {
+        said.type = "button";
+        said.className = "timeline-link";
+        said.addEventListener("click", () => this.open(each.id, each.at));
+      }
       const item = document.createElement("li");
-      item.append(button);
+      item.append(said);
       list.append(item);
     }
-    return [headed("Related"), list];
+    return list;
   }
 }
 

@@ -1,7 +1,7 @@
 // The events in sight as a table in words, for those who do not see the picture, and to be copied.
 
 import { eventsOf } from "../picture/lanes/every.js";
-import { itemWords, length, momentElement } from "./words.js";
+import { itemWords, length, momentElement, timesOf } from "./words.js";
 
 const LINES_MOST = 200;
 
@@ -14,7 +14,7 @@ export function inSight(layout, sight, view) {
     if (!placed) continue;
     for (const entry of eventsOf(placed, true)) {
       const { at, item, lane } = entry;
-      const ends = item.at ?? item.until ?? Infinity;
+      const ends = item.at === undefined ? (item.until ?? Infinity) : (item.last ?? item.at);
       if (at <= view.until && ends >= view.from) lines.push({ at, place, name: placed.row.name, lane, item, entry });
     }
   }
@@ -22,20 +22,22 @@ export function inSight(layout, sight, view) {
   return { lines: lines.slice(0, LINES_MOST), all: lines.length };
 }
 
-/** Fills the table. `open(line)` explains a line's event; `unread` says which time was not read; no event is known
+/** Fills the table. `open(line)` explains a line's event, or shows those that its item stands for; `unread` says which time was not read; no event is known
  * of the time before `known`, and none at all if that is null. */
 export function fill(table, note, found, { zero, unread, known, open }) {
   const rows = found.lines.map((line) => {
     const row = document.createElement("tr");
     const when = document.createElement("td");
-    const at = line.at ?? known;
-    if (line.at === null || line.item.earlier) when.append(at === null ? "not known" : "before ");
+    const [first, last] = timesOf(line.item);
+    const at = first ?? known;
+    if (first === null || line.item.earlier) when.append(at === null ? "not known" : "before ");
     if (at !== null) when.append(momentElement(at, zero));
+    if (last !== first) when.append(" to ", momentElement(last, zero));
     const where = document.createElement("td");
     where.textContent = line.name;
     const what = document.createElement("td");
     what.className = "wrap";
-    what.append(line.item.event ? opener(line, open) : itemWords(line.lane, line.item));
+    what.append(line.item.event || line.item.merged ? opener(line, open) : itemWords(line.lane, line.item));
     const lasts = document.createElement("td");
     lasts.textContent = lasting(line.item);
     row.append(when, where, what, lasts);

@@ -1,10 +1,11 @@
 // Items, moments and lengths of time in words.
 
+const NAMED_MOST = 3; // of what an item stands for
 const FIELD_WORDS = { hw: "high watermark", leo: "log end", isr: "ISR" };
 
 /** What an item is, without its time. */
 export function itemWords(lane, item) {
-  if (item.merged) return `${item.merged} things closer than a pixel: zoom in to see them`;
+  if (item.merged) return severalWords(lane, item);
   switch (lane.kind) {
     case "leader":
       if (item.unknown) return `leader and ISR not known: ${item.unknown}${item.broker < 0 ? "" : `; last known: broker ${item.broker} at epoch ${item.epoch}`}`;
@@ -14,7 +15,7 @@ export function itemWords(lane, item) {
     case "offsets":
       return `high watermark ${item.hw ?? "unknown"}, log end ${item.leo ?? "unknown"}`;
     case "request":
-      return `${item.command} on broker ${item.broker}: ${item.state}${waits(item)}`;
+      return `${item.command}${item.about ? ` of ${item.about}` : ""} on broker ${item.broker}: ${item.state}${waits(item)}`;
     case "alive":
     case "drain":
     case "generation":
@@ -27,10 +28,39 @@ export function itemWords(lane, item) {
     case "reassignment":
       return `reassignment ${item.label}: ${item.state}`;
     case "marks":
-      return `${item.kind.replaceAll(/[-_]/g, " ").replace("isr", "ISR")}${item.count > 1 ? `, ${item.count} times` : ""}`;
+      return `${markWords(item)}${item.about ? `: ${item.about}` : ""}`;
     default:
       return item.label ? `${lane.kind}: ${item.label}` : lane.kind;
   }
+}
+
+function markWords(item) {
+  return item.kind.replaceAll(/[-_]/g, " ").replace("isr", "ISR");
+}
+
+/** What an item stands for: how many there are, and the first of them. */
+function severalWords(lane, item) {
+  const marks = lane.kind === "marks";
+  const what = marks ? `${markWords(item)}, ${item.merged} times` : `${item.merged} events closer than a pixel`;
+  const parts = item.parts.slice(0, NAMED_MOST);
+  const named = parts.map((part) => (marks ? part.about : itemWords(lane, part))).filter(Boolean);
+  if (named.length === 0) return what;
+  const left = item.merged - named.length;
+  return `${what}: ${named.join(marks ? ", " : "; ")}${left ? ` and ${left} more` : ""}`;
+}
+
+/** When the first and the last began of what an item stands for: [ms, ms], the first null if that is not known. */
+export function timesOf(item) {
+  const first = item.parts?.[0] ?? item;
+  const began = first.at ?? first.from;
+  return [began, item.last ?? began];
+}
+
+/** When an item began, or the first and the last of what it stands for. */
+export function whenWords(item, zero) {
+  const [first, last] = timesOf(item);
+  if (first === null) return last === null ? "at an unknown time" : `until ${moment(last, zero)}`;
+  return first === last ? moment(first, zero) : `${moment(first, zero)} to ${moment(last, zero)}`;
 }
 
 /** What the lane of a member is called, the longest words first. */

@@ -27,17 +27,25 @@ export function measured(lanes) {
   return slots;
 }
 
-/** Everything of a row that has an event, in order: {at, rank, id, item, slot, lane}. With `older`, also what
- * began before all that is known: its `at` is null, or the time at which it was seen first. */
+/** Everything of a row that has an event, in order: {at, rank, id, item, shown, slot, lane}. What an item stands for
+ * is listed by itself if the item has all of it, else the item is: `shown` is the item that is drawn. With `older`,
+ * also what began before all that is known: its `at` is null, or the time at which it was seen first. */
 export function eventsOf(placed, older = false) {
   const found = [];
   for (const slot of placed.slots) {
-    for (const [lane, item] of slot.drawn.itemsOf(slot)) {
-      if (!item.event && !(older && (item.from === null || item.earlier))) continue;
-      found.push({ at: item.at ?? item.from, rank: placed.row.lanes.indexOf(lane), id: item.event ?? "", item, slot, lane });
+    for (const [lane, shown] of slot.drawn.itemsOf(slot)) {
+      const rank = placed.row.lanes.indexOf(lane);
+      for (const item of apart(shown)) {
+        if (!item.event && !item.merged && !(older && (item.from === null || item.earlier))) continue;
+        found.push({ at: item.at ?? item.from, rank, id: item.event ?? "", item, shown, slot, lane });
+      }
     }
   }
   return found.sort(compared);
+}
+
+function apart(item) {
+  return item.merged && item.parts.length === item.merged ? item.parts : [item];
 }
 
 /** The order of a row's events: by time, lane and id, so that no two of them are equal. An election is an event of

@@ -44,6 +44,10 @@ function request(pen, scene, item, from, to, top, each) {
   pen.fillRect(from, top + each / 2 - 1, Math.max(1, taken - from), 2);
   pen.fillRect(from, top + 1, 1.5, each - 2);
   if (taken < to) pen.fillRect(taken, top + 1, Math.max(1.5, to - taken), each - 3);
+  if (item.merged) {
+    pen.fillStyle = scene.colours.hatch;
+    pen.fillRect(from, top, Math.max(4, to - from), each);
+  }
   if (item.until === null) arrow(pen, Math.min(to, scene.width) - 4, top + each / 2, colour);
   if (FAILED.has(item.state)) cross(pen, to, top + each / 2, colour);
 }
