@@ -8,8 +8,10 @@ const NOT_FOUND = 404;
 
 // --- times ---------------------------------------------------------------------------------------
 
-const today = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
-const otherDay = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const today = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23",
+});
+const otherDay = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
 
 /** Writes every <time> below `root` in this browser's zone. */
 export function localTimes(root) {
@@ -107,13 +109,16 @@ async function refreshAll() {
 
 // --- the stream of changes -----------------------------------------------------------------------
 
+const HEALTH = "/healthz";
 const state = document.getElementById("connection");
-let isConnected = false;
+const silent = document.getElementById("silent");
+/** Until when the page followed the console; null while it does. */
+let followedUntil = new Date();
 
 /** Says at the top how far the page can be relied on. */
 function tell() {
   const isOld = document.querySelector("#old p.old") !== null;
-  const words = !isConnected ? "not connected" : isGone ? "gone" : isOld ? "not up to date" : "live";
+  const words = followedUntil ? "not connected" : isGone ? "gone" : isOld ? "not up to date" : "live";
   if (state && state.textContent !== words) state.textContent = words;
 }
 
@@ -132,16 +137,31 @@ async function refreshSoon() {
   running = false;
 }
 
+/** A console that refuses a stream still answers; one that has ended cannot say so, and the page would look live. */
+async function sayWhetherSilent() {
+  const answers = await fetch(HEALTH).then((response) => response.ok, () => false);
+  if (!followedUntil) return; // it is back
+  const time = silent.querySelector("time");
+  time.dateTime = followedUntil.toISOString();
+  localTimes(silent);
+  silent.hidden = answers;
+}
+
 function followCluster() {
   const heard = () => {
-    isConnected = true;
+    followedUntil = null;
+    silent.hidden = true;
     tell();
     refreshSoon();
   };
   follow("/live", heard, (refused) => {
-    isConnected = false;
+    followedUntil ??= new Date();
     tell();
     if (refused) refreshSoon(); // if the login has ended, this leads to its page
+    sayWhetherSilent();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) followedUntil ??= new Date(); // a page out of sight hears nothing
   });
 }
 

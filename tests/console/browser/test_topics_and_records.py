@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
@@ -13,6 +14,8 @@ from tests.console.browser.accessibility import check_usable, serious_findings
 from tests.console.browser.conftest import PHONE, WIDE, OpenPage, Scheme, Watch
 from tests.console.serving import serving
 
+SILENT = re.compile(r"The console does not answer since \d\d:\d\d:\d\d\.\d{3}\. What is shown is from then\.")
+BEFORE = "each => getComputedStyle(each, '::before').content"
 HOSTILE = b"<img src=x onerror=alert(1)><script>alert(1)</script>"
 
 
@@ -74,7 +77,7 @@ async def test_new_records_come_while_a_page_follows(
 async def test_a_page_that_follows_shows_each_record_once_though_the_console_is_restarted(
     cluster: LocalCluster, open_page: OpenPage, watch: Watch
 ) -> None:
-    watch.expected = ("ERR_",)  # the browser notes that nothing answers meanwhile
+    watch.expected = ("ERR_", "503")  # the browser notes that the console ends, and does not answer
     async with Admin(cluster.bootstrap) as admin, Producer(cluster.bootstrap) as producer:
         await admin.create_topic("again", 1, 3)
         async with serving(bootstrap=cluster.bootstrap) as address:
@@ -83,10 +86,20 @@ async def test_a_page_that_follows_shows_each_record_once_though_the_console_is_
             await page.get_by_text("Waiting for records").wait_for()
             await producer.send_and_wait("again", b"first")
             await page.get_by_text("1 new record.").wait_for()
+            overview = await open_page(address)
+            await overview.get_by_text("alive", exact=True).first.wait_for()
+            banner = overview.get_by_text(SILENT)
+            assert await banner.count() == 0
+        await banner.wait_for()
+        await overview.locator("#connection").get_by_text("not connected").wait_for()
+        shown = await overview.get_by_text("alive", exact=True).first.evaluate(BEFORE)
+        assert shown == '"was "', "what is old is not called good"
         async with serving("--listen", urlsplit(address).netloc, bootstrap=cluster.bootstrap):
             await producer.send_and_wait("again", b"second")
             await page.locator("#records").get_by_text("second").wait_for()
             await page.get_by_text("2 new records.").wait_for()
+            await banner.wait_for(state="hidden")
+            await overview.locator("#connection").get_by_text("live", exact=True).wait_for()
             assert await page.locator("#records tbody tr").count() == 2
 
 
