@@ -176,6 +176,7 @@ def templates() -> Environment:
     )
     made.filters |= {
         "bytes": words.bytes_,
+        "counted": words.counted,
         "number": words.number,
         "duration": words.duration,
         "per_s": words.per_s,

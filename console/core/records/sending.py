@@ -9,7 +9,7 @@ from typing import Final
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.console.core.changes import Effect, Table
 from strandline.console.core.records.shown import As, shown
-from strandline.console.core.words import bytes_
+from strandline.console.core.words import bytes_, counted
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.vocabulary.metadata import TopicMetadata
 
@@ -75,7 +75,9 @@ def sending(record: NewRecord, topic: TopicMetadata) -> Effect:
     """The effect of sending it. Raises UnknownTopicOrPartition, InvalidRequest."""
     count = len(topic.partitions)
     if record.partition is not None and record.partition >= count:
-        raise UnknownTopicOrPartition(f"{topic.name} has {count} partitions, there is no {record.partition}")
+        raise UnknownTopicOrPartition(
+            f"{topic.name} has {counted(count, 'partition')}, there is no {record.partition}"
+        )
     compacts = "compact" in topic.config.get("cleanup.policy", "")
     if compacts and record.key is None:
         raise InvalidRequest(f"topic {topic.name} is compacted: a record needs a key")

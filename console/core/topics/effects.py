@@ -44,7 +44,7 @@ def creation(
     if replication_factor == 1:
         warnings.append("Each record is on one broker: if its disk is lost, so is the record.")
     if replication_factor > len(alive):
-        warnings.append(f"{len(alive)} brokers are alive, fewer than the replicas of a partition.")
+        warnings.append(f"A partition gets more replicas than the {counted(len(alive), 'broker')} alive.")
     rows = [
         (setting, _with_words(setting, value), _with_words(setting, default_of(setting, replication_factor)))
         for setting, value in sorted(config.items())
@@ -55,7 +55,7 @@ def creation(
         (
             f"Topic {name} gets {counted(partitions, 'partition')} with "
             f"{counted(replication_factor, 'replica')} each. The controller chooses their brokers.",
-            f"Records with acks=all are accepted while at least {bound} replicas of a partition are in sync.",
+            f"Records with acks=all are accepted while a partition has at least {_replicas(bound)} in sync.",
         ),
         {"exists": False, "alive": sorted(alive)},
         (Table.of("Config", ("setting", "value", "default"), rows),) if rows else (),
@@ -107,7 +107,7 @@ def _doubts(topic: TopicDescription, before: Mapping[str, str], after: Mapping[s
         if short:
             doubts.append(
                 f"{counted(len(short), 'partition')} of it {'have' if len(short) > 1 else 'has'} fewer than "
-                f"{bound} replicas in sync now: records with acks=all are refused there."
+                f"{counted(bound, 'replica')} in sync now: records with acks=all are refused there."
             )
     if after.get("unclean.leader.election.enable") == "true":
         doubts.append("A replica that lacks committed records may then be elected: they are lost.")
@@ -120,7 +120,7 @@ def growth(topic: TopicDescription, partitions: int) -> Effect:
     """More partitions. Raises InvalidPartitions unless it is more."""
     now = len(topic.partitions)
     if partitions <= now:
-        raise InvalidPartitions(f"topic {topic.name} has {now} partitions: give a larger number than {now}")
+        raise InvalidPartitions(f"topic {topic.name} has {counted(now, 'partition')}: give a larger number")
     added = f"partition {now}" if partitions == now + 1 else f"partitions {now} to {partitions - 1}"
     return Effect(
         f"Grow topic {topic.name} to {counted(partitions, 'partition')}",
@@ -153,12 +153,12 @@ def deletion(topic: TopicDescription, starts: Mapping[int, int]) -> Effect:
     ]
     sizes = [each.size_bytes for each in topic.partitions if each.size_bytes is not None]
     unknown = len(topic.partitions) - len(sizes)
-    held = f"{bytes_(sum(sizes))} on each of their replicas" if sizes else "an unknown number of bytes"
+    held = f"{bytes_(sum(sizes))} on each replica" if sizes else "an unknown number of bytes"
     besides = f", besides {counted(unknown, 'partition')} of unknown size" if unknown and sizes else ""
     return Effect(
         f"Delete topic {topic.name}",
         (
-            f"All {counted(len(topic.partitions), 'partition')} of topic {topic.name} are deleted with their "
+            f"Topic {topic.name} is deleted with its {counted(len(topic.partitions), 'partition')} and all "
             f"records: {held}{besides}.",
             "This cannot be undone. Producers and consumers of the topic fail.",
         ),
@@ -176,6 +176,11 @@ def replication_factor_of(topic: TopicDescription) -> int:
 def _offsets(partition: PartitionDescription, start: int | None) -> str:
     end = partition.log_end_offset
     return "unknown" if start is None or end is None else f"{number(start)} to {number(end)}"
+
+
+def _replicas(bound: str) -> str:
+    """As many replicas as a setting says, which may be no number: the controller refuses it then."""
+    return "1 replica" if bound == "1" else f"{bound} replicas"
 
 
 def _with_words(name: str, value: str) -> str:

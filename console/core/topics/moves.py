@@ -53,11 +53,17 @@ def reassignment(
         sentences.append(f"Broker {partition.leader} leads it now; at the end another broker is elected.")
     if ongoing is not None:
         sentences.append(f"It replaces the move to {listed(ongoing.replicas)} that is under way.")
+    doubts = list(warnings)
+    if len(replicas) == 1:
+        doubts.append(
+            f"One replica remains: while broker {replicas[0]} is away, {name} can be neither written nor "
+            "read, and if its disk is lost, so are the records."
+        )
     return Effect(
         f"Move {name} to brokers {listed(replicas)}",
         tuple(sentences),
         {"topic_id": topic.topic_id, "replicas": partition.replicas, "ongoing": _fact(ongoing)},
-        warnings=tuple(warnings),
+        warnings=tuple(doubts),
     )
 
 
@@ -121,7 +127,7 @@ def balance(plan: BalancePlan, throttle_bytes_per_s: int) -> Effect:
         for each in plan.loads
     ]
     left_out = (
-        f" {number(plan.left_out)} further moves are left for another balance." if plan.left_out else ""
+        f" Left for another balance: {counted(plan.left_out, 'further move')}." if plan.left_out else ""
     )
     longest = ""
     if throttle_bytes_per_s and plan.copied_bytes:
@@ -132,8 +138,9 @@ def balance(plan: BalancePlan, throttle_bytes_per_s: int) -> Effect:
     return Effect(
         f"Balance: {counted(len(plan.moves), 'move')}",
         (
-            f"{number(plan.copies)} replicas are copied, {bytes_(plan.copied_bytes)} in all as far as sizes "
-            f"are known, {_throttle(throttle_bytes_per_s, ' for each partition')}.{longest}{left_out}",
+            f"{counted(plan.copies, 'copy', 'copies')} of replicas, {bytes_(plan.copied_bytes)} in all as "
+            f"far as sizes are known, {_throttle(throttle_bytes_per_s, ' for each partition')}."
+            f"{longest}{left_out}",
             "The controller begins the moves in the background, a few at a time.",
         ),
         {"moves": [[str(each.name), each.topic_id, each.before, each.after] for each in plan.moves]},
@@ -166,8 +173,8 @@ def balance_change(now: BalanceDescription, action: BalanceAction) -> Effect:
         title,
         (
             sentence,
-            f"The balance is {now.state}: of {number(now.moves)} moves {number(now.done)} are done, "
-            f"{number(now.moving)} are under way, and {number(now.left)} have not begun.",
+            f"The balance is {now.state}: of {counted(now.moves, 'move')} {number(now.done)} done, "
+            f"{number(now.moving)} under way, and {number(now.left)} not begun.",
         ),
         {"at_ms": now.at_ms, "state": now.state.value},
     )
@@ -180,10 +187,12 @@ def drain(
     leads = {each.name: sum(p.leader == broker for p in each.partitions) for each in topics}
     holds = {each.name: sum(broker in p.replicas for p in each.partitions) for each in topics}
     rows = [(name, leads[name], holds[name]) for name in sorted(holds) if holds[name]]
-    sentences = [f"Broker {broker} leads {number(sum(leads.values()))} partitions; other replicas take over."]
+    sentences = [
+        f"Broker {broker} leads {counted(sum(leads.values()), 'partition')}; other replicas take over."
+    ]
     if replicas:
         sentences.append(
-            f"It has {number(sum(holds.values()))} replicas; the controller moves them to other brokers, "
+            f"It has {counted(sum(holds.values()), 'replica')}; the controller moves them to other brokers, "
             f"a few at a time, {_throttle(throttle_bytes_per_s)}."
         )
     sentences.append("Leaderships and replicas stay away until the drain is ended.")

@@ -185,6 +185,22 @@ def test_what_a_move_copies_and_deletes_is_said() -> None:
     assert "Broker 3 becomes the preferred leader" in " ".join(order.sentences)
 
 
+def test_a_move_to_a_single_replica_is_warned_of() -> None:
+    of = description()
+    effect = moves.reassignment(of, of.partitions[0], (2,), 0, None, ("broker 2 is not alive",))
+    assert effect.warnings[0] == "broker 2 is not alive"
+    assert "One replica remains: while broker 2 is away" in effect.warnings[1]
+
+
+def test_one_of_a_thing_is_said_so() -> None:
+    assert "with its 1 partition and all records" in effects.deletion(description(), {}).sentences[0]
+    created = effects.creation("orders", 1, 1, {}, ALIVE)
+    assert "has at least 1 replica in sync" in created.sentences[1]
+    refused = effects.creation("orders", 1, 2, {"min.insync.replicas": "x"}, (1,))
+    assert "at least x replicas in sync" in refused.sentences[1]
+    assert "more replicas than the 1 broker alive" in refused.warnings[0]
+
+
 def test_the_facts_of_a_deletion_are_not_its_records() -> None:
     before, after = (effects.deletion(description(size_bytes=size), {0: 0}) for size in (5, 50))
     assert before.fingerprint == after.fingerprint and before.typed == "orders"

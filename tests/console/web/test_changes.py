@@ -55,7 +55,7 @@ async def test_a_refusal_is_shown_in_the_words_of_the_cluster(
             {"topic": "there", "name": "retention.ms", "value": "soon"},
             "retention.ms=&#39;soon&#39;",
         ),
-        "grow-topic": ({"topic": "there", "partitions": 1}, "has 1 partitions"),
+        "grow-topic": ({"topic": "there", "partitions": 1}, "has 1 partition:"),
         "delete-topic": ({"topic": "nowhere"}, "nowhere"),
     }
     for kind, (fields, words) in refused.items():
