@@ -46,6 +46,11 @@ CSRF: Final = "csrf"
 CSRF_HEADER: Final = "x-csrf-token"
 OURS: Final = ("same-origin", "none")
 """Values of Sec-Fetch-Site of requests that no other site caused."""
+CHANGES: Final = "/changes/"
+"""All that changes the cluster is below it, so that the guard refuses it unless changes are allowed."""
+NOT_ALLOWED: Final = (
+    "this console changes nothing: start it with --allow-changes (allow_changes = true) if it shall"
+)
 LOGIN: Final = "/login"
 LOGIN_BYTES_MAX: Final = 32 * KIB
 """The largest form of a browser that has not logged in."""
@@ -83,6 +88,8 @@ class Guard:
             if not state["admitted"] and not is_for_all(scope["path"]):
                 await self._ask_to_log_in(scope)(scope, receive, send_safely)
                 return
+            if scope["path"].startswith(CHANGES) and not self._settings.allow_changes:
+                raise HTTPException(403, NOT_ALLOWED)
             if scope["method"] == "POST":
                 receive = await self._checked_form(scope, receive)
         except HTTPException as error:

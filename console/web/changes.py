@@ -2,7 +2,8 @@
 
 A form asks for a change at `POST /changes/KIND/plan`. The answer leads to `/changes/ID`, which shows the
 effect with a form for `POST /changes/do`; that leads back to `/changes/ID`, which has the outcome by then.
-All of it works without JavaScript, and a page that is loaded again changes nothing.
+All of it works without JavaScript, and a page that is loaded again changes nothing. The guard refuses
+them unless changes are allowed (`access.CHANGES`).
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ from strandline.console.clients import Clients
 from strandline.console.core.changes import Place
 from strandline.console.core.forms import Form
 from strandline.console.core.permalink import group_link, timeline_link
+from strandline.console.web.access import CHANGES
 from strandline.console.web.context import Console
 from strandline.console.web.queries import form
 from strandline.consumer.consumer import Consumer
+from strandline.errors import InvalidRequest
 from strandline.producer.producer import Producer
 
-NOT_ALLOWED: Final = (
-    "this console changes nothing: start it with --allow-changes (allow_changes = true) if it shall"
-)
 SEE_OTHER: Final = 303
 
 
@@ -67,7 +67,6 @@ def routes(console: Console) -> Sequence[BaseRoute]:
     """The routes of all changes."""
 
     async def plan(request: Request) -> Response:
-        _check_allowed(console)
         kind = console.changes.kinds.get(request.path_params["kind"])
         if kind is None:
             raise HTTPException(404, f"there is no change {request.path_params['kind'][:100]!r}")
@@ -76,27 +75,33 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         return _to(planned.id)
 
     async def do(request: Request) -> Response:
-        _check_allowed(console)
         given = Form(await form(request))
-        plan_id = given.needed("plan")
-        await console.changes.do(
-            plan_id,
-            _session(request),
-            seen=given.needed("seen"),
-            typed=given.text("typed"),
-            clients=clients_of(console, request),
-        )
+        plan_id, seen = given.needed("plan"), given.needed("seen")
+        try:
+            await console.changes.do(
+                plan_id,
+                _session(request),
+                seen=seen,
+                typed=given.text("typed"),
+                clients=clients_of(console, request),
+            )
+        except InvalidRequest as error:  # it is not confirmed: the form is shown again
+            return await shown(request, plan_id, error.message)
         if topic := console.changes.get(plan_id, _session(request)).change.place.topic:
             console.cluster.topics_changed([topic])
         return _to(plan_id)
 
     async def show(request: Request) -> Response:
-        _check_allowed(console)
-        planned = console.changes.get(request.path_params["plan"], _session(request))
+        return await shown(request, request.path_params["plan"])
+
+    async def shown(request: Request, plan_id: str, problem: str = "") -> Response:
+        planned = console.changes.get(plan_id, _session(request))
         place = planned.change.place
         return await console.page(
             request,
             "changes/change.html",
+            status=400 if problem else 200,
+            problem=problem,
             title=planned.effect.title,
             plan=planned,
             timeline=timeline_of(place, planned.began_ms or None),
@@ -104,15 +109,10 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         )
 
     return [
-        Route("/changes/do", do, methods=["POST"]),
-        Route("/changes/{kind}/plan", plan, methods=["POST"]),
-        Route("/changes/{plan}", show),
+        Route(f"{CHANGES}do", do, methods=["POST"]),
+        Route(f"{CHANGES}{{kind}}/plan", plan, methods=["POST"]),
+        Route(f"{CHANGES}{{plan}}", show),
     ]
-
-
-def _check_allowed(console: Console) -> None:
-    if not console.settings.allow_changes:
-        raise HTTPException(403, NOT_ALLOWED)
 
 
 def _session(request: Request) -> str:
@@ -121,4 +121,4 @@ def _session(request: Request) -> str:
 
 
 def _to(plan_id: str) -> Response:
-    return RedirectResponse(f"/changes/{plan_id}", SEE_OTHER)
+    return RedirectResponse(f"{CHANGES}{plan_id}", SEE_OTHER)
