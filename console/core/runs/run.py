@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -99,8 +100,13 @@ def timeline_of(
     window = Window(events_kept=max(map(len, events.values())))
     for source, records in events.items():
         window.read(source, 0, records, run.ended_ms)
+    most: defaultdict[tuple[str, int], int] = defaultdict(int)
     for each in observations:
         _observe(window, each)
+        most[each.topic, each.partition] = max(most[each.topic, each.partition], len(each.isr))
+    for name, replicas in most.items():
+        if (row := window.rows.known_partition(*name)) is not None:
+            row.replicas.saw(run.ended_ms, replicas)
     return RunTimeline(run, window, Faults(moments))
 
 
@@ -111,7 +117,6 @@ def _observe(window: Window, seen: Observation) -> None:
     if row is None:
         return
     row.exists = True
-    row.replicas = max(row.replicas, len(seen.isr))
     row.brokers.update(seen.isr)
     row.isr.see(seen.at_ms, seen.isr, seen.epoch)
     if seen.leader != NO_LEADER:

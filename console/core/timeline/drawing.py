@@ -100,15 +100,15 @@ def _isr(
     row: PartitionRow, steps: Sequence[Step[tuple[int, ...]]], unknown: Sequence[Gap], view: View
 ) -> Iterator[Item]:
     """The ISRs, where they are known."""
-    most = row.replicas or max((len(step.value) for step in steps), default=0)
+    most = max((len(step.value) for step in steps), default=0)
 
     def facts(step: Step[tuple[int, ...]]) -> Item:
-        is_known = row.replicas_since_ms <= step.at_ms or step.until_ms is None
-        return {
-            "size": len(step.value),
-            "of": most if is_known else None,
-            "members": list(step.value),
-        }
+        size = len(step.value)
+        at_ms = row.isr.seen_ms if step.at_ms == ALWAYS else step.at_ms
+        of = row.replicas.now if step.until_ms is None else row.replicas.at(at_ms)
+        if not row.replicas.now and (step.until_ms is None or row.replicas.unchanged(step.at_ms)):
+            of = most
+        return {"size": size, "of": None if of is None or of < size else of, "members": list(step.value)}
 
     for step in steps:
         of = facts(step)["of"]

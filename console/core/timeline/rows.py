@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from strandline.console.core.timeline.lanes.counts import Counts
 from strandline.console.core.timeline.lanes.holdings import Holdings
 from strandline.console.core.timeline.lanes.marks import Marks
 from strandline.console.core.timeline.lanes.samples import Samples
@@ -38,7 +39,7 @@ class PartitionRow:
 
     __slots__ = (
         "brokers", "events", "exists", "isr", "leader", "lives", "marks", "partition", "reassignments",
-        "replicas", "replicas_since_ms", "requests", "samples", "topic",
+        "replicas", "requests", "samples", "topic",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -54,10 +55,8 @@ class PartitionRow:
         self.samples: Samples | None = None
         self.brokers: set[int] = set()
         """Those that had to do with it."""
-        self.replicas = 0
-        """How many it has; 0 while that is not known."""
-        self.replicas_since_ms = ALWAYS
-        """Since when it has as many, as far as its events say: they name its last reassignment."""
+        self.replicas = Counts()
+        """How many it has, and had."""
         self.lives: tuple[Life, ...] = ()
         """A tuple takes less memory than a dict; there is seldom more than one."""
         self.exists = False
@@ -87,7 +86,7 @@ class PartitionRow:
 
     def deleted(self, topic_id: str, at_ms: int, ref: Ref) -> None:
         """Notes that this topic was deleted, as an event says: its leader and its ISR end there."""
-        self.replicas_since_ms = max(self.replicas_since_ms, at_ms)
+        self.replicas.changed(at_ms)
         self._know(self.life(topic_id)._replace(deleted_ms=at_ms, deleted_by=ref))
 
     def missed(self, topic_id: str, at_ms: int) -> None:
@@ -110,6 +109,7 @@ class PartitionRow:
             self.lives = tuple(each for each in self.lives if not ALWAYS < each.deleted_ms <= floor_ms)
         for steps in (self.leader, self.isr):
             steps.trim(floor_ms)
+        self.replicas.trim(floor_ms)
         for spans in (self.requests, self.reassignments):
             spans.trim(floor_ms)
         for marks in (self.marks, self.events):

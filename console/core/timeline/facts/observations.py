@@ -73,7 +73,7 @@ class SeenState:
                 now[row.key] = topic.topic_id
                 row.lived(topic.topic_id, each.leader_epoch)
                 row.exists = True
-                row.replicas = len(each.replicas)
+                row.replicas.saw(at_ms, len(each.replicas))
                 if not row.brokers.issuperset(each.replicas):
                     row.brokers.update(each.replicas)
                 row.leader.see(at_ms, each.leader, each.leader_epoch)

@@ -52,7 +52,7 @@ def put(rows: Rows, event: StateChangeEvent, at_ms: int, ref: Ref) -> list[Row]:
             )
         case ChangeKind.REASSIGN:
             _step(rows, event, at_ms, ref, [row.reassignments])
-            row.replicas_since_ms = max(row.replicas_since_ms, at_ms)
+            row.replicas.changed(at_ms)
         case ChangeKind.ELECT_LEADER:
             row.leader.add(at_ms, event.broker, ref, event.epoch)
             rows.elections.add(at_ms, rows.interned.one(row.name), ref)

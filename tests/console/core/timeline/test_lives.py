@@ -57,6 +57,24 @@ def test_a_topic_that_is_created_anew_has_marks_and_bars_of_its_own(older: int) 
     assert explained["before"] == {}, "there was no such topic just before"
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_topic_that_is_created_anew_leaves_the_old_one_its_number_of_replicas(late: bool) -> None:
+    """Also if it is seen before its events are read, and if the old number is seen a little late."""
+    window = window_of(elected(2, 1, 6, AT + 10, isr=[1], topic_id="a" * 32))
+    old, new = PartitionMetadata(1, 1, 6, (1, 2), (1,)), PartitionMetadata(1, 2, 9, (2,), (2,))
+    seen = [(20, "a", old), (490, "a", old), (605, "a", old), (700, "b", new), (900, "b", new)]
+    events = [*LIVES[3:6], elected(6, 2, 9, AT + 610, isr=[2], topic_id="b" * 32)]
+    for at_ms, topic_id, partition in seen:
+        if at_ms == 700 and not late:
+            window.read(Source.STATE, 0, events, AT + 620)
+        window.seen_topics((TopicMetadata("orders", TopicId(topic_id * 32), (partition,)),), AT + at_ms)
+    if late:
+        window.read(Source.STATE, 0, events, AT + 950)
+    assert [(each["size"], each["of"]) for each in lane(window, "isr")] == [(1, 2), (1, 1)]
+    window.read(Source.STATE, 0, [made(7, "deleted", AT + 2_000, "b" * 32)], AT + 2_000)
+    assert [(each["size"], each["of"]) for each in lane(window, "isr")] == [(1, 2), (1, 1)]
+
+
 def test_a_topic_that_was_deleted_and_created_between_two_looks_is_not_ended_by_the_first() -> None:
     window = window_of(*LIVES[:3])
     partition = PartitionMetadata(1, 1, 6, (1, 2), (1, 2))

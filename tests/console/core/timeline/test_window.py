@@ -158,6 +158,34 @@ def test_a_size_of_the_isr_that_lasts_is_compared_with_the_replicas_of_now() -> 
     assert [(each["size"], each["of"]) for each in lane(window, "isr")] == [(2, 3)]
 
 
+def test_a_move_does_not_change_what_was_known_of_the_replicas_before_it() -> None:
+    window = window_of(elected(0, 1, 6, AT, isr=[1]))
+    see_replicas(window, AT + 10, (1, 2))
+    moves = [
+        change(1, "change-isr", AT + 40, epoch=6, isr=[1, 2]),
+        change(2, "reassign-replicas", AT + 50, id="m", state="requested", replicas=[1, 2, 3]),
+        change(
+            3,
+            "reassign-replicas",
+            AT + 90,
+            id="m",
+            state="superseded",
+            reason="cancelled",
+            replicas=[1, 2, 3],
+        ),
+    ]
+    window.read(Source.STATE, 0, moves, AT + 95)
+    see_replicas(window, AT + 100, (1, 2))
+    assert [(each["size"], each["of"]) for each in lane(window, "isr")] == [(1, 2), (2, 2)]
+    window.read(Source.STATE, 0, [change(4, "change-isr", AT + 200, epoch=6, isr=[1])], AT + 200)
+    assert [(each["size"], each["of"]) for each in lane(window, "isr")] == [(1, 2), (2, 2), (1, 2)]
+
+
+def see_replicas(window: Window, at_ms: int, replicas: tuple[int, ...]) -> None:
+    partition = PartitionMetadata(1, 1, 6, replicas, replicas)
+    window.seen_topics((TopicMetadata("orders", TopicId("ab" * 16), (partition,)),), at_ms)
+
+
 def test_what_began_before_the_view_has_its_true_beginning() -> None:
     view = View("partition", AT + 400, AT + 600, 100)
     (bar,) = lane(window_of(elected(0, 1, 6, AT)), "leader", view)
