@@ -132,3 +132,16 @@ async def test_a_browser_without_locks_has_a_stream_for_each_page_in_sight(
     assert await topic(first, "more").count() == 0
     await first.evaluate(SIGHT, False)
     await topic(first, "more").wait_for()
+
+
+async def test_an_open_page_is_not_called_live_while_no_broker_answers(
+    memory: MemoryCluster, address: str, open_page: OpenPage
+) -> None:
+    page = await open_page(f"{address}/topics")
+    await live(page)
+    (broker,) = memory.broker_ids
+    memory.kill(broker)
+    await page.locator("#connection").get_by_text("not up to date").wait_for()
+    await page.get_by_text("No broker has answered since").wait_for()
+    memory.start(broker)
+    await live(page)

@@ -51,6 +51,7 @@ async def test_a_move_under_way_is_shown_throttled_and_cancelled(
         await admin.reassign({name: [target]}, throttle_bytes_per_s=1)
         page = await changing.get("/moves")
         assert "slow-0" in page.words and "1 B/s" in page.words and "No replica moves" not in page.words
+        assert "unknown/s" not in page.words, "no rate is known at first"
         assert "Cancel…" in page.words and "<progress" in (await opened(changing, "/moves", "kB")).text
         assert "slow-0" not in (await changing.get("/moves?topic=other&part=moves")).words
         page = await planned(changing, "throttle-moves", {"topic": "slow", "partition": 0, "throttle": 2})
