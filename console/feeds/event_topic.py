@@ -27,6 +27,8 @@ BACK_RECORDS_MAX: Final = 100_000
 AT_ONCE: Final = 64
 """Records that go into the window before the loop may do something else: some milliseconds."""
 POLL_MS: Final = 1_000
+ENDS_AGAIN_S: Final = 5.0
+"""After this time the ends of the topic are asked for again, also if not all before them is read yet."""
 AGAIN_S: Final = 1.0
 """The pause after a failure."""
 FOLLOWING: Final = "following"
@@ -53,6 +55,8 @@ class EventTopic:
         self.source = source
         self.topic = TOPICS[source]
         self.state = "not read yet"
+        self.read_until_ms: int | None = None
+        """All events that were written before this time are read; None while that is not known."""
         self.reading_back = False
         self.begun = asyncio.Event()
         """Set once the records are read that were there at the beginning, or if they cannot be read."""
@@ -68,6 +72,9 @@ class EventTopic:
         """By partition, the first offset that was read."""
         self._begins: Mapping[TopicPartition, int] = {}
         """Where the logs begin."""
+        self._ends: tuple[int, dict[TopicPartition, int]] | None = None
+        """When the ends of the topic were asked for, and the ends, until everything before them is read."""
+        self._ends_again_s = 0.0
         self._wanted_ms = 0
         self._asked = asyncio.Event()
 
@@ -115,6 +122,7 @@ class EventTopic:
         if self._next:
             self._window.forget(self.source)
         self._next, self._oldest, self._begins = {}, {}, {}
+        self.read_until_ms = None
 
     # --- live -----------------------------------------------------------------------------------
 
@@ -135,6 +143,7 @@ class EventTopic:
             for name in names:
                 consumer.seek(name, self._next[name.partition])
             self.state = FOLLOWING
+            self._ends = None
             known = self._topic_id(self.topic)
             while (now := self._topic_id(self.topic)) == known or None in (now, known):
                 known = known or now
@@ -144,7 +153,24 @@ class EventTopic:
                     self._next[name.partition] = records[-1].offset + 1
                 if not batches or all(self._next[name.partition] >= ends[name] for name in names):
                     self.begun.set()
+                await self._note_until(consumer, names)
             self._start_over()
+
+    async def _note_until(self, consumer: Consumer, names: Sequence[TopicPartition]) -> None:
+        """Notes up to when events are read. While no leader answers that stays as it is: a consumer waits for
+        leaders without an error."""
+        now_s = self._clock.monotonic()
+        if self._ends is None or now_s >= self._ends_again_s:
+            asked_ms = self._clock.wall_ms()
+            try:
+                async with asyncio.timeout(POLL_MS / 1000):
+                    self._ends = asked_ms, await consumer.end_offsets(names)
+            except (TimeoutError, StrandlineError):
+                return
+            self._ends_again_s = now_s + ENDS_AGAIN_S
+        asked_ms, ends = self._ends
+        if all(self._next[name.partition] >= end for name, end in ends.items()):
+            self.read_until_ms, self._ends = asked_ms, None
 
     async def _put(self, partition: int, records: Sequence[ConsumerRecord]) -> None:
         for first in range(0, len(records), AT_ONCE):

@@ -50,6 +50,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
                 "until": view.until_ms,
                 "now": now_ms,
                 "kept_from": window.kept_from(source),
+                "read_until": topic.read_until_ms,
                 "reading_back": topic.reading_back,
                 "complete": topic.complete,
                 "feeds": [

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from strandline.config.console import ConsoleSettings
 from strandline.config.load import load
@@ -315,3 +315,26 @@ async def test_the_folder_of_a_run_is_shown_without_a_cluster(open_page: OpenPag
         await page.get_by_role("button", name="whole run").click()
         await expect(time).to_have_text(whole or "")
         stop.set()
+
+
+async def test_it_says_what_is_not_known_of_the_present(open_page: OpenPage, site: Site) -> None:
+    """The answer is that of an outage: nothing was read for a minute, and who leads orders-0 is not known."""
+
+    async def of_an_outage(route: Route) -> None:
+        answer = await (await route.fetch()).json()
+        items = answer["rows"][0]["lanes"][0]["items"]
+        items[-1]["unknown"] = "no broker answers"
+        await route.fulfill(json={**answer, "read_until": answer["now"] - 60_000})
+
+    page = await open_page(site.address)
+    await page.route("**/api/timeline?*", of_an_outage)
+    await page.goto(f"{site.address}timeline?topic=orders")
+    await page.wait_for_selector(DRAWN)
+    behind = re.compile(r"Events are read up to \d\d:\d\d:\d\d: what happened since is not shown yet")
+    await expect(page.locator("[data-trouble]")).to_have_text(behind)
+    last = (
+        page.locator(LINES)
+        .filter(has_text="orders-0")
+        .filter(has_text="not known: no broker answers; last known")
+    )
+    await expect(last).to_have_count(1)

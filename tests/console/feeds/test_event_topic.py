@@ -109,6 +109,23 @@ async def test_a_broker_that_is_gone_for_a_while_is_waited_for(cluster: MemoryCl
         assert topic.state == FOLLOWING
 
 
+async def test_it_says_up_to_when_events_are_read(cluster: MemoryCluster) -> None:
+    clock = SystemClock()
+    await cluster.create_topic("orders")
+    async with reading(cluster) as (topic, window):
+        began_ms = clock.wall_ms()
+        await eventually(lambda: (topic.read_until_ms or 0) > began_ms)
+        cluster.kill(1)
+        killed_ms = clock.wall_ms()
+        await eventually(lambda: clock.wall_ms() > killed_ms)
+        assert (topic.read_until_ms or 0) <= killed_ms
+        cluster.start(1)
+        await cluster.create_topic("after")
+        created_ms = clock.wall_ms()
+        await eventually(lambda: (topic.read_until_ms or 0) > created_ms)
+        assert window.rows.partitions.get((False, "after", 0)) is not None
+
+
 async def test_a_topic_that_is_another_one_is_read_anew(cluster: MemoryCluster) -> None:
     await cluster.create_topic("orders")
     ids = {STATE_CHANGES: "one"}

@@ -98,7 +98,7 @@ export class Controls {
   }
 
   problem(words) {
-    this.trouble.textContent = words;
+    if (this.trouble.textContent !== words) this.trouble.textContent = words; // it is read out when it is set
     this.trouble.hidden = !words;
   }
 

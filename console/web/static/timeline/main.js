@@ -9,7 +9,7 @@ import { Picture } from "./picture/picture.js";
 import { Store } from "./store.js";
 import * as table from "./words/table.js";
 import { Address, atNewest, centred, fitted, fromAddress, panned, spread, zoomed } from "./view.js";
-import { itemWords, laneWords, moment, timesOf, unreadWords, whenWords } from "./words/words.js";
+import { behindWords, itemWords, laneWords, moment, timesOf, unreadWords, whenWords } from "./words/words.js";
 
 const PAN = 0.15; // of the span, for a key
 const ZOOM = 1.5;
@@ -139,7 +139,7 @@ class Timeline {
 
   answered(answer) {
     if (!this.view.run) this.clock.heard(answer.now);
-    this.controls.problem("");
+    this.controls.problem(behindWords(answer));
     if (this.view.fits) {
       const settled = answer.kept_from !== null && !answer.reading_back;
       this.view = { ...fitted(this.view, answer.kept_from, this.clock.now()), fits: !settled };

@@ -1,6 +1,7 @@
 // Items, moments and lengths of time in words.
 
 const NAMED_MOST = 3; // of what an item stands for
+const BEHIND_MS = 5000;
 const FIELD_WORDS = { hw: "high watermark", leo: "log end", isr: "ISR" };
 
 /** What an item is, without its time. */
@@ -67,6 +68,11 @@ export function whenWords(item, zero) {
 export function laneWords(row, lane) {
   if (!lane.task || row.id.startsWith("task/")) return [lane.name];
   return [`${lane.task} · learner on ${lane.name}`, `${lane.task} · ${lane.name}`];
+}
+
+/** Says up to when events are read, if they are behind; empty if not, or if that is not known. */
+export function behindWords({ read_until: until = null, now }) {
+  return until === null || now - until < BEHIND_MS ? "" : `Events are read up to ${moment(until, null).slice(0, 8)}: what happened since is not shown yet.`;
 }
 
 /** Says which part of a view was not read; empty if all was. */
