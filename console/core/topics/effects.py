@@ -158,8 +158,8 @@ def deletion(topic: TopicDescription, starts: Mapping[int, int]) -> Effect:
     return Effect(
         f"Delete topic {topic.name}",
         (
-            f"Topic {topic.name} is deleted with its {counted(len(topic.partitions), 'partition')} and all "
-            f"records: {held}{besides}.",
+            f"All records of topic {topic.name} are deleted with its "
+            f"{counted(len(topic.partitions), 'partition')}: {held}{besides}.",
             "This cannot be undone. Producers and consumers of the topic fail.",
         ),
         {"topic_id": topic.topic_id, "partitions": len(topic.partitions)},

@@ -193,7 +193,7 @@ def test_a_move_to_a_single_replica_is_warned_of() -> None:
 
 
 def test_one_of_a_thing_is_said_so() -> None:
-    assert "with its 1 partition and all records" in effects.deletion(description(), {}).sentences[0]
+    assert "are deleted with its 1 partition:" in effects.deletion(description(), {}).sentences[0]
     created = effects.creation("orders", 1, 1, {}, ALIVE)
     assert "has at least 1 replica in sync" in created.sentences[1]
     refused = effects.creation("orders", 1, 2, {"min.insync.replicas": "x"}, (1,))
