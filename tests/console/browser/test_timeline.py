@@ -241,6 +241,13 @@ async def test_a_click_on_a_bar_explains_it(open_page: OpenPage, site: Site) -> 
     await expect(page.locator(PANEL).get_by_role("heading", level=2)).to_contain_text("orders-0")
 
 
+async def test_without_scripts_nothing_is_there_that_needs_them(open_page: OpenPage, site: Site) -> None:
+    page = await open_page(f"{site.address}timeline", java_script_enabled=False)
+    await expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+    await expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
+    await expect(page.get_by_role("heading", name="Events in sight")).to_be_hidden()
+
+
 async def test_filters_are_in_the_address(open_page: OpenPage, site: Site) -> None:
     page = await opened(open_page, site)
     await page.get_by_label("Text").fill("orders-1")
@@ -307,6 +314,8 @@ async def test_the_folder_of_a_run_is_shown_without_a_cluster(open_page: OpenPag
         await line(page, "orders-0", "broker 2 leads at epoch 2")
         await expect(page.locator(PANEL)).to_contain_text("state-changes.jsonl, line 2")
         await expect(page.locator(LINES).filter(has_text="8.000 s").first).to_be_visible()
+        last = page.locator(LINES).filter(has_text="broker 2 leads at epoch 2")
+        await expect(last.get_by_role("cell").last).to_have_text("to the end")
         assert await serious_findings(page) == []
         time = page.locator("[data-time]")
         whole = await time.text_content()

@@ -39,7 +39,7 @@ export function fill(table, note, found, { zero, unread, known, open }) {
     what.className = "wrap";
     what.append(line.item.event || line.item.merged ? opener(line, open) : itemWords(line.lane, line.item));
     const lasts = document.createElement("td");
-    lasts.textContent = lasting(line.item);
+    lasts.textContent = lasting(line.item, zero);
     row.append(when, where, what, lasts);
     return row;
   });
@@ -58,8 +58,8 @@ function opener(line, open) {
   return button;
 }
 
-function lasting(item) {
+function lasting(item, zero) {
   if (item.at !== undefined) return "";
-  if (item.until === null) return "still";
+  if (item.until === null) return zero === null ? "still" : "to the end";
   return item.from === null || item.earlier ? "not known" : length(item.until - item.from);
 }
