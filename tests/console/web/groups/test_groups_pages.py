@@ -195,7 +195,7 @@ async def test_a_lag_is_a_chart_and_figures_once_it_was_sampled_twice(site: Site
         return text if "<polyline" in text else ""
 
     text = await eventually(drawn)
-    assert "at most 1 records" in text
+    assert 'at most 1 record"' in text
     assert "style=" not in text
 
 
