@@ -223,9 +223,12 @@ async def test_a_broker_that_lost_its_session_is_not_serving_until_it_has_anothe
     """It slept longer than its session. Awake, it says that it does not serve before it serves again, under
     its own name and that of each service; the session that ended is counted (CORRECTNESS E1, E4)."""
     topic = await harness.create_topic([(1, 2, 3)])
-    state = await topic.state()
-    sleeper = state.leader
+    sleeper = (await topic.state()).leader
     before = (await scrape(port_of(harness, sleeper)))(EXPIRED)
+
+    async def has_no_session() -> bool:
+        return await harness.broker_epoch(sleeper) == -1
+
     async with AsyncExitStack() as opened:
         health = [
             await opened.enter_async_context(health_of(harness.cluster.address(sleeper), service))
@@ -233,7 +236,7 @@ async def test_a_broker_that_lost_its_session_is_not_serving_until_it_has_anothe
         ]
         assert [await statuses.get() for statuses in health] == [SERVING] * len(health)
         harness.cluster.pause_broker(sleeper)
-        await topic.led_above(state.leader_epoch)
+        await eventually(has_no_session, deadline_s=20, what=f"the session of broker {sleeper} expires")
         harness.cluster.resume_broker(sleeper)
         assert [await statuses.get() for statuses in health] == [NOT_SERVING] * len(health)
         assert [await statuses.get() for statuses in health] == [SERVING] * len(health)

@@ -28,9 +28,11 @@ def _runs(pid: int) -> bool:
 
 
 async def _kill(pid: int) -> None:
-    """kill -9, and wait until it has ended: a signal takes effect a moment later."""
+    """kill -9, and wait until all of its threads have ended: a signal takes effect a moment later."""
+    pidfd = os.pidfd_open(pid)
     os.kill(pid, signal.SIGKILL)
-    await eventually(lambda: not _runs(pid), what=f"process {pid} has ended")
+    await eventually(lambda: select.select([pidfd], [], [], 0)[0], what=f"process {pid} has ended")
+    os.close(pidfd)
 
 
 async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> None:
