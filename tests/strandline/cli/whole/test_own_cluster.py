@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import select
 import signal
 import socket
 import urllib.request
@@ -186,12 +187,17 @@ async def test_down_finds_what_a_killed_up_had_started(tmp_path: Path) -> None:
 async def test_a_killed_first_start_leaves_a_cluster_that_is_as_secure_as_it_was_to_be(
     tmp_path: Path,
 ) -> None:
-    """The next `up` in that folder made a cluster without encryption, beside the certificates."""
+    """The next `up` in that folder made a cluster without encryption, beside the certificates.
+
+    A process that had started, and was not recorded yet, would keep a port of the next ones.
+    """
     directory = tmp_path / "cluster"
     up = await start_python("up", "--secure", "--brokers", "1", "--dir", str(directory))
     await eventually((directory / "tls" / "ca.pem").exists)
     up.kill()
     await up.communicate()
+    for member in _members_in(directory):
+        await _kill(member)
     try:
         again = await strandline_python("up", "--dir", str(directory))
         assert again.status == 0, again.err
