@@ -65,18 +65,8 @@ def _lanes(row: Row, view: View, gaps: Gaps) -> Iterator[Lane]:
 
 
 def _partition(row: PartitionRow, view: View, gaps: Gaps) -> Iterator[Lane]:
-    sizes = list(_steps(row.isr, view))
-    leaders = list(led(_steps(row.leader, view), sizes, gaps))
-    if view.wants("leader") and row.leader:
-        items = [
-            {**_item(step, _leader), **({} if gap is None else {"unknown": gap.why})}
-            for step, gap in leaders
-            if step.at_ms < view.until_ms
-        ]
-        yield _lane("leader", items)
-    if view.wants("isr") and row.isr:
-        unknown = [gap for _, gap in leaders if gap is not None]
-        yield _lane("isr", list(_isr(row, [step for step in sizes if _shown(step)], unknown, view)))
+    if view.wants("leader") or view.wants("isr"):
+        yield from _leadership(row, view, gaps)
     if view.wants("offsets") and row.samples is not None and row.topic in view.offsets_of:
         watermarks, ends = row.samples.drawn(view.from_ms, view.until_ms, view.pixel_ms)
         yield {
@@ -90,6 +80,21 @@ def _partition(row: PartitionRow, view: View, gaps: Gaps) -> Iterator[Lane]:
         moves = [_request(each, view, lambda span: {"label": span.label}) for each in drawn]
         yield from _some("reassignment", moves)
     yield from _marks(row.marks, view)
+
+
+def _leadership(row: PartitionRow, view: View, gaps: Gaps) -> Iterator[Lane]:
+    sizes = list(_steps(row.isr, view))
+    leaders = list(led(_steps(row.leader, view), sizes, gaps))
+    if view.wants("leader") and row.leader:
+        items = [
+            {**_item(step, _leader), **({} if gap is None else {"unknown": gap.why})}
+            for step, gap in leaders
+            if step.at_ms < view.until_ms
+        ]
+        yield _lane("leader", items)
+    if view.wants("isr") and row.isr:
+        unknown = [gap for _, gap in leaders if gap is not None]
+        yield _lane("isr", list(_isr(row, [step for step in sizes if _shown(step)], unknown, view)))
 
 
 def _leader(step: Step[int]) -> Item:
@@ -111,10 +116,10 @@ def _isr(
         return {"size": size, "of": None if of is None or of < size else of, "members": list(step.value)}
 
     for step in steps:
-        of = facts(step)["of"]
+        item = _item(step, facts)
         for part, gap in parted(step, unknown):
             if gap is None and part.at_ms < view.until_ms:
-                yield {**_item(part, facts), "of": of}
+                yield {**item, **_place(part)}
 
 
 def _broken(points: list[list[int]], ends: tuple[int, ...]) -> list[list[int | None]]:
@@ -279,13 +284,19 @@ def _shown(step: Step[Any]) -> bool:
 
 def _item(step: Step[V], facts: Callable[[Step[V]], Item], seen_ms: int | None = None) -> Item:
     """`seen_ms`: of something that no topic records: what was there at the first look began `earlier`."""
-    item: Item = {"from": step.at_ms, "until": step.until_ms, **facts(step), "event": event_id(step.ref)}
-    if step.at_ms == ALWAYS:
-        item = {**item, "from": seen_ms} if seen_ms is None else {**item, "from": seen_ms, "earlier": True}
+    item = {**_place(step), **facts(step)}
+    if step.at_ms == ALWAYS and seen_ms is not None:
+        item |= {"from": seen_ms, "earlier": True}
     if step.merged == 1:
         return item
     parts = [_item(each, facts, seen_ms) for each in step.parts]
     return {**item, **_several(step.merged, step.last_ms, parts)}
+
+
+def _place(step: Step[Any]) -> Item:
+    """From when until when; `from` is None if that is not known."""
+    began_ms = None if step.at_ms == ALWAYS else step.at_ms
+    return {"from": began_ms, "until": step.until_ms, "event": event_id(step.ref)}
 
 
 def _several(count: int, last_ms: int, parts: list[Item]) -> Item:
