@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,14 +90,18 @@ class Site:
         With `?part=NAME` only the block NAME of the template, which the page replaces in itself. Raises
         HTTPException 404 for an unknown block.
         """
+        part = request.query_params.get("part")
+        return HTMLResponse(self.written(request, template, part, values), status)
+
+    def written(self, request: Request, template: str, part: str | None, values: Mapping[str, Any]) -> str:
+        """The HTML of a page, or of one block of it. Raises HTTPException 404 for an unknown block."""
         given = {**self.common(request), **values}
         found = self.templates.get_template(template)
-        part = request.query_params.get("part")
         if part is None:
-            return HTMLResponse(found.render(given), status)
+            return found.render(given)
         if part not in found.blocks:
             raise HTTPException(404, f"this page has no part {part[:100]!r}")
-        return HTMLResponse("".join(found.blocks[part](found.new_context(given))), status)
+        return "".join(found.blocks[part](found.new_context(given)))
 
     def common(self, request: Request) -> dict[str, Any]:
         """What the frame of every page shows."""

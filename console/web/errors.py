@@ -105,14 +105,10 @@ def _answer(site: Site, request: Request, status: int, message: str, headers: di
 
 def _written(site: Site, request: Request, status: int, message: str, *, is_part: bool) -> str:
     """A part is put in place of a part of the page, so it has what the page says of the failure alone."""
-    found = site.templates.get_template("error.html")
-    given = {
-        **site.common(request),
+    values = {
         "title": HTTPStatus(status).phrase,
         "status": status,
         "message": message,
         "missing": site.missing(request) if status == HTTPStatus.NOT_FOUND else None,
     }
-    if is_part:
-        return "".join(found.blocks["content"](found.new_context(given)))
-    return found.render(given)
+    return site.written(request, "error.html", "content" if is_part else None, values)
