@@ -8,7 +8,7 @@ from typing import Final
 
 from strandline.client.admin.topics import Condition, conditions
 from strandline.console.core.topics.rates import Described
-from strandline.console.core.words import bytes_, duration, number
+from strandline.console.core.words import bytes_, counted, duration
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.vocabulary.log import DescribedReplicas, ReplicaProgress, known
 from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
@@ -99,7 +99,7 @@ def _unasked(broker: int, of: PartitionMetadata, alive: Collection[int]) -> Repl
 def _replica(replica: ReplicaProgress, leader: int, alive: Collection[int]) -> ReplicaRow:
     words = [_state(replica, leader, alive)]
     if replica.lag > 0:
-        words.append(f"{number(replica.lag)} {'offset' if replica.lag == 1 else 'offsets'} behind")
+        words.append(f"{counted(replica.lag, 'offset')} behind")
     if replica.lag_bytes > 0:
         words.append(bytes_(replica.lag_bytes))
     if replica.lag_ms >= BEHIND_MS_MIN:
