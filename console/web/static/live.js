@@ -73,7 +73,7 @@ function replace(section, html) {
 /** Whether the cluster no longer has the topic or the group that this page is about. */
 let isGone = false;
 
-/** For a page that hears so by itself. */
+/** For a page whose own stream says so. */
 export function subjectIsGone() {
   isGone = true;
   tell();

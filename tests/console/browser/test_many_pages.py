@@ -112,7 +112,7 @@ async def test_a_page_out_of_sight_has_no_stream_and_catches_up(
     assert await topic(first, "unseen").count() == 0
     await first.evaluate(SIGHT, False)
     await topic(first, "unseen").wait_for()
-    assert asked["/live"] == 1, "the first page is told by the second"
+    assert asked["/live"] == 1, "the second page tells the first"
 
 
 async def test_a_browser_without_locks_has_a_stream_for_each_page_in_sight(

@@ -107,7 +107,7 @@ async def test_garbage_gets_an_error_and_no_trace(memory: MemoryCluster) -> None
 async def test_pages_that_are_open_do_not_delay_the_end(
     memory: MemoryCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Their streams end by themselves, and connections without a request are closed: no request uses up the
+    """The console ends their streams, and connections without a request are closed: no request uses up the
     second that those in progress have, after which the server cancels them and says so."""
     async with served(memory) as port:
         streams = []
@@ -149,7 +149,7 @@ async def test_certificates_of_browsers_open_the_console(memory: MemoryCluster, 
             assert b" 200 " not in said
 
 
-async def test_a_console_that_is_told_to_end_serves_no_longer(memory: MemoryCluster, tmp_path: Path) -> None:
+async def test_a_console_that_is_to_end_serves_no_longer(memory: MemoryCluster, tmp_path: Path) -> None:
     """Though it listens for a moment more: a start that finds it waits for the next one."""
     stop = asyncio.Event()
     async with served(memory, stop) as port:

@@ -5,8 +5,8 @@ import { itemWords, length, momentElement, timesOf } from "./words.js";
 
 const LINES_MOST = 200;
 
-/** Everything in sight that has an event, or began before all that is known: {lines: [{at, place, name, lane, item, entry}], all:
- * how many there are}. `at` is null if nothing but that is known of the beginning. */
+/** Everything in sight that has an event, or began before all that is known: {lines: [{at, place, name, lane, item,
+ * entry}], all: how many there are}. `at` is null if nothing but that is known of the beginning. */
 export function inSight(layout, sight, view) {
   const lines = [];
   for (let place = sight.first; place < sight.first + sight.count; place += 1) {
@@ -22,8 +22,8 @@ export function inSight(layout, sight, view) {
   return { lines: lines.slice(0, LINES_MOST), all: lines.length };
 }
 
-/** Fills the table. `open(line)` explains a line's event, or shows those that its item stands for; `unread` says which time was not read; no event is known
- * of the time before `known`, and none at all if that is null. */
+/** Fills the table. `open(line)` explains a line's event, or shows those that its item stands for; `unread` says which
+ * time was not read; no event is known of the time before `known`, and none at all if that is null. */
 export function fill(table, note, found, { zero, unread, known, open }) {
   const rows = found.lines.map((line) => {
     const row = document.createElement("tr");

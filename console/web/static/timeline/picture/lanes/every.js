@@ -28,8 +28,8 @@ export function measured(lanes) {
 }
 
 /** Everything of a row that has an event, in order: {at, rank, id, item, shown, slot, lane}. What an item stands for
- * is listed by itself if the item has all of it, else the item is: `shown` is the item that is drawn. With `older`,
- * also what began before all that is known: its `at` is null, or the time at which it was seen first. */
+ * is listed one by one if the item has all of it, else the item is listed: `shown` is the item that is drawn. With
+ * `older`, also what began before all that is known: its `at` is null, or the time at which it was seen first. */
 export function eventsOf(placed, older = false) {
   const found = [];
   for (const slot of placed.slots) {
