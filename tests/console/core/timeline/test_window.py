@@ -140,8 +140,7 @@ def test_a_size_of_the_isr_is_not_compared_with_the_replicas_of_another_time() -
         change(1, "reassign-replicas", AT + 50, id="m", state="requested", replicas=[1, 2]),
         change(2, "reassign-replicas", AT + 90, id="m", replicas=[1, 2], isr=[1, 2], epoch=6),
     )
-    partition = PartitionMetadata(1, 1, 6, (1, 2), (1, 2))
-    window.seen_topics((TopicMetadata("orders", TopicId("ab" * 16), (partition,)),), AT + 100)
+    see_replicas(window, AT + 100, (1, 2))
     view = View("partition", AT, AT + 200, 1_000)
     assert [(each["size"], each["of"]) for each in lane(window, "isr", view)] == [(3, None), (2, 2)]
 
@@ -153,8 +152,7 @@ def test_a_size_of_the_isr_that_lasts_is_compared_with_the_replicas_of_now() -> 
         change(1, "reassign-replicas", AT + 50, id="m", state="requested", replicas=[1, 4]),
         change(2, "reassign-replicas", AT + 90, id="m", **cancelled),
     )
-    partition = PartitionMetadata(1, 1, 6, (1, 2, 3), (1, 2))
-    window.seen_topics((TopicMetadata("orders", TopicId("ab" * 16), (partition,)),), AT + 100)
+    see_replicas(window, AT + 100, (1, 2, 3), isr=(1, 2))
     assert [(each["size"], each["of"]) for each in lane(window, "isr")] == [(2, 3)]
 
 
@@ -181,8 +179,8 @@ def test_a_move_does_not_change_what_was_known_of_the_replicas_before_it() -> No
     assert [(each["size"], each["of"]) for each in lane(window, "isr")] == [(1, 2), (2, 2), (1, 2)]
 
 
-def see_replicas(window: Window, at_ms: int, replicas: tuple[int, ...]) -> None:
-    partition = PartitionMetadata(1, 1, 6, replicas, replicas)
+def see_replicas(window: Window, at_ms: int, replicas: tuple[int, ...], isr: tuple[int, ...] = ()) -> None:
+    partition = PartitionMetadata(1, 1, 6, replicas, isr or replicas)
     window.seen_topics((TopicMetadata("orders", TopicId("ab" * 16), (partition,)),), at_ms)
 
 
