@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Final
@@ -11,12 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import BrowserContext, Locator, Page
 
-from strandline.config.console import ConsoleSettings
-from strandline.config.load import load
-from strandline.console.process import serve
-from strandline.console.web.admins import Connection
 from strandline.testing import MemoryCluster
 from tests.console.browser.conftest import OpenPage, Watch
+from tests.console.web.consoles import served
 
 PATHS: Final = (
     "/timeline",
@@ -44,14 +40,8 @@ async def memory() -> AsyncIterator[MemoryCluster]:
 
 @pytest.fixture(scope="module")
 async def address(memory: MemoryCluster) -> AsyncIterator[str]:
-    stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
-    settings = load(ConsoleSettings, listen="127.0.0.1:0")
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(
-            serve(settings, Connection(memory.bootstrap, host=memory.host), stop, address.set_result)
-        )
-        yield (await address).rstrip("/")
-        stop.set()
+    async with served(memory) as address:
+        yield address
 
 
 async def further(first: Page, watch: Watch, url: str) -> Page:

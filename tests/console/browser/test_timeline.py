@@ -16,13 +16,12 @@ from playwright.async_api import Page, Route, expect
 
 from strandline.config.console import ConsoleSettings
 from strandline.config.load import load
-from strandline.console.process import serve
 from strandline.console.runs_process import serve_runs
-from strandline.console.web.admins import Connection
 from strandline.testing import MemoryCluster
 from tests.console.browser.accessibility import check_usable, serious_findings
 from tests.console.browser.conftest import PHONE, OpenPage
 from tests.console.runs.folders import write_round
+from tests.console.web.consoles import served
 from tests.waiting import eventually
 
 DRAWN = "[data-drawn]:not([data-drawn=''])"
@@ -51,27 +50,21 @@ class Site:
 async def site() -> AsyncIterator[Site]:
     async with MemoryCluster(brokers=3) as cluster:
         await cluster.create_topic("orders", partitions=12)
-        stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
-        settings = load(ConsoleSettings, listen="127.0.0.1:0")
-        connection = Connection(cluster.bootstrap, host=cluster.host)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(serve(settings, connection, stop, address.set_result))
-            async with cluster.admin() as admin:
-                leader = (await admin.describe_topics(["orders"]))[0].partitions[0].leader
-                cluster.kill(leader)
+        async with served(cluster) as address, cluster.admin() as admin:
+            leader = (await admin.describe_topics(["orders"]))[0].partitions[0].leader
+            cluster.kill(leader)
 
-                async def led_by_another() -> bool:
-                    led = (await admin.describe_topics(["orders"]))[0].partitions[0].leader
-                    return led not in (leader, -1)
+            async def led_by_another() -> bool:
+                led = (await admin.describe_topics(["orders"]))[0].partitions[0].leader
+                return led not in (leader, -1)
 
-                await eventually(led_by_another)
-            yield Site(await address, cluster, leader)
-            stop.set()
+            await eventually(led_by_another)
+            yield Site(address, cluster, leader)
 
 
 async def opened(open_page: OpenPage, site: Site, query: str = "", **given: object) -> Page:
     """The timeline once it is drawn."""
-    page = await open_page(f"{site.address}timeline?{query}", **given)
+    page = await open_page(f"{site.address}/timeline?{query}", **given)
     await page.wait_for_selector(DRAWN)
     return page
 
@@ -242,7 +235,7 @@ async def test_a_click_on_a_bar_explains_it(open_page: OpenPage, site: Site) -> 
 
 
 async def test_without_scripts_nothing_is_there_that_needs_them(open_page: OpenPage, site: Site) -> None:
-    page = await open_page(f"{site.address}timeline", java_script_enabled=False)
+    page = await open_page(f"{site.address}/timeline", java_script_enabled=False)
     await expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
     await expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
     await expect(page.get_by_role("heading", name="Events in sight")).to_be_hidden()
@@ -337,7 +330,7 @@ async def test_it_says_what_is_not_known_of_the_present(open_page: OpenPage, sit
 
     page = await open_page(site.address)
     await page.route("**/api/timeline?*", of_an_outage)
-    await page.goto(f"{site.address}timeline?topic=orders")
+    await page.goto(f"{site.address}/timeline?topic=orders")
     await page.wait_for_selector(DRAWN)
     behind = re.compile(r"Events are read up to \d\d:\d\d:\d\d: what happened since is not shown yet")
     await expect(page.locator("[data-trouble]")).to_have_text(behind)

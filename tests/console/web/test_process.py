@@ -15,10 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from strandline.config.console import ConsoleSettings
-from strandline.config.load import load
-from strandline.console.process import serve
-from strandline.console.web.admins import Connection
 from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster
 from strandline.local.console_process import ConsoleProcess
@@ -26,6 +22,7 @@ from strandline.local.layout import Layout, MemberFile
 from strandline.local.process import Process
 from strandline.testing import MemoryCluster
 from tests.conftest import ClusterFactory
+from tests.console.web.consoles import served
 from tests.tls_files import TestAuthority
 from tests.waiting import eventually
 
@@ -36,19 +33,12 @@ READ_S_MAX = 30.0
 
 
 @asynccontextmanager
-async def served(
+async def port_of(
     cluster: MemoryCluster, stop: asyncio.Event | None = None, **given: object
 ) -> AsyncIterator[int]:
     """The port of a console in this process, which ends once `stop` is set."""
-    settings = load(ConsoleSettings, **{"listen": "127.0.0.1:0", **given})
-    stop, address = stop or asyncio.Event(), asyncio.get_running_loop().create_future()
-    connection = Connection(cluster.bootstrap, host=cluster.host)
-    async with asyncio.timeout(END_S_MAX), asyncio.TaskGroup() as tasks:
-        tasks.create_task(serve(settings, connection, stop, address.set_result))
-        try:
-            yield int((await address).rpartition(":")[2].strip("/"))
-        finally:
-            stop.set()
+    async with asyncio.timeout(END_S_MAX), served(cluster, stop, **given) as address:
+        yield int(address.rpartition(":")[2])
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +67,7 @@ async def answer(port: int, sent: bytes, context: ssl.SSLContext | None = None) 
 
 async def test_a_request_that_never_ends_is_ended(memory: MemoryCluster) -> None:
     """Its head, or its body; and a connection on which nothing comes."""
-    async with served(memory, request_ms_max=1_000, idle_ms_max=1_000) as port:
+    async with port_of(memory, request_ms_max=1_000, idle_ms_max=1_000) as port:
         form = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\ncsrf="
         for sent in (b"", REQUEST[:20], form):
             assert b" 200 " not in await answer(port, sent)
@@ -85,7 +75,7 @@ async def test_a_request_that_never_ends_is_ended(memory: MemoryCluster) -> None
 
 
 async def test_an_address_has_a_bounded_number_of_connections(memory: MemoryCluster) -> None:
-    async with served(memory, client_connections_max=8) as port:
+    async with port_of(memory, client_connections_max=8) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
         assert await answer(port, REQUEST) == b""
         for _, writer in held:
@@ -99,7 +89,7 @@ async def test_an_address_has_a_bounded_number_of_connections(memory: MemoryClus
 
 
 async def test_garbage_gets_an_error_and_no_trace(memory: MemoryCluster) -> None:
-    async with served(memory, idle_ms_max=1_000) as port:
+    async with port_of(memory, idle_ms_max=1_000) as port:
         for sent in (b"\x16\x03\x01\x02\x00\x01\x00", b"GET / HTTP/1.1\r\nX: " + b"a" * 400_000):
             assert b"Traceback" not in await answer(port, sent + b"\r\n\r\n")
 
@@ -109,7 +99,7 @@ async def test_pages_that_are_open_do_not_delay_the_end(
 ) -> None:
     """The console ends their streams, and connections without a request are closed: no request uses up the
     second that those in progress have, after which the server cancels them and says so."""
-    async with served(memory) as port:
+    async with port_of(memory) as port:
         streams = []
         for path in ("/live", "/live", "/api/timeline/live"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -132,7 +122,7 @@ async def test_certificates_of_browsers_open_the_console(memory: MemoryCluster, 
     own, of_browser = authority.issue("console"), authority.issue("alice")
     stranger = TestAuthority(tmp_path / "other").issue("mallory")
     demanding = {**own.settings, "ssl_client_auth": "required"}
-    async with served(memory, **demanding) as port:
+    async with port_of(memory, **demanding) as port:
 
         def context(shown: object) -> ssl.SSLContext:
             made = ssl.create_default_context(cafile=str(authority.cafile))
@@ -152,7 +142,7 @@ async def test_certificates_of_browsers_open_the_console(memory: MemoryCluster, 
 async def test_a_console_that_is_to_end_serves_no_longer(memory: MemoryCluster, tmp_path: Path) -> None:
     """Though it listens for a moment more: a start that finds it waits for the next one."""
     stop = asyncio.Event()
-    async with served(memory, stop) as port:
+    async with port_of(memory, stop) as port:
         console = ConsoleProcess(MemberFile(id=1, port=port), Layout(tmp_path), secure=False, detached=False)
         assert not await console.serves()
         console.process = this = Process("console", os.getpid(), os.pidfd_open(os.getpid()), tmp_path / "log")
@@ -163,9 +153,9 @@ async def test_a_console_that_is_to_end_serves_no_longer(memory: MemoryCluster, 
 
 
 async def test_an_address_in_use_is_named(memory: MemoryCluster) -> None:
-    async with served(memory) as port:
+    async with port_of(memory) as port:
         with pytest.raises(BaseExceptionGroup) as raised:
-            async with served(memory, listen=f"127.0.0.1:{port}"):
+            async with port_of(memory, listen=f"127.0.0.1:{port}"):
                 pass
         assert raised.group_contains(SettingsError, match=f"listen = '127.0.0.1:{port}'", depth=None)
 
