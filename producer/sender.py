@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from strandline.adapters.codecs.log import PRODUCE
-from strandline.client.broker_stream import BrokerStream, answer_limit_s, no_answer
+from strandline.client.broker_stream import BrokerStream, answer_limit_s
 from strandline.client.cluster import Cluster
 from strandline.config.producer import ProducerSettings
 from strandline.errors import OutcomeUnknown, StrandlineError
@@ -106,11 +106,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
         moment has a successor."""
         while True:
             await self._clock.sleep(min(DOUBT_S, self._answer_s) / 2)
-            oldest_at = self._oldest_at()
-            silent_s = 0.0 if oldest_at is None else self._clock.monotonic() - oldest_at
-            if silent_s > self._answer_s:
-                raise no_answer(self._broker, self._answer_s)
-            if silent_s > DOUBT_S:
+            if self._check_silence() > DOUBT_S:
                 self._seek_successors()
 
     def _seek_successors(self) -> None:

@@ -31,8 +31,7 @@ def answer_limit_s(settings: ClientSettings) -> float:
     return ANSWER_GRACE * settings.request_timeout_ms / 1000
 
 
-def no_answer(broker: int, limit_s: float) -> OutcomeUnknown:
-    """The error of a request that was not answered in this time."""
+def _no_answer(broker: int, limit_s: float) -> OutcomeUnknown:
     return OutcomeUnknown(f"broker {broker} has not answered for {limit_s:.1f} s")
 
 
@@ -104,9 +103,15 @@ class BrokerStream(ABC, Generic[RequestT, ResponseT]):
         """Raises OutcomeUnknown when the broker leaves a request unanswered for too long."""
         while True:
             await self._clock.sleep(self._answer_s / 5)
-            oldest_at = self._oldest_at()
-            if oldest_at is not None and self._clock.monotonic() - oldest_at > self._answer_s:
-                raise no_answer(self._broker, self._answer_s)
+            self._check_silence()
+
+    def _check_silence(self) -> float:
+        """For how long the oldest request has been unanswered, seconds. Raises OutcomeUnknown if too long."""
+        oldest_at = self._oldest_at()
+        silent_s = 0.0 if oldest_at is None else self._clock.monotonic() - oldest_at
+        if silent_s > self._answer_s:
+            raise _no_answer(self._broker, self._answer_s)
+        return silent_s
 
     @abstractmethod
     def _has_work(self) -> bool:
@@ -164,7 +169,7 @@ class CallStream(Generic[RequestT, ResponseT]):
                 return picked
         except TimeoutError:
             self.close()
-            raise no_answer(broker, self._answer_s) from None
+            raise _no_answer(broker, self._answer_s) from None
         except BaseException:
             self.close()
             raise
