@@ -110,7 +110,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
                 self._seek_successors()
 
     def _seek_successors(self) -> None:
-        for name in {batch.queue.name for batch, _ in self._unanswered.values()}:
+        for name in dict.fromkeys(batch.queue.name for batch, _ in self._unanswered.values()):
             leader = self._cluster.leader(name)
             if leader is not None and leader.broker not in (self._broker, NO_BROKER):
                 raise OutcomeUnknown(

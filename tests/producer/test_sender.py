@@ -39,12 +39,16 @@ class Wire:
 class LeaderHangs(Network):
     """Broker 1 leads in epoch 1, and hangs. A broker that is asked for its successor names broker 2."""
 
-    def __init__(self) -> None:
+    def __init__(self, partitions: int = 1) -> None:
         super().__init__()
+        self.partitions = partitions
+        self.sought: list[int] = []
+        """The partitions whose successors were asked for, in this order."""
         self.brokers = {f"broker{broker}:9092": self._answer for broker in (1, 2, 3)}
 
     async def _answer(self, query: MetadataQuery) -> MetadataAnswer:
-        return metadata((2, 2) if query.waits else (1, 1))
+        self.sought += [wait.name.partition for wait in query.waits]
+        return metadata(*[(2, 2) if query.waits else (1, 1)] * self.partitions)
 
     async def open(
         self, address: str, method: Method[Request, Response], *, timeout_s: float
@@ -62,3 +66,15 @@ async def test_a_batch_without_an_answer_goes_to_the_successor_of_a_leader_that_
         metadata = await producer.send_and_wait("t", b"value", partition=0)
         assert metadata.offset == 7
         assert DOUBT_S < clock.now < answer_limit_s(ProducerSettings()) / 2
+
+
+async def test_successors_are_sought_in_the_order_of_the_batches() -> None:
+    """Not in that of a set, which differs from process to process: a run of the simulation could not be
+    repeated."""
+    network = LeaderHangs(partitions=8)
+    host = memory_host(network, FastClock())
+    async with Producer("broker3:9092", host=host, enable_idempotence=False) as producer:
+        sent = [await producer.send("t", b"value", partition=number) for number in range(8)]
+        await producer.flush()
+    assert [each.result().offset for each in sent] == [7] * 8
+    assert network.sought[:8] == list(range(8))
