@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Final
 
 from strandline.client import arguments
 from strandline.client.backoff import backoff_s
@@ -29,7 +28,7 @@ from strandline.consumer.core.positions import (
 from strandline.consumer.fetched_batches import batches_of
 from strandline.consumer.fetcher import Fetcher
 from strandline.consumer.measures import ConsumerMeasures
-from strandline.consumer.position_finder import CommittedLookup, PositionFinder
+from strandline.consumer.position_finder import LOOKUP_PAUSE_S, CommittedLookup, PositionFinder
 from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest, StrandlineError, UndecodableBatch, UnknownTopicOrPartition
@@ -37,9 +36,6 @@ from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock
 
 logger = logging.getLogger(__name__)
-
-LOCATE_PAUSE_S: Final = 1.0
-"""The pause before another look for the leaders of a topic."""
 
 
 class Reader:
@@ -237,12 +233,11 @@ class Reader:
                     self._failed(name, error)
                 if not error.retriable:
                     return
-                await self._clock.sleep(LOCATE_PAUSE_S)
+                await self._clock.sleep(LOOKUP_PAUSE_S)
                 continue
-            for name in names:
+            for name in [state.name for state in self.positions if state.name.topic == topic]:
                 if noted is not None and self._wakeups.error(name) is noted:
                     self._wakeups.forget(name)
-            for name in [state.name for state in self.positions if state.name.topic == topic]:
                 if name.partition >= len(metadata.partitions):
                     self._failed(name, UnknownTopicOrPartition(f"{topic} has no partition {name.partition}"))
                 self._leader_changed(name)
