@@ -11,10 +11,10 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from bench.log.budget_client import WORKS
+from bench.log.catch_up import fill, grown_to, log_bytes
 from bench.log.process_costs import Costs, SystemCalls, costs_of
 from bench.report import RUNS, heading, table
 from strandline import Admin, LocalCluster, Producer
@@ -35,9 +35,6 @@ CALLS_SHOWN_MAX: Final = 5
 REPLICAS: Final = 3
 CATCH_UP: Final = "budget-catch-up"
 CATCH_UP_CALLS: Final = 60
-CATCH_UP_VALUES: Final = [bytes(100)] * 100_000
-CALLS_IN_FLIGHT: Final = 4
-LOOK_EVERY_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +151,9 @@ async def _catch_up(cluster: LocalCluster, admin: Admin, runs: int) -> None:
             leader = (await isr_whole(admin, CATCH_UP))[0]
             away = next(broker for broker in cluster.broker_ids if broker != leader)
             await cluster.stop_broker(away)
-            before = _log_bytes(cluster.data_dir(away))
-            await _fill(producer)
-            missed = _log_bytes(cluster.data_dir(leader)) - before
+            before = log_bytes(cluster.data_dir(away), CATCH_UP)
+            await fill(producer, CATCH_UP, CATCH_UP_CALLS)
+            missed = log_bytes(cluster.data_dir(leader), CATCH_UP) - before
             async with asyncio.TaskGroup() as tasks:
                 growing = tasks.create_task(_growth(cluster, leader, away, before, missed))
                 await cluster.start_broker(away)
@@ -164,37 +161,17 @@ async def _catch_up(cluster: LocalCluster, admin: Admin, runs: int) -> None:
     _show(rounds, missed / 1e6, {}, 1)
 
 
-async def _fill(producer: Producer) -> None:
-    slots = asyncio.Semaphore(CALLS_IN_FLIGHT)
-    for _ in range(CATCH_UP_CALLS):
-        await slots.acquire()
-        bulk = await producer.send_many(CATCH_UP, CATCH_UP_VALUES, partition=0)
-        bulk.add_done_callback(lambda _: slots.release())
-    await producer.flush()
-
-
 async def _growth(cluster: LocalCluster, leader: int, away: int, before: int, missed: int) -> Round:
     folder = cluster.data_dir(away)
-    await _reaches(folder, before + 1)
-    first, began = _log_bytes(folder), time.monotonic()
+    await grown_to(folder, CATCH_UP, before + 1)
+    first, began = log_bytes(folder, CATCH_UP), time.monotonic()
     pids = {"leader": cluster.pid(leader), "follower": cluster.pid(away)}
     costs = {name: costs_of(pid) for name, pid in pids.items()}
-    await _reaches(folder, before + missed)
+    await grown_to(folder, CATCH_UP, before + missed)
     took = time.monotonic() - began
     part = missed / (before + missed - first)
     whole = {name: (costs_of(pid) - costs[name]) * part for name, pid in pids.items()}
     return Round(whole, took * part)
-
-
-async def _reaches(folder: Path, size: int) -> None:
-    while True:
-        if _log_bytes(folder) >= size:
-            return
-        await asyncio.sleep(LOOK_EVERY_S)
-
-
-def _log_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.glob(f"{CATCH_UP}-*/*.log"))
 
 
 # --- the tables ---------------------------------------------------------------------------------

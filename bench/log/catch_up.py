@@ -48,10 +48,10 @@ async def one_run(calls: int = CALLS) -> Mapping[str, float]:
         leader = (await isr_whole(admin, TOPIC))[0]
         away = next(broker for broker in cluster.broker_ids if broker != leader)
         await cluster.stop_broker(away)
-        await _fill(producer, calls)
+        await fill(producer, TOPIC, calls)
         folder = cluster.data_dir(away)
-        before = _log_bytes(folder)
-        missed = _log_bytes(cluster.data_dir(leader)) - before
+        before = log_bytes(folder, TOPIC)
+        missed = log_bytes(cluster.data_dir(leader), TOPIC) - before
         began = monotonic()
         async with asyncio.TaskGroup() as tasks:
             growing = tasks.create_task(_growth_s(folder, before, missed))
@@ -65,11 +65,12 @@ async def one_run(calls: int = CALLS) -> Mapping[str, float]:
     }
 
 
-async def _fill(producer: Producer, calls: int) -> None:
+async def fill(producer: Producer, topic: str, calls: int) -> None:
+    """Appends 10 MB of records to partition 0 for each call."""
     slots = asyncio.Semaphore(CALLS_IN_FLIGHT)
     for _ in range(calls):
         await slots.acquire()
-        bulk = await producer.send_many(TOPIC, VALUES, partition=0)
+        bulk = await producer.send_many(topic, VALUES, partition=0)
         bulk.add_done_callback(lambda _: slots.release())
     await producer.flush()
 
@@ -77,18 +78,22 @@ async def _fill(producer: Producer, calls: int) -> None:
 async def _growth_s(folder: Path, before: int, missed: int) -> float:
     """Seconds from the first new byte to the last."""
     monotonic = SystemClock().monotonic
-    first = None
-    while True:
-        grown = _log_bytes(folder) - before
-        if first is None and grown > 0:
-            first = monotonic()
-        if first is not None and grown >= missed:
-            return monotonic() - first
-        await asyncio.sleep(LOOK_EVERY_S)
+    await grown_to(folder, TOPIC, before + 1)
+    first = monotonic()
+    await grown_to(folder, TOPIC, before + missed)
+    return monotonic() - first
 
 
-def _log_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.glob(f"{TOPIC}-*/*.log"))
+async def grown_to(folder: Path, topic: str, size: int) -> None:
+    """Waits until a broker's folder has this many bytes of the topic's log."""
+    clock = SystemClock()
+    while log_bytes(folder, topic) < size:
+        await clock.sleep(LOOK_EVERY_S)
+
+
+def log_bytes(folder: Path, topic: str) -> int:
+    """The size of the topic's log in a broker's folder."""
+    return sum(path.stat().st_size for path in folder.glob(f"{topic}-*/*.log"))
 
 
 if __name__ == "__main__":
