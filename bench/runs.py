@@ -1,10 +1,11 @@
-"""Runs `strandline perf` as users do, each time in a process of its own."""
+"""Runs `strandline perf` as users do, each time in a process of its own; and what a process printed."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,13 +35,23 @@ async def perf_rows(bootstrap: str | None, arguments: Sequence[str]) -> list[Map
     command = [sys.executable, "-m", "strandline", "perf", *arguments, "-o", "json"]
     if bootstrap is not None:
         command += ["--bootstrap", bootstrap]
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    out, err = await process.communicate()
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+    return [json.loads(line) for line in (await output_of(process, " ".join(command))).splitlines()]
+
+
+async def output_of(process: Process, what: str) -> bytes:
+    """What a process prints until it ends. A caller that is cancelled meanwhile kills it.
+
+    Raises RuntimeError with its error output if it failed; `what` names it there.
+    """
+    try:
+        out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
     if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {err.decode().strip()}")
-    return [json.loads(line) for line in out.splitlines()]
+        raise RuntimeError(f"{what} ended with {process.returncode}: {err.decode().strip()}")
+    return out
 
 
 async def ask(bootstrap: str | None, questions: Sequence[Question], runs: int) -> dict[str, Answers]:

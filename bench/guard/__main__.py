@@ -23,6 +23,7 @@ from bench.guard.figures import FIGURES, MEASURED_BY, Figure
 from bench.guard.intervals import PAIRS_MIN
 from bench.guard.trees import LOCK, Repository, Tree, UnknownTree
 from bench.report import machine, table
+from bench.runs import output_of
 
 ROOT: Final = Path(__file__).parents[2]
 ROUNDS: Final = 8
@@ -47,16 +48,9 @@ class Checkout:
             cwd=self.folder, env=self.environment(), stdout=PIPE, stderr=PIPE,
         )  # fmt: skip
         try:
-            out, err = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-        if process.returncode:
-            raise NotMeasured(
-                f"{' '.join(arguments)} ended with {process.returncode}: {err.decode().strip()}"
-            )
-        try:
-            found: Mapping[str, Any] = json.loads(out)
+            found: Mapping[str, Any] = json.loads(await output_of(process, " ".join(arguments)))
+        except RuntimeError as error:
+            raise NotMeasured(str(error)) from None
         except ValueError:
             raise NotMeasured(
                 f"{' '.join(arguments)} prints no figures: {self.folder.name} lacks it"

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from bench.runs import output_of
 from strandline import Admin, LocalCluster
 
 PARTITIONS: Final = 3
@@ -26,9 +27,7 @@ async def start_client(cluster: LocalCluster, *arguments: str) -> asyncio.subpro
 async def run_client(cluster: LocalCluster, *arguments: str) -> Mapping[str, Any]:
     """The figures that one prints. Raises RuntimeError with its error output if it fails."""
     process = await start_client(cluster, *arguments)
-    out, err = await process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(arguments)} ended with {process.returncode}: {err.decode().strip()}")
+    out = await output_of(process, " ".join(arguments))
     figures: Mapping[str, Any] = json.loads(out.splitlines()[-1])
     return figures
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bench.report import RUNS, heading, median_of, table
+from bench.runs import output_of
 
 LOADS: Final = {0: 600, 20: 60, 200: 10, 1_000: 2}
 """Records per second, and the virtual seconds for which that is measured."""
@@ -28,12 +29,7 @@ async def _output(arguments: Sequence[str]) -> str:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    out, errors = await process.communicate()
-    if process.returncode:
-        raise RuntimeError(
-            f"{' '.join(arguments)} ended with {process.returncode}: {errors.decode().strip()}"
-        )
-    return out.decode()
+    return (await output_of(process, " ".join(arguments))).decode()
 
 
 async def _loads(runs: int) -> None:
