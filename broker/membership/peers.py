@@ -56,20 +56,22 @@ class Peers:
         """Suspects a registered broker whose port refuses connections. Its partitions become vacant. It
         leaves the ISRs led here that have enough other members, so that no client waits until its session
         ends or it lags too long."""
-        for broker, registration in self.live.items():
-            if registration.epoch == life and self.suspects.refused(life, self._clock.monotonic()):
-                logger.info("broker unreachable", unreachable=broker, broker_epoch=life)
-                self._on_change()
-                return
+        broker = self._registered(life)
+        if broker is not None and self.suspects.refused(life, self._clock.monotonic()):
+            logger.info("broker unreachable", unreachable=broker, broker_epoch=life)
+            self._on_change()
 
     def unheard(self, life: BrokerEpoch) -> None:
         """Suspects a registered broker that enough others do not hear either. Its partitions become vacant,
         as after a refusal."""
-        for broker, registration in self.live.items():
-            if registration.epoch == life and self.suspects.silent(life, self._clock.monotonic()):
-                logger.warning("broker silent", silent=broker, broker_epoch=life)
-                self._on_change()
-                return
+        broker = self._registered(life)
+        if broker is not None and self.suspects.silent(life, self._clock.monotonic()):
+            logger.warning("broker silent", silent=broker, broker_epoch=life)
+            self._on_change()
+
+    def _registered(self, life: BrokerEpoch) -> BrokerId | None:
+        """The broker that is registered in this life."""
+        return next((broker for broker, each in self.live.items() if each.epoch == life), None)
 
     def reached(self, life: BrokerEpoch) -> None:
         """Ends the suspicion: its port answers, or it has opened another stream. A message on an older stream
