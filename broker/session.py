@@ -259,15 +259,14 @@ class BrokerSession:
         before = self._manager.live
         self._manager.peers.live_changed(live)
 
-        def gone(replica: Replica) -> bool:
-            now, then = live.get(replica.leader), before.get(replica.leader)
-            return now is None or then is None or now.epoch != then.epoch
+        def has_new_life(broker: BrokerId) -> bool:
+            now, then = live.get(broker), before.get(broker)
+            return now is not None and (then is None or now.epoch != then.epoch)
 
         for leader, stream in self._streams.items():
-            now, then = live.get(leader), before.get(leader)
-            if now is not None and (then is None or now.epoch != then.epoch):
+            if has_new_life(leader):
                 stream.new_life()
-        self._elector.live_changed(gone)
+        self._elector.live_changed(lambda replica: replica.leader not in live or has_new_life(replica.leader))
 
     def _refused(self, replica: Replica, error: StrandlineError) -> None:
         """Handles a refusal by a broker that this one took for the leader: finds out which broker leads."""
