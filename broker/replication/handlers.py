@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from strandline.broker.core.election.silence import Report
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.leader_end import FollowerStream
@@ -16,12 +15,14 @@ from strandline.ports import Clock
 from strandline.vocabulary.replication import Hello, SilenceQuestion
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _FollowerLink:
     """A follower's stream, as far as it tells whether that broker is silent. Fulfils `hearing.Link`."""
 
     stream: FollowerStream
     manager: ReplicaManager
+    _silent_since: float | None = field(default=None, init=False)
+    """When a silence began that was long enough. It lasts until the follower says something."""
 
     @property
     def broker(self) -> BrokerId:
@@ -34,6 +35,16 @@ class _FollowerLink:
         if not hello.beats or registration is None or registration.epoch != hello.broker_epoch:
             return None
         return self.stream.window.heard_at
+
+    def is_silent(self, silence_s: float) -> bool:
+        """True if the follower leaves messages unanswered for this time, and sends no beat either. A follower
+        of a version without beats may be busy with a message."""
+        since = self.stream.window.unanswered_since
+        if since is None or not self.stream.hello.beats:
+            return False
+        if self.manager.pulse.silent_s(since) >= silence_s:
+            self._silent_since = since
+        return self._silent_since == since
 
 
 class Followers:
@@ -50,8 +61,6 @@ class Followers:
         """Shared by the streams of all followers."""
         self._silence_s = settings.follower_silence_ms / 1000
         self._open: dict[FollowerStream, _FollowerLink] = {}
-        self._silent_since: dict[FollowerStream, float] = {}
-        """The silences that were long enough. Each lasts until the follower says something."""
         manager.pulse.listen(self._beat)
 
     async def open(self, hello: Hello) -> FollowerStream:
@@ -75,29 +84,19 @@ class Followers:
         stream.beat(self._clock.monotonic())  # so that the follower knows at once that it is owed beats
         return stream
 
-    def report(self, question: SilenceQuestion) -> Report:
-        """What this broker knows of the silence of a life of another one."""
-        return Report(self._manager.hearing.judged_s(question.broker_id, question.broker_epoch))
+    def silent_s(self, question: SilenceQuestion) -> float | None:
+        """For how long this broker has not heard a life of another one; None if it cannot say."""
+        return self._manager.hearing.judged_s(question.broker_id, question.broker_epoch)
 
     def _beat(self, now: float) -> None:
         """Keeps every follower's stream from being silent, and finds the followers that are. A life that has
         opened another stream is judged by that one: the end of the one before may have been lost."""
         for stream in self._open:
             stream.beat(now)
-        newest = {stream.hello.broker_epoch: stream for stream in self._open}
+        newest = {stream.hello.broker_epoch: link for stream, link in self._open.items()}
         self._manager.peers.followers_silent(
-            frozenset(life for life, stream in newest.items() if self._is_silent(stream))
+            frozenset(life for life, link in newest.items() if link.is_silent(self._silence_s))
         )
-
-    def _is_silent(self, stream: FollowerStream) -> bool:
-        """True if the follower leaves messages unanswered, and sends no beat either. A follower of a version
-        without beats may be busy with a message."""
-        since = stream.window.unanswered_since
-        if since is None or not stream.hello.beats:
-            return False
-        if self._manager.pulse.silent_s(since) >= self._silence_s:
-            self._silent_since[stream] = since
-        return self._silent_since.get(stream) == since
 
     async def _check_life(self, hello: Hello) -> None:
         """Checks that the broker epoch is that of the broker's registration. This broker learns of a new
@@ -118,6 +117,5 @@ class Followers:
     def close(self, stream: FollowerStream) -> None:
         """Ends the flows of a stream that is over."""
         self._manager.hearing.remove(self._open.pop(stream))
-        self._silent_since.pop(stream, None)
         stream.close()
         self._manager.follower_left(stream.hello.broker_id)

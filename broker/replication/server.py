@@ -39,7 +39,7 @@ class ReplicationService:
 
     async def report(self, question: SilenceQuestion, caller: Caller) -> float | None:
         """For how long this broker has not heard that one, in seconds; None if it cannot say."""
-        return self._followers.report(question).silent_s
+        return self._followers.silent_s(question)
 
     async def serve(self, requests: AsyncIterator[FollowerMessage], reply: PushReply, caller: Caller) -> None:
         """Serves one follower until it ends its stream. Raises the error with which the stream is refused."""
