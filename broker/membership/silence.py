@@ -59,8 +59,8 @@ class SilenceWatch:
         self._clock = clock
         self._silence_s = silence_s
         self._inquiries: dict[BrokerEpoch, _Inquiry] = {}
-        self._due: list[Registration] = []
-        self._wake = asyncio.Event()
+        self._due: asyncio.Queue[Registration] = asyncio.Queue()
+        """Leaders to ask about now, each once: see `_Inquiry.under_way`."""
 
     def look(self, now: float) -> None:
         """Finds out who is silent now, and who is heard again. Called at each tick."""
@@ -78,8 +78,7 @@ class SilenceWatch:
             inquiry = self._inquiries.setdefault(registration.epoch, _Inquiry(now))
             if inquiry.due <= now and not inquiry.under_way:
                 inquiry.under_way = True
-                self._due.append(registration)
-                self._wake.set()
+                self._due.put_nowait(registration)
 
     def _refute(self, now: float) -> None:
         """Ends suspicions by messages. That this broker was late itself is none."""
@@ -97,11 +96,7 @@ class SilenceWatch:
         """Asks about the leaders that are silent. Runs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                await self._wake.wait()
-                self._wake.clear()
-                due, self._due = self._due, []
-                for registration in due:
-                    tasks.create_task(self._inquire(registration))
+                tasks.create_task(self._inquire(await self._due.get()))
 
     async def _inquire(self, about: Registration) -> None:
         others = [each for each in self._peers.live.values() if each.id not in (self._me, about.id)]
