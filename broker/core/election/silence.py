@@ -18,6 +18,8 @@ after each further one the time is twice as long."""
 TRUSTED_S_MAX: Final = 300.0
 FORGIVEN_S: Final = 600.0
 """Without a wrong suspicion in this time, the next one counts as the first."""
+_HEARS_IT: Final = float("-inf")
+"""The silence that a broker without an answer counts with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,9 @@ def agreed(own_s: float, reports: Sequence[Report | None], silence_s: float, sla
     """
     if own_s < silence_s:
         return False
-    judges = [report for report in reports if report is None or report.silent_s is not None]
-    silent = [
-        report
-        for report in judges
-        if report is not None and report.silent_s is not None and report.silent_s >= silence_s - slack_s
-    ]
-    agreeing = 1 + len(silent)
+    answers = [_HEARS_IT if report is None else report.silent_s for report in reports]
+    judges = [silent_s for silent_s in answers if silent_s is not None]
+    agreeing = 1 + sum(silent_s >= silence_s - slack_s for silent_s in judges)
     return agreeing >= AGREEING_MIN and 2 * agreeing > 1 + len(judges)
 
 
