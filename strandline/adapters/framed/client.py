@@ -71,25 +71,20 @@ async def open_framed(
 
     Raises BrokerNotAvailable if it is not open within the time, and the error with which the peer refuses it.
     """
-    address = f"{host}:{port}"
-    loop = asyncio.get_running_loop()
-    connection: FramedConnection | None = None
+    address, bare = f"{host}:{port}", host.strip("[]")
+    connection = FramedConnection(ANSWER_BYTES_MAX)
     try:
         async with asyncio.timeout(timeout_s):
-            _, connection = await loop.create_connection(
-                lambda: FramedConnection(ANSWER_BYTES_MAX),
-                host.strip("[]"),
-                port,
-                ssl=context,
-                server_hostname=host.strip("[]") if context else None,
+            await asyncio.get_running_loop().create_connection(
+                lambda: connection, bare, port, ssl=context, server_hostname=bare if context else None
             )
             await connection.send(Kind.OPENING, dump_opening(Opening(method.path, key)))
             answer = await connection.take()
     except OSError as error:
-        _abort(connection)
+        connection.abort()
         raise BrokerNotAvailable(f"no stream to {address}: {str(error) or 'no answer in time'}") from error
     except BaseException:
-        _abort(connection)
+        connection.abort()
         raise
     if answer is not None and answer[0] is Kind.ACCEPTED:
         return FramedStream(address, method, connection)
@@ -105,8 +100,3 @@ def _refusal(address: str, data: bytes) -> StrandlineError:
     except DecodeError:
         error = None
     return error or OutcomeUnknown(f"{address} ended the stream, and did not say why")
-
-
-def _abort(connection: FramedConnection | None) -> None:
-    if connection is not None:
-        connection.abort()
