@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-from strandline.adapters.framed.frames import HEAD, Frame, Frames, Kind, head
+from strandline.adapters.framed.frames import Frame, Frames, Kind, head
 from strandline.errors import StrandlineError
 
 WAITING_MAX: Final = 16
@@ -101,7 +101,7 @@ class FramedConnection(asyncio.BufferedProtocol):
             if data:
                 self.transport.writelines((head(kind, len(data)), data))
             else:
-                self.transport.write(HEAD.pack(kind, 0))
+                self.transport.write(head(kind, 0))
         await self._writable.wait()
 
     def _wake(self) -> None:

@@ -118,15 +118,12 @@ class FramedPort:
         """Serves one connection to its end. It is cancelled when the peer hangs up or the port ends."""
         host, number = (connection.transport.get_extra_info("peername") or ("", 0))[:2]
         caller = Caller(f"framed:{host}:{number}", str(host))
-        refused: StrandlineError | None = None
         try:
             with self._held.one(caller.host):
                 await self._call(connection, caller)
         except StrandlineError as error:
-            refused = error
-        if refused is not None:
-            self._on_refused(refused, caller.connection)
-            await connection.send(Kind.ERROR, error_to_bytes(refused, caller.listener))
+            self._on_refused(error, caller.connection)
+            await connection.send(Kind.ERROR, error_to_bytes(error, caller.listener))
         else:
             await connection.send(Kind.END)
         connection.close()
