@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -50,7 +49,7 @@ from strandline.config.services import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import CoordinationSession, ServiceHost
 from strandline.ids import BrokerId
-from strandline.ports import Served, Transport
+from strandline.ports import Transport
 from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.authenticator import Authenticator
@@ -184,18 +183,13 @@ class Broker:
                 self._quotas,
             )
             await stack.enter_async_context(self._serve_metrics(metrics))
-            logins = PortLogins(
-                self._logins, self._key.is_shown, self._settings, self._clock, self._host.new_id
-            )
-            internal = audited(ReplicationService(followers, self.access, self._clock).calls(), self._audit)
-            await self._start_listener(log, groups, internal, logins)
+            await self._start_listener(log, groups, followers)
             stack.push_async_callback(self._listener.stop)
             kafka_link = controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS)
             router = kafka_router(
                 log, groups.handlers, manager, view, kafka_link, self._settings, endpoint, self._logins
             )
-            followed = self._framed.run(internal, logins)
-            await self._live(manager, view, endpoint, groups, recorder, router, followed, transport)
+            await self._live(manager, view, endpoint, groups, recorder, router, transport)
             await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
@@ -206,10 +200,11 @@ class Broker:
             settings, METRICS, metrics.read, lambda: self._listener.serving, self._clock, tls
         )
 
-    async def _start_listener(
-        self, log: GuardedLog, groups: Groups, internal: Sequence[Served], logins: PortLogins
-    ) -> None:
+    async def _start_listener(self, log: GuardedLog, groups: Groups, followers: Followers) -> None:
         served = log_calls(log, self._settings, self._times, self._clock, self._key, self._quotas)
+        internal = audited(ReplicationService(followers, self.access, self._clock).calls(), self._audit)
+        logins = PortLogins(self._logins, self._key.is_shown, self._settings, self._clock, self._host.new_id)
+        self._framed.offer(internal, logins)
         await self._listener.start(
             audited(
                 charged([*served, *group_calls(groups.handlers, self.access)], self._quotas, self._clock),
@@ -233,7 +228,6 @@ class Broker:
         groups: Groups,
         recorder: StateChangeRecorder,
         kafka: Router,
-        followed: Coroutine[Any, Any, None],
         transport: Transport,
     ) -> None:
         """Runs all tasks of this process until it is asked to stop. Raises SettingsError."""
@@ -249,7 +243,7 @@ class Broker:
                         compact_logs(manager),
                         groups.run(),
                         self._kafka.run(kafka),
-                        followed,
+                        self._framed.run(),
                         warn_while_unsafe(self._settings, self._clock),
                         self._audit.run(),
                     )

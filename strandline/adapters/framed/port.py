@@ -72,13 +72,16 @@ class FramedPort:
             certificates.warn_unless_named(SETTING, host)
         return replace(endpoint, replication=(host, self._server.port))
 
-    async def run(self, served: Sequence[Served], logins: CallerLogins) -> None:
-        """Serves these streams until it is cancelled. Raises an error that no handler expects."""
+    def offer(self, served: Sequence[Served], logins: CallerLogins) -> None:
+        """Sets the streams that `run` serves."""
         check_rows(served)
-        if self._server is None:
-            return
         self._calls = {each.rpc.path: each for each in served if isinstance(each, ServedStream)}
         self._logins = logins if self._settings.has_logins(SETTING) else None
+
+    async def run(self) -> None:
+        """Serves until it is cancelled. Raises an error that no handler expects."""
+        if self._server is None:
+            return
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks

@@ -43,7 +43,8 @@ async def serving(
     """Serves these streams at a free port. Yields the address."""
     port = FramedPort(settings(replication_port=0, **given), HOST, on_refused, stranger)
     endpoint = port.bind(Endpoint(1, LOOPBACK, 1))
+    port.offer(served, NoLogins())
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(port.run(served, NoLogins()))
+        running = tasks.create_task(port.run())
         yield endpoint
         running.cancel()

@@ -208,10 +208,9 @@ async def test_a_connection_that_comes_while_the_port_ends_is_closed() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
     port = FramedPort(settings(replication_port=0), HOST, lambda _error, _peer: None, everybody)
     endpoint = port.bind(Endpoint(1, "127.0.0.1", 1))
+    port.offer([ServedStream(Rpc(TALK.path, bytes, _as_it_is), hold)], NoLogins())
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(
-            port.run([ServedStream(Rpc(TALK.path, bytes, _as_it_is), hold)], NoLogins())
-        )
+        running = tasks.create_task(port.run())
         stream = await opened(endpoint)
         await stream.write(b"one")
         assert await stream.read() == b"one"
