@@ -60,6 +60,9 @@ from strandline.vocabulary.metadata import Endpoint
 
 logger = structlog.get_logger(__name__)
 
+NewSession = Callable[[CoordinationSession], BrokerSession]
+"""Makes the broker's part of a session that ZooKeeper has granted."""
+
 SERVICES = ("strandline.v1.Log", "strandline.v1.Replication", "strandline.v1.Groups")
 
 
@@ -189,7 +192,8 @@ class Broker:
             router = kafka_router(
                 log, groups.handlers, manager, view, kafka_link, self._settings, endpoint, self._logins
             )
-            await self._live(manager, view, endpoint, groups, recorder, router, transport)
+            new_session = self._new_session(manager, endpoint, recorder, transport)
+            await self._live(manager, view, groups, recorder, router, new_session)
             await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
@@ -224,11 +228,10 @@ class Broker:
         self,
         manager: ReplicaManager,
         view: ClusterView,
-        endpoint: Endpoint,
         groups: Groups,
         recorder: StateChangeRecorder,
         kafka: Router,
-        transport: Transport,
+        new_session: NewSession,
     ) -> None:
         """Runs all tasks of this process until it is asked to stop. Raises SettingsError."""
         try:
@@ -248,7 +251,7 @@ class Broker:
                         self._audit.run(),
                     )
                 ]
-                await self._serve_sessions(manager, view, endpoint, recorder, transport)
+                await self._serve_sessions(view, new_session)
                 await self._kafka.drain()
                 self._kafka.stop()
                 await groups.flush()
@@ -286,32 +289,30 @@ class Broker:
 
     # --- sessions ----------------------------------------------------------------------------
 
-    async def _serve_sessions(
-        self,
-        manager: ReplicaManager,
-        view: ClusterView,
-        endpoint: Endpoint,
-        recorder: EventRecorder,
-        transport: Transport,
-    ) -> None:
+    def _new_session(
+        self, manager: ReplicaManager, endpoint: Endpoint, recorder: EventRecorder, transport: Transport
+    ) -> NewSession:
+        key = self._key.shown
+        streams = ReplicaStreams(partial(self._host.transport, key), self._host.member_streams, key)
+        return partial(
+            BrokerSession,
+            manager,
+            endpoint=endpoint,
+            open_stream=streams.open,
+            recorder=recorder,
+            key=self._key,
+            authorizer=self.access.authorizer,
+            authenticator=self._logins.authenticator,
+            quotas=self._quotas,
+            transport=transport,
+        )
+
+    async def _serve_sessions(self, view: ClusterView, new_session: NewSession) -> None:
         while not self._stop.is_set():
             coordination = await self._connect()
             if coordination is None:
                 return
-            session = BrokerSession(
-                manager,
-                coordination,
-                endpoint,
-                ReplicaStreams(
-                    partial(self._host.transport, self._key.shown), self._host.member_streams, self._key.shown
-                ).open,
-                recorder,
-                self._key,
-                self.access.authorizer,
-                self._logins.authenticator,
-                self._quotas,
-                transport,
-            )
+            session = new_session(coordination)
             self._session, self._coordination = session, coordination
             self._sessions.begin(coordination)
             serving = asyncio.Event()
