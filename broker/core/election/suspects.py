@@ -2,8 +2,8 @@
 registration stands.
 
 A suspicion is a shortcut: a leader that was killed or hangs is replaced before its session ends. It may be
-wrong (a component between the two refused one connection), so it never lasts by itself: each suspect is
-probed repeatedly, and a sign of life ends the suspicion.
+wrong (a component between the two refused one connection), so it never lasts without new evidence: each
+suspect is probed repeatedly, and a sign of life ends the suspicion.
 
 A life is unknown, or suspected for a cause. Legal transitions: unknown → refused (`refused`), unknown →
 silent (`silent`), silent → refused (`refused`), refused or silent → unknown (`reached`, or `registered`
