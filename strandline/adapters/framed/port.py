@@ -21,7 +21,7 @@ from strandline.adapters.rpc.serving import OnRefused, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
 from strandline.adapters.tls.subject import CertificatePrincipals, subject_text
 from strandline.config.limits import MESSAGE_BYTES_MAX
-from strandline.config.security import ENCRYPTED, SSL
+from strandline.config.security import SSL
 from strandline.config.services import BrokerSettings
 from strandline.errors import InvalidRequest, SettingsError, StrandlineError
 from strandline.host import BytesServer, CallerLogins, ServiceHost
@@ -58,7 +58,8 @@ class FramedPort:
         self._tasks: asyncio.TaskGroup | None = None
 
     def bind(self, endpoint: Endpoint) -> Endpoint:
-        """Listens. Returns the endpoint with the address of this port. Raises SettingsError."""
+        """Listens. Returns the endpoint with the address of this port, which has the host and the certificate
+        of the first one. Raises SettingsError."""
         settings, port = self._settings, self._settings.replication_port
         if port is None or (port == 0 and settings.advertised_port is not None):
             return endpoint
@@ -66,11 +67,7 @@ class FramedPort:
             raise SettingsError(f"setting {SETTING} = {port}: this host has no byte streams; leave it out")
         self._server = self._host.listen_bytes(SETTING, settings.host, port)
         self._connections_max = min(self._connections_max, self._server.connections_max)
-        host = settings.advertised_host or settings.host
-        certificates = self._host.certificates
-        if certificates is not None and settings.protocol_of(SETTING) in ENCRYPTED:
-            certificates.warn_unless_named(SETTING, host)
-        return replace(endpoint, replication=(host, self._server.port))
+        return replace(endpoint, replication=(endpoint.host, self._server.port))
 
     def offer(self, served: Sequence[Served], logins: CallerLogins) -> None:
         """Sets the streams that `run` serves."""
