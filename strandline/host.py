@@ -16,7 +16,7 @@ from ssl import SSLContext
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from strandline.config.services import ListenerSettings, ZooKeeperSettings
-from strandline.errors import StrandlineError
+from strandline.errors import SettingsError, StrandlineError
 from strandline.ports import (
     BlockingTransport,
     Caller,
@@ -261,3 +261,9 @@ class ServiceHost(Host):
     """How the port for metrics is encrypted; None: it is not."""
     certificates: Certificates | None = field(default=None, kw_only=True)
     """None: no port has SSL."""
+
+    def bind_bytes(self, settings: ListenerSettings, setting: str, port: int) -> BytesServer:
+        """Binds a port for streams of bytes, which `setting` names. Raises SettingsError."""
+        if self.listen_bytes is None:
+            raise SettingsError(f"setting {setting} = {port}: this host has no byte streams; leave it out")
+        return self.listen_bytes(setting, settings.host, port)

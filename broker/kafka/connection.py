@@ -15,8 +15,9 @@ from typing import Any, Protocol, cast
 
 import structlog
 
+from strandline.adapters.system.byte_server import caller_at
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
-from strandline.adapters.tls.subject import Names
+from strandline.adapters.tls.subject import Names, shown_subject
 from strandline.broker.kafka.answer_order import AnswerOrder, Slot
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.connection_login import FRAME_BYTES_MAX, ConnectionLogin
@@ -119,9 +120,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's has the methods, and another base
         self._transport = transport
-        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
-        self._caller = Caller(f"kafka:{host}:{port}", str(host), self._listener)
-        subject = (transport.get_extra_info("peercert") or {}).get("subject")
+        self._caller = caller_at(transport, "kafka", self._listener)
+        subject = shown_subject(transport)
         try:
             if subject is not None and self._login is None:
                 self._caller = self._shared.with_certificate(self._caller, subject)

@@ -23,7 +23,6 @@ from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.config.security import ENCRYPTED, SASL_PLAINTEXT, SSL
 from strandline.config.services import BrokerSettings
-from strandline.errors import SettingsError
 from strandline.host import BytesServer, ServiceHost
 from strandline.ports import Caller, Listener
 from strandline.security.login.steps import LoginRefused
@@ -102,11 +101,9 @@ class KafkaListener:
             certificates.warn_unless_named(setting, host)
 
     def _listen(self, listener: Listener, setting: str, port: int) -> int:
-        if self._host.listen_bytes is None:
-            raise SettingsError(f"setting {setting} = {port}: this host has no byte streams; leave it out")
+        server = self._host.bind_bytes(self._settings, setting, port)
         if self._settings.protocol_of(setting) == SASL_PLAINTEXT:
             logger.warning("logins without encryption hide passwords and protect nothing else", port=setting)
-        server = self._host.listen_bytes(setting, self._settings.host, port)
         self._servers[listener] = server
         self._connections_max = min(self._connections_max, server.connections_max)
         return server.port
@@ -213,11 +210,10 @@ class KafkaListener:
 
     def with_certificate(self, caller: Caller, subject: Names) -> Caller:
         try:
-            principal = self._principals.of(subject_text(subject))
+            known = self._principals.named(caller, subject_text(subject))
         except LoginRefused as error:
             self._audit.login_refused(caller, SSL, error)
             raise
-        known = replace(caller, principal=principal, mechanism=SSL)
         self._audit.met(known)
         return known
 

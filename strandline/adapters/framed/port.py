@@ -19,11 +19,11 @@ from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.server.held_calls import HeldCalls
 from strandline.adapters.rpc.serving import OnRefused, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
-from strandline.adapters.tls.subject import CertificatePrincipals, subject_text
+from strandline.adapters.system.byte_server import caller_at
+from strandline.adapters.tls.subject import CertificatePrincipals, shown_subject, subject_text
 from strandline.config.limits import MESSAGE_BYTES_MAX
-from strandline.config.security import SSL
 from strandline.config.services import BrokerSettings
-from strandline.errors import InvalidRequest, SettingsError, StrandlineError
+from strandline.errors import InvalidRequest, StrandlineError
 from strandline.host import BytesServer, CallerLogins, ServiceHost
 from strandline.ports import Caller, Served, ServedStream
 from strandline.vocabulary.metadata import Endpoint
@@ -63,9 +63,7 @@ class FramedPort:
         settings, port = self._settings, self._settings.replication_port
         if port is None or (port == 0 and settings.advertised_port is not None):
             return endpoint
-        if self._host.listen_bytes is None:
-            raise SettingsError(f"setting {SETTING} = {port}: this host has no byte streams; leave it out")
-        self._server = self._host.listen_bytes(SETTING, settings.host, port)
+        self._server = self._host.bind_bytes(settings, SETTING, port)
         self._connections_max = min(self._connections_max, self._server.connections_max)
         return replace(endpoint, replication=(endpoint.host, self._server.port))
 
@@ -116,8 +114,7 @@ class FramedPort:
 
     async def _serve(self, connection: FramedConnection) -> None:
         """Serves one connection to its end. It is cancelled when the peer hangs up or the port ends."""
-        host, number = (connection.transport.get_extra_info("peername") or ("", 0))[:2]
-        caller = Caller(f"framed:{host}:{number}", str(host))
+        caller = caller_at(connection.transport, "framed")
         try:
             with self._held.one(caller.host):
                 await self._call(connection, caller)
@@ -158,10 +155,10 @@ class FramedPort:
         """The caller with its name. Raises AuthenticationFailed, and as `CallerLogins.admit`."""
         if self._logins is not None:
             return self._logins.admit(caller, None)
-        subject = (connection.transport.get_extra_info("peercert") or {}).get("subject")
+        subject = shown_subject(connection.transport)
         if subject is None:
             return caller
-        return replace(caller, principal=self._principals.of(subject_text(subject)), mechanism=SSL)
+        return self._principals.named(caller, subject_text(subject))
 
 
 class _Messages(AsyncIterator[bytes]):

@@ -35,7 +35,7 @@ from strandline.adapters.tls.grpc_credentials import add_port
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.subject import CertificatePrincipals, text_of_grpc
 from strandline.config.limits import MESSAGE_BYTES_MAX
-from strandline.config.security import ENCRYPTED, SASL_PLAINTEXT, SSL
+from strandline.config.security import ENCRYPTED, SASL_PLAINTEXT
 from strandline.config.services import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.host import CallerLogins
@@ -294,7 +294,7 @@ class _Calls:
         subject = next(iter(context.auth_context().get(SUBJECT, ())), None)
         if subject is None:
             return caller
-        return replace(caller, principal=self._principals.of(text_of_grpc(subject)), mechanism=SSL)
+        return self._principals.named(caller, text_of_grpc(subject))
 
     async def _refuse(self, rpc: Rpc[Any, Any], context: Context, error: StrandlineError) -> bytes:
         """The answer that carries the error; ends the call if there is no such answer."""

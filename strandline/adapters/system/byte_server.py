@@ -11,6 +11,7 @@ from typing import Final
 
 from strandline.adapters.system.descriptors import connections_max
 from strandline.errors import SettingsError
+from strandline.ports import Caller, Listener
 
 BACKLOG: Final = 1_024
 """Connections that the kernel has accepted and this process has not."""
@@ -58,6 +59,14 @@ class ByteServer:
         if self._server is not None:
             self._server.close()
         self._bound.close()
+
+
+def caller_at(
+    transport: asyncio.BaseTransport, protocol: str, listener: Listener = Listener.INTERNAL
+) -> Caller:
+    """Who is at the other end of a connection, by its address. Its name begins with `protocol`."""
+    host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
+    return Caller(f"{protocol}:{host}:{port}", str(host), listener)
 
 
 def listen_bytes(setting: str, host: str, port: int, encryption: Encryption | None = None) -> ByteServer:

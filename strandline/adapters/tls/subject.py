@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from strandline.config.security import SSL
 from strandline.errors import InvalidRequest, SettingsError
+from strandline.ports import Caller
 from strandline.security.mapping import parse_mapping_rules, principal_of
 from strandline.security.principal import Principal
 
@@ -35,6 +39,10 @@ class CertificatePrincipals:
             self._known[subject] = known
         return known
 
+    def named(self, caller: Caller, subject: str) -> Caller:
+        """The caller with the principal of its certificate. Raises as `of`."""
+        return replace(caller, principal=self.of(subject), mechanism=SSL)
+
 
 _SHORT: Final = {
     "commonName": "CN",
@@ -54,6 +62,12 @@ _BYTES: Final = re.compile(r"(?P<digits>(?:\\[0-9A-F]{2})+)|\\.", re.DOTALL)
 
 Names = Sequence[Sequence[tuple[str, str]]]
 """A subject as Python gives it: relative names, from the most general, each of attributes with values."""
+
+
+def shown_subject(transport: asyncio.BaseTransport) -> Names | None:
+    """The subject of the certificate that the other end of a connection showed; None: it showed none."""
+    subject: Names | None = (transport.get_extra_info("peercert") or {}).get("subject")
+    return subject
 
 
 def subject_text(subject: Names) -> str:
