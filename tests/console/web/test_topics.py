@@ -32,6 +32,7 @@ async def test_topics_are_found_by_name_and_come_in_pages(cluster: MemoryCluster
     second = await changing.get("/topics?text=many-&page=2")
     assert "many-100" in second.text and "many-000" not in second.text
     assert "101–101 of 101 topics" in (await changing.get("/topics?text=many-&page=77")).words
+    _ = await opened(changing, "/topics?text=other", "1 topic")
     most = await changing.get("/topics?sort=partitions")
     assert most.text.index('href="/topics/other"') < most.text.index('href="/topics/many-000"')
     assert "internal" in most.words and "__state_changes" not in most.text
