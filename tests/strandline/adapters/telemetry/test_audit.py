@@ -167,14 +167,15 @@ def test_a_connection_with_a_certificate_logs_in_once(tmp_path: Path) -> None:
     assert [line["principal"] for line in lines(path)] == ["User:alice"]
 
 
-def test_a_certificate_without_a_principal_is_a_refused_login(tmp_path: Path) -> None:
+@pytest.mark.parametrize("port", ["ipv4", "framed"])
+def test_a_certificate_without_a_principal_is_a_refused_login(tmp_path: Path, port: str) -> None:
     """A15"""
     path = tmp_path / "audit"
     others: list[object] = []
     with audited(str(path)) as (audit, _), pytest.raises(LoginRefused) as refused:
         CertificatePrincipals("RULE:^CN=x$/y/").of("CN=other")
     with audited(str(path)) as (audit, _):
-        refusals_noted(lambda error, _: others.append(error), audit)(refused.value, "ipv4:192.0.2.3:1")
+        refusals_noted(lambda error, _: others.append(error), audit)(refused.value, f"{port}:192.0.2.3:1")
     (line,) = lines(path)
     assert (line["reason"], line["address"], line["mechanism"]) == ("certificate", "192.0.2.3", "SSL")
     assert others == [refused.value]
