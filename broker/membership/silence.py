@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from strandline.broker.core.election.silence import Report, agreed
-from strandline.broker.core.election.suspects import PROBE_AGAIN_S, PROBE_AGAIN_S_MAX, Cause
+from strandline.broker.core.election.suspects import Cause, Repeated
 from strandline.broker.membership.hearing import Hearing
 from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.pulse import BEAT_S
@@ -29,11 +29,9 @@ time."""
 
 
 @dataclass(slots=True)
-class _Inquiry:
-    """A leader that is not heard: when the others are asked next, and how long the pause after that is."""
+class _Inquiry(Repeated):
+    """A leader that is not heard: when the others are asked about it."""
 
-    due: float
-    pause_s: float = PROBE_AGAIN_S
     under_way: bool = False
 
 
@@ -119,5 +117,4 @@ class SilenceWatch:
             self._peers.unheard(about.epoch)
         if (inquiry := self._inquiries.get(about.epoch)) is not None:
             inquiry.under_way = False
-            inquiry.due = self._clock.monotonic() + inquiry.pause_s
-            inquiry.pause_s = min(2 * inquiry.pause_s, PROBE_AGAIN_S_MAX)
+            inquiry.again(self._clock.monotonic())

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -36,12 +36,23 @@ class Cause(Enum):
 
 
 @dataclass(slots=True)
-class _Suspicion:
-    """Why a life is suspected, when it is probed next, and how long the pause after that is."""
+class Repeated:
+    """When a broker is asked next, and how long the pause after that is."""
+
+    due: float
+    _pause_s: float = field(default=PROBE_AGAIN_S, init=False)
+
+    def again(self, now: float) -> None:
+        """Sets the next time. Each pause is twice as long as the one before it, up to a bound."""
+        self.due = now + self._pause_s
+        self._pause_s = min(2 * self._pause_s, PROBE_AGAIN_S_MAX)
+
+
+@dataclass(slots=True)
+class _Suspicion(Repeated):
+    """Why a life is suspected, and when it is probed."""
 
     cause: Cause
-    due: float
-    pause_s: float
 
 
 class Suspects:
@@ -78,7 +89,8 @@ class Suspects:
         return life not in self._of and self._begin(life, Cause.SILENT, now)
 
     def _begin(self, life: BrokerEpoch, cause: Cause, now: float) -> bool:
-        self._of[life] = _Suspicion(cause, now + PROBE_AGAIN_S, PROBE_AGAIN_S)
+        self._of[life] = _Suspicion(now, cause)
+        self._of[life].again(now)
         self.begun[cause] += 1
         return True
 
@@ -103,9 +115,7 @@ class Suspects:
         """The lives to probe now; returning them schedules their next probes."""
         found = [life for life, suspicion in self._of.items() if suspicion.due <= now]
         for life in found:
-            suspicion = self._of[life]
-            suspicion.pause_s = min(2 * suspicion.pause_s, PROBE_AGAIN_S_MAX)
-            suspicion.due = now + suspicion.pause_s
+            self._of[life].again(now)
         return found
 
     def next_due(self) -> float | None:
