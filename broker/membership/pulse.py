@@ -47,9 +47,12 @@ class Pulse:
         """How long nothing was heard, if the last message came at `heard_at`: as far as this process ran on
         time and could have heard it."""
         now = self._clock.monotonic()
-        if now - self._ticked >= TICK_S + LATE_S:  # it is behind just now
+        if self._is_late(now):
             return 0.0
         return now - max(heard_at, self._steady_since)
+
+    def _is_late(self, now: float) -> bool:
+        return now - self._ticked >= TICK_S + LATE_S
 
     async def run(self) -> None:
         """Ticks until it is cancelled."""
@@ -61,7 +64,7 @@ class Pulse:
     def tick(self) -> None:
         """Notes whether this process ran on time since the last tick, and calls the listeners."""
         now = self._clock.monotonic()
-        if now - self._ticked >= TICK_S + LATE_S:
+        if self._is_late(now):
             self._steady_since = now
             self.late += 1
             logger.debug("late: silences count anew", late_ms=round((now - self._ticked - TICK_S) * 1000))
