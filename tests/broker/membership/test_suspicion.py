@@ -16,11 +16,12 @@ from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.pulse import TICK_S
 from strandline.broker.membership.suspicion import Suspicion
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.handlers import Followers
 from strandline.broker.replication.server import ReplicationService
 from strandline.host import ProbeResult
 from strandline.ids import BrokerEpoch, BrokerId
-from strandline.ports import Caller
+from strandline.ports import Caller, Clock
 from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
 from strandline.vocabulary.metadata import Registration
@@ -67,6 +68,10 @@ async def suspicious() -> AsyncIterator[tuple[Suspicion, Peers, Ports]]:
             yield suspicion, peers, ports
         finally:
             running.cancel()
+
+
+def followers_of(manager: ReplicaManager, clock: Clock) -> Followers:
+    return Followers(manager, ClusterView(manager, manager.settings, clock), settings(), clock)
 
 
 async def test_one_refused_connection_is_forgotten_once_the_port_answers() -> None:
@@ -126,8 +131,7 @@ async def test_the_hello_of_a_follower_ends_the_suspicion(tmp_path: Path) -> Non
     """CORRECTNESS H10: it has just connected, so it is there."""
     async with seated(tmp_path) as seat:
         manager = seat.manager
-        view = ClusterView(manager, manager.settings, CLOCK)
-        followers = Followers(manager, view, settings(), CLOCK)
+        followers = followers_of(manager, CLOCK)
         manager.peers.refused(LIFE)
         assert LIFE in manager.peers.suspects
         await followers.open(Hello(FIRST, LIFE, ME, ""))
@@ -140,7 +144,7 @@ async def test_a_follower_that_answers_nothing_is_silent_until_it_does(tmp_path:
     clock = HandClock()
     async with seated(tmp_path, clock=clock) as seat:
         manager = seat.manager
-        followers = Followers(manager, ClusterView(manager, manager.settings, clock), settings(), clock)
+        followers = followers_of(manager, clock)
         ticks = round(settings().follower_silence_ms / 1000 / TICK_S)
 
         def wait(ticks: int) -> None:
@@ -173,7 +177,7 @@ async def test_a_follower_is_judged_by_the_stream_that_it_opened_last(tmp_path: 
     clock = HandClock()
     async with seated(tmp_path, clock=clock) as seat:
         manager = seat.manager
-        followers = Followers(manager, ClusterView(manager, manager.settings, clock), settings(), clock)
+        followers = followers_of(manager, clock)
         hello = Hello(FIRST, LIFE, ME, "", beats=True)
         before = await followers.open(hello)
         await before.next_message()
@@ -191,7 +195,7 @@ async def test_a_follower_is_not_silent_while_its_leader_handles_a_long_message(
     clock = HandClock()
     async with seated(tmp_path, clock=clock) as seat:
         manager = seat.manager
-        followers = Followers(manager, ClusterView(manager, manager.settings, clock), settings(), clock)
+        followers = followers_of(manager, clock)
         service = ReplicationService(followers, Access(Authorizer(None)), clock)
         ticks = 2 * round(settings().follower_silence_ms / 1000 / TICK_S)
         sent: list[int] = []

@@ -68,6 +68,15 @@ async def opened(endpoint: Endpoint) -> FramedStream[bytes, bytes]:
     return await open_framed(*endpoint.replication, TALK, KEY, None, timeout_s=TIMEOUT_S)
 
 
+def _opening() -> bytes:
+    opening = dump_opening(Opening(TALK.path, None))
+    return head(Kind.OPENING, len(opening)) + opening
+
+
+OPENING = _opening()
+"""Opens `TALK` without a key."""
+
+
 async def raw(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     assert endpoint.replication is not None
     return await asyncio.open_connection(*endpoint.replication)
@@ -138,8 +147,7 @@ async def test_who_is_no_member_opens_nothing() -> None:
     talking = Talking()
     async with serving(talking.calls, stranger=stranger) as endpoint:
         reader, writer = await raw(endpoint)
-        opening = dump_opening(Opening(TALK.path, None))
-        writer.write(head(Kind.OPENING, len(opening)) + opening)
+        writer.write(OPENING)
         assert isinstance(await refusal(reader), ClusterAuthorizationFailed)
         writer.close()
         stream = await opened(endpoint)
@@ -167,8 +175,7 @@ async def test_one_address_has_a_bound_of_streams() -> None:
 async def test_a_second_opening_ends_the_stream() -> None:
     async with serving(Talking().calls) as endpoint:
         reader, writer = await raw(endpoint)
-        opening = dump_opening(Opening(TALK.path, None))
-        writer.write(2 * (head(Kind.OPENING, len(opening)) + opening))
+        writer.write(2 * OPENING)
         assert HEAD.unpack(await reader.readexactly(HEAD.size)) == (Kind.ACCEPTED, 0)
         assert "a frame of kind opening within a stream" in (await refusal(reader)).message
         writer.close()
@@ -240,8 +247,7 @@ async def test_a_port_that_ends_closes_what_still_sends_its_last_frames() -> Non
     ended = asyncio.Event()
     async with serving([ServedStream(Rpc(TALK.path, bytes, _as_it_is), push)]) as endpoint:
         reader, writer = await raw(endpoint)
-        opening = dump_opening(Opening(TALK.path, None))
-        writer.write(head(Kind.OPENING, len(opening)) + opening + HEAD.pack(Kind.MESSAGE, 0))
+        writer.write(OPENING + head(Kind.MESSAGE, 0))
         await ended.wait()
         for _ in range(10):  # it sends END, and waits for room
             await asyncio.sleep(0)
