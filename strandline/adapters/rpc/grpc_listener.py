@@ -24,7 +24,7 @@ from strandline.adapters.client_ids import shown_client_id
 from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.logins.bearer import shown_session
 from strandline.adapters.rpc.member_key import shown_key
-from strandline.adapters.rpc.served_stream import write
+from strandline.adapters.rpc.served_stream import begin, write
 from strandline.adapters.rpc.server.grpc_server import new_grpc_server
 from strandline.adapters.rpc.server.held_calls import HeldCalls
 from strandline.adapters.rpc.server.parsing_interceptor import ParsingInterceptor
@@ -267,6 +267,7 @@ class _Calls:
                 host = host_of(context.peer())
                 with self._held.one(host):
                     caller = self._caller(served.rpc.path, context, host)
+                    await begin(context)
                     await serve_stream(served, requests, partial(write, context), caller, self._monotonic)
                 return
             except StrandlineError as error:

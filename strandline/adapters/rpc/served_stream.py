@@ -14,6 +14,21 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 
+async def begin(
+    context: grpc.aio.ServicerContext[Request, Response], *, hang_up_wait_s: float = HANG_UP_WAIT_S
+) -> None:
+    """Open the answering side of a stream, before anything is written to it; as `write` if the peer hung up.
+
+    gRPC would do it with the first message. If that write is cancelled on its way, gRPC opens the side
+    again when the stream is to end, which fails: the peer would wait for an end that never comes.
+    """
+    try:
+        await context.send_initial_metadata(())
+    except grpc.aio.InternalError:
+        await asyncio.sleep(hang_up_wait_s)
+        raise
+
+
 async def write(
     context: grpc.aio.ServicerContext[Request, Response],
     message: Response,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -37,6 +38,14 @@ async def _refusing_stream(requests: AsyncIterator[Any], reply: Reply[Any], call
         raise UnknownTopicOrPartition("no such topic")
 
 
+async def _refusing_on_its_way(requests: AsyncIterator[Any], reply: Reply[Any], caller: Caller) -> None:
+    """Refuses while the first message is being sent, as a task group ends its other tasks."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(reply(b"first"))
+        await asyncio.sleep(0)
+        raise UnknownTopicOrPartition("no such topic")
+
+
 def rpc(path: str, kind: type[Message]) -> Rpc[Message, bytes]:
     return Rpc(path, partial(parse, kind), lambda answer, to: answer)
 
@@ -45,6 +54,7 @@ SERVED: Sequence[Served] = [
     ServedCall(rpc("/test.Calls/Create", admin_pb2.CreateTopicsRequest), _refusing),
     ServedCall(rpc("/test.Calls/Delete", admin_pb2.DeleteTopicsRequest), _refusing),
     ServedStream(rpc("/test.Streams/Fetch", log_pb2.FetchRequest), _refusing_stream),
+    ServedStream(rpc("/test.Late/Fetch", log_pb2.FetchRequest), _refusing_on_its_way),
 ]
 
 
@@ -69,7 +79,8 @@ async def refusal(channel: Any, path: str, data: bytes) -> StrandlineError | Non
         if path.endswith("Fetch"):
             stream: Any = channel.stream_stream(path)(timeout=10)
             await stream.write(data)
-            await stream.read()
+            while isinstance(await stream.read(), bytes):
+                pass
             raise grpc.aio.AioRpcError(
                 await stream.code(), grpc.aio.Metadata(), await stream.trailing_metadata()
             )
@@ -113,6 +124,12 @@ async def test_a_handlers_refusal_reaches_its_caller_at_any_length() -> None:
         assert 500 < len(error.message) < 3_000
         error = await refusal(channel, "/test.Streams/Fetch", b"")
         assert isinstance(error, UnknownTopicOrPartition)
+
+
+async def test_a_stream_is_refused_though_its_first_message_was_not_sent_whole() -> None:
+    """gRPC never ended such a stream: the caller waited until its deadline, a follower until the silence."""
+    async with served(RefusedRequests(ManualClock())) as channel:
+        assert isinstance(await refusal(channel, "/test.Late/Fetch", b""), UnknownTopicOrPartition)
 
 
 async def test_headers_and_calls_are_bounded() -> None:
