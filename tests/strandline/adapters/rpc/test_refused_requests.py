@@ -39,9 +39,13 @@ async def _refusing_stream(requests: AsyncIterator[Any], reply: Reply[Any], call
 
 
 async def _refusing_on_its_way(requests: AsyncIterator[Any], reply: Reply[Any], caller: Caller) -> None:
-    """Refuses while the first message is being sent, as a task group ends its other tasks."""
+    """Refuses while the first message is being sent by another task."""
+
+    async def begin() -> None:
+        await reply(b"first")
+
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(reply(b"first"))
+        tasks.create_task(begin())
         await asyncio.sleep(0)
         raise UnknownTopicOrPartition("no such topic")
 
