@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from strandline.adapters.rpc.refused_requests import MALFORMED, TOO_MANY, RefusedRequests
+from strandline.adapters.rpc.refused_requests import CONNECTIONS, MALFORMED, TOO_MANY, RefusedRequests
 from strandline.adapters.rpc.request_times import REQUEST_METRICS, RequestTimes
 from strandline.adapters.telemetry.audit import AUDIT_METRICS, Audit
 from strandline.adapters.telemetry.kafka_traffic import KAFKA_METRICS, KafkaTraffic
@@ -190,7 +190,7 @@ METRICS: Final = (
     SUSPICIONS, WRONG_SUSPICIONS, LATE_TICKS,
     *FOLLOWER_METRICS,
     *BY_TOPIC, *PARTITION_METRICS, *DISK_METRICS, REASSIGNMENT_HOLDS, THROTTLED_S,
-    *REQUEST_METRICS, MALFORMED, TOO_MANY, *KAFKA_METRICS,
+    *REQUEST_METRICS, MALFORMED, TOO_MANY, CONNECTIONS, *KAFKA_METRICS,
     *SESSION_METRICS, LEASE_S, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
     GROUPS, *GROUPS_IN.values(), *GROUP_METRICS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
@@ -162,8 +163,18 @@ class BytesServer(Protocol):
         """The connections that this process has descriptors for, over all its ports of this kind."""
         ...
 
-    async def serve(self, protocol: Callable[[], asyncio.BufferedProtocol]) -> None:
-        """Makes a protocol for each connection, and drives it as asyncio does."""
+    async def serve(
+        self,
+        protocol: Callable[[], asyncio.BufferedProtocol],
+        tasks: asyncio.TaskGroup,
+        handshake: Callable[[str], AbstractContextManager[None] | None],
+    ) -> None:
+        """Makes a protocol for each connection, and drives it as asyncio does. `tasks` runs the handshakes of
+        encrypted connections.
+
+        `handshake` takes the address of a connection that has to be encrypted, and returns what counts it
+        until that is done or has failed; None: there are too many, and the connection is closed.
+        """
         ...
 
     def close(self) -> None:

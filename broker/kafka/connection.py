@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 import structlog
 
-from strandline.adapters.system.byte_server import caller_at
+from strandline.adapters.system.accepting.byte_server import caller_at
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.adapters.tls.subject import Names, shown_subject
 from strandline.broker.kafka.answer_order import AnswerOrder, Slot
@@ -84,7 +84,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def __init__(self, shared: Shared, listener: Listener) -> None:
         self._shared = shared
-        self._listener = listener
+        self.listener = listener
         self._login = ConnectionLogin(shared.now()) if shared.has_logins(listener) else None
         self._frames = Frames(shared.request_bytes_max if self._login is None else FRAME_BYTES_MAX)
         self._pool = shared.memory.small
@@ -120,7 +120,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's has the methods, and another base
         self._transport = transport
-        self._caller = caller_at(transport, "kafka", self._listener)
+        self._caller = caller_at(transport, "kafka", self.listener)
         subject = shown_subject(transport)
         try:
             if subject is not None and self._login is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -12,8 +12,9 @@ from typing import Any, Final
 import structlog
 
 from strandline.adapters.rpc import request_parsing
-from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.refused_requests import RefusedRequests, TooManyConnections
 from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.adapters.system.accepting.connection_count import ConnectionCount
 from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.adapters.tls.subject import CertificatePrincipals, Names, subject_text
@@ -70,8 +71,9 @@ class KafkaListener:
         self._servers: dict[Listener, BytesServer] = {}
         self._connections: dict[KafkaConnection, None] = {}
         """In the order in which they came: so they are closed in an order that a simulation repeats."""
-        self._of_client: Counter[str] = Counter()
-        """Connections by the client's address."""
+        self._open = ConnectionCount()
+        self._handshakes = ConnectionCount()
+        """Connections that are not encrypted yet."""
         self._connections_max = settings.kafka_connections_max
         self._principals = CertificatePrincipals(settings.ssl_principal_mapping_rules)
         self._tasks: asyncio.TaskGroup | None = None
@@ -118,10 +120,14 @@ class KafkaListener:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                for listener in tuple(self._servers):
-                    if (server := self._servers.get(listener)) is not None:
-                        await server.serve(partial(KafkaConnection, self, listener))
-                await self._sweep_forever()
+                try:
+                    for listener in tuple(self._servers):
+                        if (server := self._servers.get(listener)) is not None:
+                            new = partial(KafkaConnection, self, listener)
+                            await server.serve(new, tasks, partial(self._handshake, listener))
+                    await self._sweep_forever()
+                finally:
+                    self._close_servers()  # a group that ends takes no more tasks
         finally:
             self.stop()
 
@@ -188,15 +194,16 @@ class KafkaListener:
         return self._settings.has_logins(_SETTINGS[listener])
 
     def opened(self, connection: KafkaConnection) -> bool:
-        if self._tasks is None or len(self._connections) >= self._connections_max:
+        address = connection.client_host
+        if self._tasks is None:
             return False
-        if self._of_client[connection.client_host] >= self._settings.kafka_client_connections_max:
+        if self._is_full(connection.listener, address, self._open.total, self._open.of(address)):
             return False
         if connection.has_login and not self._users_known():
             return False  # the client connects again; a refused login would be final
         self._connections[connection] = None
         self.traffic.connections += 1
-        self._of_client[connection.client_host] += 1
+        self._open.add(address)
         return True
 
     def closed(self, connection: KafkaConnection) -> None:
@@ -204,9 +211,29 @@ class KafkaListener:
             return
         del self._connections[connection]
         self.traffic.connections -= 1
-        self._of_client[connection.client_host] -= 1
-        if not self._of_client[connection.client_host]:
-            del self._of_client[connection.client_host]
+        self._open.remove(connection.client_host)
+
+    def _handshake(self, listener: Listener, address: str) -> AbstractContextManager[None] | None:
+        """Counts a connection until it is encrypted, if there is room for it beside those that are open."""
+        begun, opened = self._handshakes, self._open
+        total, of_client = opened.total + begun.total, opened.of(address) + begun.of(address)
+        return None if self._is_full(listener, address, total, of_client) else begun.one(address)
+
+    def _is_full(self, listener: Listener, address: str, total: int, of_client: int) -> bool:
+        """Whether there are as many connections as there may be, of all addresses or of this one. Counts the
+        refusal."""
+        client_max = self._settings.kafka_client_connections_max
+        if total >= self._connections_max:
+            why = "Kafka's ports have {} connections (setting kafka_connections_max, or too few descriptors)"
+            limit = self._connections_max
+        elif of_client >= client_max:
+            why = address + " has {} connections (setting kafka_client_connections_max)"
+            limit = client_max
+        else:
+            return False
+        error = TooManyConnections(why.format(limit), port=_SETTINGS[listener], limit=limit)
+        self._refused.note(error, address)
+        return True
 
     def with_certificate(self, caller: Caller, subject: Names) -> Caller:
         try:

@@ -222,7 +222,8 @@ class SimulatedByteServer:
         except OSError as error:
             raise SettingsError(f"setting {setting} = {port}: {error}") from error
 
-    async def serve(self, protocol: NewProtocol) -> None:
+    async def serve(self, protocol: NewProtocol, tasks: asyncio.TaskGroup, handshake: object) -> None:
+        """Nothing is encrypted here, so there are no handshakes."""
         self._new_protocol = protocol
         waiting, self._waiting = self._waiting, []
         for stream in waiting:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,10 +17,12 @@ from strandline.adapters.framed.connection import FramedConnection
 from strandline.adapters.framed.frames import Kind
 from strandline.adapters.framed.opening import OPENING_BYTES_MAX, load_opening
 from strandline.adapters.guarded_calls import check_rows
+from strandline.adapters.rpc.refused_requests import TooManyConnections
 from strandline.adapters.rpc.server.held_calls import HeldCalls
 from strandline.adapters.rpc.serving import OnRefused, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
-from strandline.adapters.system.byte_server import caller_at
+from strandline.adapters.system.accepting.byte_server import caller_at
+from strandline.adapters.system.accepting.connection_count import ConnectionCount
 from strandline.adapters.tls.subject import CertificatePrincipals, shown_subject, subject_text
 from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.config.services import BrokerSettings
@@ -52,6 +55,7 @@ class FramedPort:
         self._held = HeldCalls(settings.client_calls_max)
         self._server: BytesServer | None = None
         self._connections: dict[FramedConnection, None] = {}
+        self._handshakes = ConnectionCount()
         self._connections_max = settings.calls_max
         self._calls: Mapping[str, ServedStream[Any, Any]] = {}
         self._logins: CallerLogins | None = None
@@ -81,7 +85,7 @@ class FramedPort:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 try:
-                    await self._server.serve(self._connection)
+                    await self._server.serve(self._connection, tasks, self._handshake)
                     await asyncio.Event().wait()
                 finally:
                     self._tasks = None  # a group that ends takes no more tasks
@@ -98,8 +102,29 @@ class FramedPort:
     def _connection(self) -> FramedConnection:
         return FramedConnection(OPENING_BYTES_MAX, self._opened)
 
+    def _handshake(self, address: str) -> AbstractContextManager[None] | None:
+        """Counts a connection until it is encrypted, if there is room for it beside those that are served."""
+        begun, address_max = self._handshakes, self._settings.client_calls_max
+        if self._tasks is None or self._is_full(len(self._connections) + begun.total, address):
+            return None
+        if self._held.of(address) + begun.of(address) >= address_max:
+            why = f"{address} has {address_max} connections (setting client_calls_max)"
+            self._on_refused(TooManyConnections(why, port=SETTING, limit=address_max), address)
+            return None
+        return begun.one(address)
+
+    def _is_full(self, count: int, peer: str) -> bool:
+        """Whether there may be no more than these connections. Tells of the refusal."""
+        count_max = self._connections_max
+        if count < count_max:
+            return False
+        why = f"{SETTING} has {count_max} connections (setting calls_max, or too few descriptors)"
+        self._on_refused(TooManyConnections(why, port=SETTING, limit=count_max), peer)
+        return True
+
     def _opened(self, connection: FramedConnection) -> None:
-        if self._tasks is None or len(self._connections) >= self._connections_max:
+        peer = caller_at(connection.transport, "framed").connection
+        if self._tasks is None or self._is_full(len(self._connections), peer):
             connection.abort()
             return
         self._connections[connection] = None

@@ -7,13 +7,15 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.refused_requests import CONNECTIONS, RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.adapters.service_host import service_host
 from strandline.adapters.telemetry.audit import Audit
 from strandline.broker.kafka.call import Api, Call, answered
 from strandline.broker.kafka.connection import KafkaConnection
@@ -30,18 +32,22 @@ from tests.broker.kafka.support.kafka_wire import kafka_wire
 from tests.broker.kafka.support.memory_connection import MemoryTransport
 from tests.broker.support.quotas import UNLIMITED
 from tests.broker.support.replicas import CLOCK, HOST, settings
+from tests.tls_files import TestAuthority
 from tests.waiting import eventually
 
 PLAIN = Endpoint(1, "10.0.0.1", 9092)
 NO_APIS = Router(())
 
 
-def listener(*, users_known: bool = True, **given: Any) -> KafkaListener:
+def listener(
+    *, users_known: bool = True, refused: RefusedRequests | None = None, **given: Any
+) -> KafkaListener:
+    chosen = settings(**given)
     return KafkaListener(
-        settings(**given),
-        HOST,
+        chosen,
+        service_host(chosen) if "ssl_certfile" in given else HOST,
         RequestTimes(CLOCK),
-        RefusedRequests(CLOCK),
+        refused or RefusedRequests(CLOCK),
         Audit("", CLOCK),
         UNLIMITED,
         lambda: users_known,
@@ -136,16 +142,29 @@ async def test_connections_beyond_the_bound_are_closed() -> None:
 
 
 async def test_one_address_has_a_bound_of_connections() -> None:
-    """CORRECTNESS X6: one client does not take the place of all others."""
-    async with serving(kafka_client_connections_max=1) as (served, endpoint):
+    """CORRECTNESS X6: one client does not take the place of all others, and what is refused is counted."""
+    refused = RefusedRequests(CLOCK)
+    async with serving(kafka_client_connections_max=1, refused=refused) as (served, endpoint):
         async with kafka_wire(address(endpoint)) as first:
             await first.ask(API_VERSIONS, 3)
             async with kafka_wire(address(endpoint)) as second:
                 assert await second.ended() == b""
             await first.ask(API_VERSIONS, 3)
+        assert (CONNECTIONS, ("kafka_port",), 1) in refused.read()
         await eventually(lambda: served.count == 0)
         async with kafka_wire(address(endpoint)) as again:
             await again.ask(API_VERSIONS, 3)
+
+
+@pytest.mark.parametrize("bound", ["kafka_connections_max", "kafka_client_connections_max"])
+async def test_connections_count_before_they_are_encrypted(bound: str, tmp_path: Path) -> None:
+    """CORRECTNESS X6: a stranger needs no certificate to open connections that say nothing."""
+    refused = RefusedRequests(CLOCK)
+    given: dict[str, Any] = {bound: 1, **TestAuthority(tmp_path).issue("broker-1").settings}
+    async with serving(refused=refused, **given) as (_, endpoint):
+        async with kafka_wire(address(endpoint)), kafka_wire(address(endpoint)) as second:
+            assert await second.ended() == b""
+        assert (CONNECTIONS, ("kafka_port",), 1) in refused.read()
 
 
 @pytest.mark.parametrize("users_known", [True, False])

@@ -75,7 +75,8 @@ class Peers:
         listen_bytes = self.server.host.listen_bytes
         assert listen_bytes is not None
         self.bound = listen_bytes("kafka_port", self.server.machine.host, PORT)
-        await self.bound.serve(self._accept)
+        async with asyncio.TaskGroup() as tasks:
+            await self.bound.serve(self._accept, tasks, lambda _: None)
 
     async def connect(self) -> tuple[Seen, ByteStream]:
         seen = Seen()

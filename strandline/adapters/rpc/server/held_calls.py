@@ -28,6 +28,10 @@ class HeldCalls:
         """Those with open calls."""
         return len(self._open)
 
+    def of(self, address: str) -> int:
+        """The open calls of this address."""
+        return self._open[address]
+
     def one(self, address: str) -> _Held:
         """Counts a call until the end of the `with` block. Raises TooManyCalls, and then counts none."""
         if self._open[address] >= self._address_max:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from strandline.adapters.framed.port import FramedPort
+from strandline.adapters.service_host import service_host
 from strandline.errors import StrandlineError
 from strandline.local.ports import LOOPBACK
 from strandline.ports import Caller, Served
@@ -41,7 +42,9 @@ async def serving(
     **given: Any,
 ) -> AsyncIterator[Endpoint]:
     """Serves these streams at a free port. Yields the address."""
-    port = FramedPort(settings(replication_port=0, **given), HOST, on_refused, stranger)
+    chosen = settings(replication_port=0, **given)
+    host = HOST if chosen.security_protocol == "PLAINTEXT" else service_host(chosen)
+    port = FramedPort(chosen, host, on_refused, stranger)
     endpoint = port.bind(Endpoint(1, LOOPBACK, 1))
     port.offer(served, NoLogins())
     async with asyncio.TaskGroup() as tasks:

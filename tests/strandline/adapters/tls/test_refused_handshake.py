@@ -21,7 +21,8 @@ import grpc
 import pytest
 
 from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.byte_server import Encryption, listen_bytes
+from strandline.adapters.system.accepting.byte_server import listen_bytes
+from strandline.adapters.system.accepting.handshakes import Encryption
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system_host import client_host, system_host
 from strandline.adapters.tls.channels import ANSWERED_LOOK_S_MAX, CONNECT_S_MAX
@@ -168,11 +169,12 @@ async def test_a_client_of_a_port_for_kafka_clients(ours: TestAuthority) -> None
     """CORRECTNESS X12."""
     pem = ReloadedPem(ours.issue("broker-1").client, SystemClock(), demands_certificates=True)
     server = listen_bytes("kafka_port", LOOPBACK, 0, Encryption(NewestContext(pem), SAID_S_MAX))
-    await server.serve(asyncio.BufferedProtocol)
-    try:
-        await refused(ours.issue().client, f"{LOOPBACK}:{server.port}", "not gRPC")
-    finally:
-        server.close()
+    async with asyncio.TaskGroup() as tasks:
+        await server.serve(asyncio.BufferedProtocol, tasks, lambda _: contextlib.nullcontext())
+        try:
+            await refused(ours.issue().client, f"{LOOPBACK}:{server.port}", "not gRPC")
+        finally:
+            server.close()
 
 
 async def test_a_server_of_an_unknown_authority(

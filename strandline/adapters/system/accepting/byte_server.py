@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from strandline.adapters.system.accepting.handshakes import BeginHandshake, Encryption, Handshakes
 from strandline.adapters.system.descriptors import connections_max
 from strandline.errors import SettingsError
 from strandline.ports import Caller, Listener
@@ -18,18 +17,6 @@ BACKLOG: Final = 1_024
 DESCRIPTORS_PARTS: Final = 2
 """These ports get half of what `descriptors` has for connections, beside gRPC."""
 
-SHUTDOWN_S_MAX: Final = 1.0
-"""How long an encrypted connection that is closed waits for the client's end of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Encryption:
-    """How the connections of a port are encrypted."""
-
-    context: ssl.SSLContext
-    handshake_s_max: float
-    """A connection that takes longer is closed."""
-
 
 class ByteServer:
     """One bound port: see `strandline.host.BytesServer`."""
@@ -37,27 +24,26 @@ class ByteServer:
     def __init__(self, bound: socket.socket, encryption: Encryption | None) -> None:
         self._bound = bound
         self._encryption = encryption
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | Handshakes | None = None
         self.port: int = bound.getsockname()[1]
         self.connections_max = connections_max(DESCRIPTORS_PARTS)
 
-    async def serve(self, protocol: Callable[[], asyncio.BufferedProtocol]) -> None:
-        loop = asyncio.get_running_loop()
+    async def serve(
+        self,
+        protocol: Callable[[], asyncio.BufferedProtocol],
+        tasks: asyncio.TaskGroup,
+        handshake: BeginHandshake,
+    ) -> None:
         if self._encryption is None:
+            loop = asyncio.get_running_loop()
             self._server = await loop.create_server(protocol, sock=self._bound, backlog=BACKLOG)
-            return
-        self._server = await loop.create_server(
-            protocol,
-            sock=self._bound,
-            backlog=BACKLOG,
-            ssl=self._encryption.context,
-            ssl_handshake_timeout=self._encryption.handshake_s_max,
-            ssl_shutdown_timeout=SHUTDOWN_S_MAX,
-        )
+        else:
+            self._server = Handshakes(self._bound, self._encryption, protocol, tasks, handshake)
 
     def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
         self._bound.close()
 
 

@@ -1,0 +1,1 @@
+"""Ports for streams of bytes: what they accept, encrypt and count."""
