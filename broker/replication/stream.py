@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -19,6 +21,9 @@ logger = structlog.get_logger(__name__)
 
 CONNECT_S_MAX: Final = 1.0
 """The limit for the connection. It fails sooner if the leader's host refuses it."""
+HEAD_START_S: Final = 0.1
+"""The stream of frames has this time before gRPC is tried beside it. If the path to its port drops
+everything, the follower hears its leader again before `leader_silence_ms` has passed."""
 
 
 class OwnReplicaStream:
@@ -59,6 +64,10 @@ class OwnReplicaStream:
             await self._transport.close()
 
 
+_Attempt = OwnReplicaStream | StrandlineError
+"""A stream that was opened, or why it was not."""
+
+
 class ReplicaStreams:
     """Opens the streams of one follower."""
 
@@ -67,38 +76,99 @@ class ReplicaStreams:
         new_transport: Callable[[], Transport],
         framed: MemberStreams | None,
         key: Callable[[], bytes | None],
+        connect_s_max: float = CONNECT_S_MAX,
     ) -> None:
         """`framed` None: all are opened by gRPC. `key` returns what the stream shows, as a transport does."""
         self._new_transport = new_transport
         self._framed = framed
         self._key = key
+        self._connect_s_max = connect_s_max
+        self._by_grpc_only: set[int] = set()
+        """Leaders of which the log says that they are followed by gRPC."""
 
     async def open(self, leader: Endpoint) -> OwnReplicaStream:
-        """Raises StreamBroken. A port that cannot be reached may be closed to this broker only, so the other
-        one is tried."""
-        unreached: BrokerNotAvailable | None = None
-        if self._framed is not None and leader.replication is not None:
-            try:
-                return OwnReplicaStream(
-                    await self._framed(leader, REPLICA_FETCH, self._key(), timeout_s=CONNECT_S_MAX)
-                )
-            except BrokerNotAvailable as error:
-                unreached = error
-            except StrandlineError as error:
-                raise StreamBroken(error.message) from error
-        stream = await _open_by_grpc(self._new_transport, leader)
-        if unreached is not None:  # not at each attempt to reach a leader that is down
-            logger.info("a leader is followed by gRPC", leader=leader.id, reason=unreached.message)
-        return stream
+        """Raises StreamBroken.
+
+        A port that cannot be reached may be closed to this broker only, and one that refuses may be another
+        broker's, so the other port is tried too. The first stream that is open is taken.
+        """
+        if self._framed is None or leader.replication is None:
+            return _opened(await self._by_grpc(leader))
+        attempts: list[asyncio.Task[_Attempt]] = []
+        taken: OwnReplicaStream | None = None
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                by_frames = tasks.create_task(self._by_frames(self._framed, leader))
+                attempts.append(by_frames)
+                await asyncio.wait(attempts, timeout=HEAD_START_S)
+                if not by_frames.done() or isinstance(by_frames.result(), StrandlineError):
+                    attempts.append(tasks.create_task(self._by_grpc(leader)))
+                taken = await _first(attempts)
+                for each in attempts:
+                    each.cancel()
+        finally:
+            for each in attempts:
+                if not each.cancelled() and (other := each.result()) is not taken:
+                    await _close(other)
+        self._tell(leader, by_frames, taken)
+        return taken or _opened(attempts[-1].result())
+
+    def _tell(
+        self, leader: Endpoint, by_frames: asyncio.Task[_Attempt], taken: OwnReplicaStream | None
+    ) -> None:
+        """Logs once that a leader is followed by gRPC, and not at each attempt to reach one that is down."""
+        failure = None if by_frames.cancelled() else by_frames.result()
+        if taken is None:
+            return
+        if taken is failure:
+            self._by_grpc_only.discard(leader.id)
+            return
+        if leader.id in self._by_grpc_only:
+            return
+        self._by_grpc_only.add(leader.id)
+        reason = failure.message if isinstance(failure, StrandlineError) else "no answer yet"
+        refused = isinstance(failure, StrandlineError) and not isinstance(failure, BrokerNotAvailable)
+        level = logging.WARNING if refused else logging.INFO
+        logger.log(level, "a leader is followed by gRPC", leader=leader.id, reason=reason)
+
+    async def _by_frames(self, framed: MemberStreams, leader: Endpoint) -> _Attempt:
+        try:
+            return OwnReplicaStream(
+                await framed(leader, REPLICA_FETCH, self._key(), timeout_s=self._connect_s_max)
+            )
+        except StrandlineError as error:
+            return error
+
+    async def _by_grpc(self, leader: Endpoint) -> _Attempt:
+        transport = self._new_transport()
+        try:
+            stream = await transport.open(leader.address, REPLICA_FETCH, timeout_s=self._connect_s_max)
+        except BaseException as error:
+            await transport.close()
+            if isinstance(error, StrandlineError):
+                return error
+            raise
+        return OwnReplicaStream(stream, transport)
 
 
-async def _open_by_grpc(new_transport: Callable[[], Transport], endpoint: Endpoint) -> OwnReplicaStream:
-    transport = new_transport()
-    try:
-        stream = await transport.open(endpoint.address, REPLICA_FETCH, timeout_s=CONNECT_S_MAX)
-    except BaseException as error:
-        await transport.close()
-        if isinstance(error, StrandlineError):
-            raise StreamBroken(error.message) from error
-        raise
-    return OwnReplicaStream(stream, transport)
+async def _first(attempts: Sequence[asyncio.Task[_Attempt]]) -> OwnReplicaStream | None:
+    """The first stream that is open; None if no attempt succeeds."""
+    waiting = set(attempts)
+    while waiting:
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for each in attempts:
+            if each in done and isinstance(opened := each.result(), OwnReplicaStream):
+                return opened
+    return None
+
+
+async def _close(attempt: _Attempt) -> None:
+    if isinstance(attempt, OwnReplicaStream):
+        await attempt.close()
+
+
+def _opened(attempt: _Attempt) -> OwnReplicaStream:
+    """Raises StreamBroken."""
+    if isinstance(attempt, OwnReplicaStream):
+        return attempt
+    raise StreamBroken(attempt.message) from attempt

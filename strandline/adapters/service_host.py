@@ -108,7 +108,8 @@ def _member_streams(pem_of_member: PemOf) -> MemberStreams:
         assert member.replication is not None, f"broker {member.id} has no port for it"
         pem = pem_of_member(member.address)
         context = None if pem is None else pem.now().client
-        return await open_framed(*member.replication, method, key, context, timeout_s=timeout_s)
+        address = member.replication
+        return await open_framed(*address, method, key, context, member=int(member.id), timeout_s=timeout_s)
 
     return opened
 

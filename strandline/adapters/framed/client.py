@@ -64,10 +64,11 @@ async def open_framed(
     key: bytes | None,
     context: ssl.SSLContext | None,
     *,
+    member: int | None = None,
     timeout_s: float,
 ) -> FramedStream[Request, Response]:
     """A stream on a connection of its own, which shows this key of the cluster's members. `context` None: the
-    connection is in plaintext.
+    connection is in plaintext. `member`: the broker that is meant, which refuses a caller of another one.
 
     Raises BrokerNotAvailable if it is not open within the time, and the error with which the peer refuses it.
     """
@@ -78,7 +79,7 @@ async def open_framed(
             await asyncio.get_running_loop().create_connection(
                 lambda: connection, bare, port, ssl=context, server_hostname=bare if context else None
             )
-            await connection.send(Kind.OPENING, dump_opening(Opening(method.path, key)))
+            await connection.send(Kind.OPENING, dump_opening(Opening(method.path, key, member)))
             answer = await connection.take()
     except OSError as error:
         connection.abort()

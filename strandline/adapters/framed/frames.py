@@ -9,8 +9,10 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, cast
 
-from strandline.errors import InvalidRequest
+from strandline.adapters.rpc.request_parsing import MalformedRequest
 
+FRAMES: Final = "frames"
+"""What is malformed, if frames are: see `MalformedRequest`."""
 HEAD: Final = Struct(">BI")
 SHARED_BYTES: Final = 64 * 1024
 """The most that is received at once while no large frame arrives."""
@@ -71,7 +73,7 @@ class Frames:
     def filled(self, count: int) -> list[Frame]:
         """Note that `count` bytes of the room were filled. Returns the frames that are complete by it.
 
-        Raises InvalidRequest for a frame of no kind, or of a size that none may have.
+        Raises MalformedRequest for a frame of no kind, or of a size that none may have.
         """
         if self._body is None:
             self._have += count
@@ -103,11 +105,11 @@ class Frames:
 
     def _checked(self, number: int, size: int) -> Kind:
         if not Kind.OPENING <= number <= Kind.ERROR:
-            raise InvalidRequest(f"a frame of kind {number}: the other end is no member of a cluster")
+            text = f"a frame of kind {number}: the other end is no member of a cluster"
+            raise MalformedRequest(text, kind=FRAMES)
         if size > self._bytes_max:
-            raise InvalidRequest(
-                f"a frame of {size} bytes; {self._bytes_max} are allowed", limit=self._bytes_max
-            )
+            text = f"a frame of {size} bytes; {self._bytes_max} are allowed"
+            raise MalformedRequest(text, kind=FRAMES, limit=self._bytes_max)
         return Kind(number)
 
     def _begin(self, kind: Kind, size: int, first: memoryview) -> None:

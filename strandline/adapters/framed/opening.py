@@ -1,4 +1,4 @@
-"""The first frame of a stream: which call it is, and what its caller proves.
+"""The first frame of a stream: which call it is, of which member, and what its caller proves.
 
 It is JSON, so that a member of any version can read it, and ignores what it does not know.
 """
@@ -9,7 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.errors import InvalidRequest
+from strandline.adapters.framed.frames import FRAMES
+from strandline.adapters.rpc.request_parsing import MalformedRequest
 
 OPENING_BYTES_MAX: Final = 4 * 1024
 
@@ -20,6 +21,8 @@ class Opening:
 
     path: str
     member_key: bytes | None
+    member: int | None = None
+    """The broker that the caller means; None: one of a version before did not say."""
 
     def __repr__(self) -> str:
         return f"Opening({self.path!r})"  # the key is a secret
@@ -27,16 +30,17 @@ class Opening:
 
 def dump_opening(opening: Opening) -> bytes:
     key = opening.member_key
-    return json.dumps({"call": opening.path, "key": None if key is None else key.hex()}).encode()
+    shown = None if key is None else key.hex()
+    return json.dumps({"call": opening.path, "key": shown, "member": opening.member}).encode()
 
 
 def load_opening(data: bytes) -> Opening:
-    """Raises InvalidRequest."""
+    """Raises MalformedRequest."""
     try:
         raw = json.loads(data)
-        path, key = raw["call"], raw["key"]
-        if not isinstance(path, str):
-            raise TypeError(type(path).__name__)
-        return Opening(path, None if key is None else bytes.fromhex(key))
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise InvalidRequest(f"{len(data)} bytes that open no stream") from None
+        path, key, member = raw["call"], raw["key"], raw.get("member")
+        if not isinstance(path, str) or not isinstance(member, int | None):
+            raise TypeError(f"{type(path).__name__}, {type(member).__name__}")
+        return Opening(path, None if key is None else bytes.fromhex(key), member)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise MalformedRequest(f"{len(data)} bytes that open no stream", kind=FRAMES) from None

@@ -14,10 +14,11 @@ from typing import Any, Final
 import structlog
 
 from strandline.adapters.framed.connection import FramedConnection
-from strandline.adapters.framed.frames import Kind
+from strandline.adapters.framed.frames import FRAMES, Kind
 from strandline.adapters.framed.opening import OPENING_BYTES_MAX, load_opening
 from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.refused_requests import TooManyConnections
+from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.rpc.server.held_calls import HeldCalls
 from strandline.adapters.rpc.serving import OnRefused, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
@@ -129,8 +130,13 @@ class FramedPort:
             return
         self._connections[connection] = None
         serving = self._tasks.create_task(self._serve(connection))
-        connection.closed.add_done_callback(lambda _: serving.cancel())
+        connection.closed.add_done_callback(lambda _: self._lost(connection, peer, serving))
         serving.add_done_callback(lambda _: self._served(connection, serving))
+
+    def _lost(self, connection: FramedConnection, peer: str, serving: asyncio.Task[None]) -> None:
+        if connection.failure is not None:
+            self._on_refused(connection.failure, peer)
+        serving.cancel()
 
     def _served(self, connection: FramedConnection, serving: asyncio.Task[None]) -> None:
         self._connections.pop(connection, None)
@@ -144,7 +150,8 @@ class FramedPort:
             with self._held.one(caller.host):
                 await self._call(connection, caller)
         except StrandlineError as error:
-            self._on_refused(error, caller.connection)
+            if error is not connection.failure:
+                self._on_refused(error, caller.connection)
             await connection.send(Kind.ERROR, error_to_bytes(error, caller.listener))
         else:
             await connection.send(Kind.END)
@@ -158,8 +165,11 @@ class FramedPort:
         except TimeoutError:
             raise InvalidRequest("the connection opened no stream in time") from None
         if frame is None or frame[0] is not Kind.OPENING:
-            raise connection.failure or InvalidRequest("the first frame opens a stream")
+            raise connection.failure or MalformedRequest("the first frame opens a stream", kind=FRAMES)
         opening = load_opening(frame[1])
+        own = self._settings.broker_id
+        if opening.member is not None and opening.member != own:
+            raise InvalidRequest(f"broker {opening.member} was meant, this is broker {own}")
         call = self._calls.get(opening.path)
         if call is None:
             raise InvalidRequest(f"{opening.path[:100]!r} is no stream of this port")
@@ -199,5 +209,6 @@ class _Messages(AsyncIterator[bytes]):
                 raise self._connection.failure
             raise StopAsyncIteration
         if frame[0] is not Kind.MESSAGE:
-            raise InvalidRequest(f"a frame of kind {frame[0].name.lower()} within a stream")
+            text = f"a frame of kind {frame[0].name.lower()} within a stream"
+            raise MalformedRequest(text, kind=FRAMES)
         return frame[1]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
@@ -22,6 +23,7 @@ from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.replication import FollowerMessage, Hello, Push
 from tests.broker.support.replicas import HOST
 from tests.strandline.adapters.framed.serving import serving
+from tests.waiting import eventually
 
 HELLO = Hello(BrokerId(2), BrokerEpoch(20), BrokerId(1), "cluster")
 PUSHES = [Push(7, 10, 2, b"records", copy=True), Push(8, diverging=(3, 4))]
@@ -108,3 +110,68 @@ async def test_a_leader_that_cannot_be_reached_is_a_broken_stream() -> None:
     with capture_logs() as logged, pytest.raises(StreamBroken, match="unreachable"):
         await BY_FRAMES.open(Endpoint(1, LOOPBACK, port, replication=(LOOPBACK, other)))
     assert logged == []
+
+
+@dataclass
+class Silent:
+    """A port that accepts connections, and says nothing."""
+
+    address: tuple[str, int] = (LOOPBACK, 0)
+    open: int = 0
+    ended: int = 0
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open += 1
+        await reader.read()
+        self.ended += 1
+        writer.close()
+
+
+def patient() -> ReplicaStreams:
+    """No attempt of these streams to connect ends by itself within a test."""
+    return ReplicaStreams(partial(HOST.transport, None), HOST.member_streams, lambda: None, 10_000.0)
+
+
+@pytest.fixture
+async def silent() -> AsyncIterator[Silent]:
+    found = Silent()
+    async with await asyncio.start_server(found.take, LOOPBACK, 0) as server:
+        found.address = server.sockets[0].getsockname()[:2]
+        yield found
+
+
+async def test_a_port_for_frames_that_drops_what_it_gets_does_not_hold_a_follower_up(silent: Silent) -> None:
+    """CORRECTNESS E19: its followers would suspect a leader that is well."""
+    streams = patient()
+    async with grpc_leader() as endpoint:
+        with capture_logs() as logged:
+            for _ in range(2):
+                stream = await streams.open(replace(endpoint, replication=silent.address))
+                await eventually(lambda: silent.ended == silent.open, what="it is given up")
+                await _send(stream)
+                assert await stream.receive() == (4, PUSHES)
+                await stream.close()
+    assert [line["event"] for line in logged] == ["a leader is followed by gRPC"], "once, not each time"
+
+
+async def test_a_port_for_frames_that_is_another_brokers_is_left_for_grpc() -> None:
+    """As one that a container maps wrongly. Its first message would be refused, at each attempt."""
+    streams = ReplicaStreams(partial(HOST.transport, None), HOST.member_streams, lambda: None)
+    async with grpc_leader() as endpoint, serving(LEADING, broker_id=2) as other:
+        with capture_logs() as logged:
+            stream = await streams.open(replace(endpoint, replication=other.replication))
+        await _send(stream)
+        assert await stream.receive() == (4, PUSHES)
+        await stream.close()
+    (line,) = logged
+    assert line["log_level"] == "warning"
+    assert line["reason"] == "broker 1 was meant, this is broker 2"
+
+
+async def test_a_follower_that_ends_while_it_opens_a_stream_leaves_none(silent: Silent) -> None:
+    host, port = silent.address
+    async with asyncio.TaskGroup() as tasks:
+        opening = tasks.create_task(patient().open(Endpoint(1, host, port, replication=silent.address)))
+        await eventually(lambda: silent.open == 2, what="both ports are tried")
+        opening.cancel()
+    await eventually(lambda: silent.ended == 2, what="both are given up")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 from collections.abc import AsyncIterator
 
 import pytest
 
 from strandline.adapters.framed.client import FramedStream, open_framed
-from strandline.adapters.framed.frames import HEAD, Kind, head
+from strandline.adapters.framed.frames import FRAMES, HEAD, Kind, head
 from strandline.adapters.framed.opening import Opening, dump_opening
 from strandline.adapters.framed.port import FramedPort
+from strandline.adapters.rpc.refused_requests import CONNECTIONS, MALFORMED, RefusedRequests
 from strandline.adapters.rpc.wire_errors import error_from_bytes
 from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.errors import (
@@ -25,7 +27,7 @@ from strandline.errors import (
 from strandline.local.ports import free_ports
 from strandline.ports import Caller, Listener, Method, Reply, Rpc, ServedStream, StreamEnded
 from strandline.vocabulary.metadata import Endpoint
-from tests.broker.support.replicas import HOST, settings
+from tests.broker.support.replicas import CLOCK, HOST, settings
 from tests.strandline.adapters.framed.serving import NoLogins, everybody, serving
 from tests.waiting import eventually
 
@@ -121,11 +123,45 @@ async def test_a_call_that_is_not_served_is_refused_when_it_is_opened() -> None:
 
 
 async def test_what_speaks_another_protocol_gets_no_further_than_its_first_bytes() -> None:
+    """And is counted, with the other malformed requests."""
+    refused = RefusedRequests(CLOCK)
+    async with serving(Talking().calls, on_refused=refused.note) as endpoint:
+        for _ in range(2):
+            reader, writer = await raw(endpoint)
+            writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            writer.close()
+        await eventually(lambda: (MALFORMED, (FRAMES,), 2) in refused.read())
+
+
+async def test_a_port_with_all_its_connections_closes_further_ones() -> None:
+    """And counts them."""
+    refused = RefusedRequests(CLOCK)
+    async with serving(Talking().calls, on_refused=refused.note, calls_max=10) as endpoint:
+        held = [await opened(endpoint) for _ in range(10)]
+        with pytest.raises(BrokerNotAvailable):
+            await opened(endpoint)
+        assert (CONNECTIONS, ("replication_port",), 1) in refused.read()
+        for stream in held:
+            stream.close()
+
+
+@pytest.mark.parametrize("opening", [b"[]", b'{"call": "/talking/Talk", "key": null, "member": "1"}', b"{"])
+async def test_bytes_that_open_no_stream_are_refused(opening: bytes) -> None:
     async with serving(Talking().calls) as endpoint:
         reader, writer = await raw(endpoint)
-        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-        with contextlib.suppress(ConnectionResetError):
-            assert await reader.read() == b""
+        writer.write(head(Kind.OPENING, len(opening)) + opening)
+        assert "that open no stream" in (await refusal(reader)).message
+        writer.close()
+
+
+async def test_a_caller_of_a_version_before_says_not_which_member_it_means() -> None:
+    opening = json.dumps({"call": TALK.path, "key": None}).encode()
+    async with serving(Talking().calls) as endpoint:
+        reader, writer = await raw(endpoint)
+        writer.write(head(Kind.OPENING, len(opening)) + opening)
+        assert HEAD.unpack(await reader.readexactly(HEAD.size)) == (Kind.ACCEPTED, 0)
         writer.close()
 
 
