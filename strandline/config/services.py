@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -233,6 +233,10 @@ class ListenerSettings(
         return self.protocol_of(port) in WITH_LOGINS
 
 
+SILENCES_APART_MS: Final = 100
+"""How much longer a leader waits for its followers than they wait for it: they look ten times a second."""
+
+
 class BrokerSettings(ListenerSettings):
     """One broker."""
 
@@ -252,14 +256,17 @@ class BrokerSettings(ListenerSettings):
     """How long a follower may hear nothing of its leader before it asks the other brokers; if most of those
     that should hear it do not, the leader is replaced. Above `zookeeper_session_timeout_ms`, its session
     decides."""
-    follower_silence_ms: int = Field(default=800, ge=500)
+    follower_silence_ms: int = Field(default=800, ge=500, validate_default=True)
     """How long a member of the ISR may leave its leader's messages unanswered, without any sign of life,
     before it is removed. A member that is slow but answers has `keep_in_sync_ms`. On slow links it has to be
-    longer than a message of `push_bytes_max` takes."""
+    longer than a message of `push_bytes_max` takes, and longer than `leader_silence_ms` by 100 at least, so
+    that followers of a leader that is cut off can replace it before it takes them out of the ISR."""
     replication_port: int | None = Field(default=None, ge=0, le=65535)
     """A port of `host` at which followers fetch by streams of frames, which cost a fraction of gRPC's; its
-    protocol is `security_protocol`. 0: any free port, unless `advertised_port` is set. None, or if a follower
-    cannot reach it: they fetch at `port`."""
+    protocol is `security_protocol`. 0: any free port, unless `advertised_port` is set and
+    `replication_advertised_port` is not. None, or if a follower cannot reach it: they fetch at `port`."""
+    replication_advertised_port: int | None = Field(default=None, ge=1, le=65535)
+    """The port of `advertised_host` at which followers reach `replication_port`; None: the same number."""
     push_window: int = Field(default=2, ge=1, le=64)
     """Messages on a replication stream that the follower has not yet acknowledged."""
     push_bytes_max: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
@@ -435,6 +442,17 @@ class BrokerSettings(ListenerSettings):
     """Identifies the running kernel: after a reboot the page cache is lost (CORRECTNESS E2)."""
     crash_points: str = ""
     """Tests only: named points at which this process dies or fails, `name` or `name:nth`, comma-separated."""
+
+    @field_validator("follower_silence_ms")
+    @classmethod
+    def _leaves_followers_time(cls, silence_ms: int, info: ValidationInfo) -> int:
+        leader_ms = info.data.get("leader_silence_ms", 0)
+        session_ms = info.data.get("zookeeper_session_timeout_ms", 0)
+        ms_min = leader_ms + SILENCES_APART_MS
+        if silence_ms < ms_min and leader_ms < session_ms:
+            why = "a leader that is cut off would remove its followers before they can replace it"
+            raise ValueError(f"raise it to {ms_min}, or lower leader_silence_ms = {leader_ms}: {why}")
+        return silence_ms
 
     @field_validator("kafka_external_port")
     @classmethod

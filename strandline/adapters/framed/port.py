@@ -63,14 +63,15 @@ class FramedPort:
         self._tasks: asyncio.TaskGroup | None = None
 
     def bind(self, endpoint: Endpoint) -> Endpoint:
-        """Listens. Returns the endpoint with the address of this port, which has the host and the certificate
-        of the first one. Raises SettingsError."""
+        """Listens. Returns the endpoint with the address at which others reach this port, which has the host
+        and the certificate of the first one. Raises SettingsError."""
         settings, port = self._settings, self._settings.replication_port
-        if port is None or (port == 0 and settings.advertised_port is not None):
+        mapped = settings.replication_advertised_port
+        if port is None or (port == 0 and settings.advertised_port is not None and mapped is None):
             return endpoint
         self._server = self._host.bind_bytes(settings, SETTING, port)
         self._connections_max = min(self._connections_max, self._server.connections_max)
-        return replace(endpoint, replication=(endpoint.host, self._server.port))
+        return replace(endpoint, replication=(endpoint.host, mapped or self._server.port))
 
     def offer(self, served: Sequence[Served], logins: CallerLogins) -> None:
         """Sets the streams that `run` serves."""

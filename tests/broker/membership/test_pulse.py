@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.broker.membership.pulse import ANSWER_S, BEAT_S, LATE_S, TICK_S, Pulse
+from strandline.config.services import SILENCES_APART_MS
 from tests.broker.support.replicas import settings
 from tests.hand_clock import HandClock
 
@@ -51,3 +52,14 @@ def test_no_bound_may_be_set_that_takes_a_pause_between_two_messages_for_silence
         settings(leader_silence_ms=round((2 * BEAT_S + TICK_S) * 1000))
     with pytest.raises(ValueError, match="follower_silence_ms"):
         settings(follower_silence_ms=round((ANSWER_S + TICK_S) * 1000))
+
+
+def test_followers_may_replace_a_leader_that_is_cut_off_before_it_takes_them_out_of_the_isr() -> None:
+    """CORRECTNESS E19: each looks at a tick. Who left the ISR is no candidate, so the leader would be kept
+    for as long as it reaches ZooKeeper."""
+    assert round(TICK_S * 1000) <= SILENCES_APART_MS
+    for given in ({"follower_silence_ms": 650}, {"leader_silence_ms": 800}):
+        with pytest.raises(ValueError, match=r"follower_silence_ms(.|\n)*lower leader_silence_ms = [68]00"):
+            settings(**given)
+    settings(leader_silence_ms=700)
+    settings(leader_silence_ms=3_000, zookeeper_session_timeout_ms=3_000)

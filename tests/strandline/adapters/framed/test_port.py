@@ -304,3 +304,11 @@ async def test_a_port_that_accepts_and_says_nothing_is_given_up() -> None:
         port = stopped.getsockname()[1]
         with pytest.raises(BrokerNotAvailable, match="no answer in time"):
             await open_framed("127.0.0.1", port, TALK, None, None, timeout_s=0.05)
+
+
+@pytest.mark.parametrize("given", [{}, {"advertised_port": 19_092}])
+def test_a_mapped_port_is_registered_as_others_reach_it(given: dict[str, int]) -> None:
+    chosen = settings(replication_port=0, replication_advertised_port=19_093, **given)
+    port = FramedPort(chosen, HOST, lambda _error, _peer: None, everybody)
+    assert port.bind(Endpoint(1, "outside", 19_092)).replication == ("outside", 19_093)
+    port.stop()
