@@ -147,7 +147,7 @@ async def test_a_port_for_frames_that_drops_what_it_gets_does_not_hold_a_followe
         with capture_logs() as logged:
             for _ in range(2):
                 stream = await streams.open(replace(endpoint, replication=silent.address))
-                await eventually(lambda: silent.ended == silent.open, what="it is given up")
+                await eventually(lambda: silent.open and silent.ended == silent.open, what="it is given up")
                 await _send(stream)
                 assert await stream.receive() == (4, PUSHES)
                 await stream.close()
