@@ -19,6 +19,7 @@ MODULES = {
     "catch_up": "log.catch_up",
     "budget": "log.budget",
     "scale": "cluster.scale",
+    "scale_curves": "scale.curves",
     "balance": "cluster.balance",
     "balance_moves": "cluster.balance_moves",
     "state_changes": "cluster.state_changes",

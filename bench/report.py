@@ -40,11 +40,11 @@ def median_of(values: Sequence[float]) -> str:
     >>> median_of([3.0, 1.0, 2.0]) '2.00 (1.00–3.00)'
     """
     if len(values) == 1:
-        return _number(values[0])
-    return f"{_number(statistics.median(values))} ({_number(min(values))}–{_number(max(values))})"
+        return number(values[0])
+    return f"{number(statistics.median(values))} ({number(min(values))}–{number(max(values))})"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Three significant digits; thousands as k, millions as M."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if value >= size:

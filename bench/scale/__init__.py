@@ -1,0 +1,1 @@
+"""Measurements of what work costs as it grows."""
