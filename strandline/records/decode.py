@@ -35,6 +35,14 @@ class Columns(NamedTuple):
     values: list[bytes | None]
     headers: list[RecordHeaders]
 
+    def extend(self, more: Columns) -> None:
+        """Append these records, in place."""
+        self.offsets.extend(more.offsets)
+        self.timestamps.extend(more.timestamps)
+        self.keys.extend(more.keys)
+        self.values.extend(more.values)
+        self.headers.extend(more.headers)
+
 
 RECORD_BYTES_MIN: Final = 7
 """The smallest record: six lengths and numbers of a byte each, and its attributes."""
@@ -119,6 +127,7 @@ def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
     """
     keys, add_timestamp, add_value = columns.keys, columns.timestamps.append, columns.values.append
     at, lead, timestamp, gaps = 0, _FIRST_LEAD, header.base_timestamp, False
+    alike: _Alike | None = None
     for index, number in enumerate(offset_deltas(header.record_count)):
         if (raw := body[at]) < 0x80:
             at += 1
@@ -158,10 +167,15 @@ def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
             stop = at + (raw >> 1 ^ -(raw & 1))
             add_value(body[at:stop])
             at = stop
-        if body[at]:
-            columns.headers[index], at = _read_headers(body, at)
-        else:
+        if not body[at]:
             at += 1
+        elif alike is not None and body.startswith(alike.lead, at):
+            start = at + len(alike.lead)
+            at = start + alike.length
+            columns.headers[index] = ((alike.name, body[start:at]),)
+        else:
+            columns.headers[index], after = _read_headers(body, at)
+            alike, at = _alike(columns.headers[index], body[at:after]), after
         if at != end:
             raise ValueError(f"a record that should end at byte {end} of its batch ends at {at}")
     if at != len(body):
@@ -185,6 +199,23 @@ def _longer(body: bytes, at: int) -> tuple[int, int]:
     """A varint of any length, still zigzag-encoded, and the position after it."""
     number, end = decode_varint(body, at)
     return (number << 1 if number >= 0 else (-number << 1) - 1), end
+
+
+class _Alike(NamedTuple):
+    """The one header of a record. Most records of a producer have the same, with a value of this length."""
+
+    lead: bytes
+    """All of its bytes before the value."""
+    name: str
+    length: int
+
+
+def _alike(headers: RecordHeaders, data: bytes) -> _Alike | None:
+    """None unless there is one header, with a value. `data` are its bytes."""
+    if len(headers) != 1:
+        return None
+    ((name, value),) = headers
+    return None if value is None else _Alike(data[: len(data) - len(value)], name, len(value))
 
 
 def _read_headers(body: bytes, at: int) -> tuple[RecordHeaders, int]:

@@ -136,6 +136,7 @@ def pack(records: Iterable[RecordFields], *, codec: Codec = Codec.NONE) -> Packe
     varints = VARINTS
     base = previous = latest = None
     lead, count = b"", 0
+    names = _OneHeader()
     for key, value, headers, timestamp in records:
         if timestamp != previous:
             if base is None or latest is None:
@@ -145,6 +146,17 @@ def pack(records: Iterable[RecordFields], *, codec: Codec = Codec.NONE) -> Packe
             lead, previous = b"\x00" + varints[timestamp - base], timestamp
         number = varints[count]
         count += 1
+        if len(headers) == 1 and key is not None and value is not None:
+            ((name, content),) = headers
+            if content is not None:
+                named = names[name]
+                keyed, size, measured = varints[len(key)], varints[len(value)], varints[len(content)]
+                whole = varints[
+                    len(lead) + len(number) + len(keyed) + len(key) + len(size) + len(value)
+                    + len(named) + len(measured) + len(content)
+                ]  # fmt: skip
+                add((whole, lead, number, keyed, key, size, value, named, measured, content))
+                continue
         if value is None or headers:
             rest = b"".join((_nullable(key), _nullable(value), _encode_headers(headers)))
             add((varints[len(lead) + len(number) + len(rest)], lead, number, rest))
@@ -186,6 +198,16 @@ def _encode_headers(headers: Headers) -> bytes:
     for name, value in headers:
         parts += (_nullable(name.encode()), _nullable(value))
     return b"".join(parts)
+
+
+class _OneHeader(dict[str, bytes]):
+    """name → the bytes of a record's only header up to the length of its value."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: str) -> bytes:
+        head = self[name] = VARINTS[1] + _nullable(name.encode())
+        return head
 
 
 # --- values only ----------------------------------------------------------------------------

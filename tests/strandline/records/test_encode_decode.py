@@ -91,6 +91,23 @@ def test_records_survive_encoding_and_decoding(
     assert [header.size for header in validate(data)] == [len(data)]
 
 
+few = st.sampled_from([(), (("h", b"v"),), (("h", b"w"),), (("h", b""),), (("h", None),), (("", b"v"),)])
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.just(b"k") | st.none(), st.just(b"v"), few, st.just(7)), min_size=1))
+def test_headers_that_are_alike_from_record_to_record_are_read_back(records: list[RecordFields]) -> None:
+    """A reader takes the bytes of the record before for granted only where they are the same."""
+    assert fields(data := encode_batch(records)) == records
+    builder = DefaultRecordBatchBuilder(
+        magic=2, compression_type=0, is_transactional=False, producer_id=-1, producer_epoch=-1,
+        base_sequence=-1, batch_size=1 << 20,
+    )  # fmt: skip
+    for offset, (key, value, headers, timestamp) in enumerate(records):
+        builder.append(offset, timestamp, key, value, list(headers))
+    assert data[16:] == bytes(builder.build())[16:]
+
+
 @settings(deadline=None)
 @given(
     st.lists(st.binary(max_size=90), min_size=1, max_size=200)
