@@ -33,6 +33,7 @@ from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest
 from strandline.host import Host
 from strandline.ids import TopicPartition
+from strandline.records import Columns
 from strandline.vocabulary.groups import CommittedOffset, TaskChange
 from strandline.vocabulary.log import EARLIEST, LATEST, ListedOffset
 
@@ -401,6 +402,15 @@ class Consumer(Client[ConsumerSettings]):
         """The records that have arrived, by partition, at most `max_records` (or `poll_records_max`). Waits
         up to `timeout_ms` for the first. Without arguments of all assigned partitions."""
         return self._delivery.getmany(
+            partitions, arguments.timeout_ms(timeout_ms), arguments.max_records(max_records)
+        )
+
+    def getcolumns(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> Coroutine[Any, Any, dict[TopicPartition, Columns]]:
+        """As `getmany`, by column: lists of offsets, timestamps, keys, values and headers of equal length. No
+        object is made for a record."""
+        return self._delivery.getcolumns(
             partitions, arguments.timeout_ms(timeout_ms), arguments.max_records(max_records)
         )
 

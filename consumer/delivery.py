@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 from strandline.client.scope import Scope
@@ -18,11 +17,12 @@ from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.positions import Position
 from strandline.consumer.open_batch import Reading
 from strandline.consumer.reader import Reader
-from strandline.consumer.records import ConsumerRecord, FetchedBatch
+from strandline.consumer.records import ConsumerRecord, FetchedBatch, records_of
 from strandline.consumer.wakeups import Wakeups
 from strandline.errors import UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
+from strandline.records import Columns
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +110,12 @@ class RecordDelivery:
         self._caller = _calling_task()
         return self._asked(self._getmany(partitions, timeout_ms, max_records))
 
+    def getcolumns(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float, max_records: int | None
+    ) -> Coroutine[Any, Any, dict[TopicPartition, Columns]]:
+        self._caller = _calling_task()
+        return self._asked(self._getcolumns(partitions, timeout_ms, max_records))
+
     def getbatches(
         self, partitions: Sequence[TopicPartition], timeout_ms: float
     ) -> Coroutine[Any, Any, list[FetchedBatch]]:
@@ -149,20 +155,29 @@ class RecordDelivery:
     async def _getmany(
         self, partitions: Sequence[TopicPartition], timeout_ms: float, max_records: int | None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        taken = await self._getcolumns(partitions, timeout_ms, max_records)
+        return {name: records_of(name, columns) for name, columns in taken.items()}
+
+    async def _getcolumns(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float, max_records: int | None
+    ) -> dict[TopicPartition, Columns]:
         limit = self._settings.poll_records_max if max_records is None else max_records
         deadline = self._clock.monotonic() + timeout_ms / 1000
         self._called()
         await self._give_way()
         self._wakeups.raise_new()
         while True:
-            taken: dict[TopicPartition, list[ConsumerRecord]] = {}
+            taken: dict[TopicPartition, Columns] = {}
             left = limit
             for state in self._turns(partitions):
                 while left > 0 and (reading := self._open(state)) is not None:
-                    records = list(islice(reading.records, left))
-                    left -= len(records)
-                    self._hand(state, records[-1].offset + 1)
-                    taken.setdefault(state.name, []).extend(records)
+                    columns = reading.columns(left)
+                    left -= len(columns.offsets)
+                    self._hand(state, columns.offsets[-1] + 1)
+                    if state.name in taken:
+                        taken[state.name].extend(columns)
+                    else:
+                        taken[state.name] = columns
             if taken or not await self._wait(deadline):
                 return taken
 

@@ -85,9 +85,7 @@ class FetchedBatch(NamedTuple):
 
     def records(self) -> list[ConsumerRecord]:
         """The records wanted. Raises UndecodableBatch."""
-        topic, partition = self.name
-        rows = zip(repeat(topic), repeat(partition), *self.columns(), strict=False)
-        return list(map(tuple.__new__, repeat(ConsumerRecord), rows))
+        return records_of(self.name, self.columns())
 
     def undecodable(self, error: StrandlineError) -> UndecodableBatch:
         """The exception for this decoding error."""
@@ -100,6 +98,13 @@ class FetchedBatch(NamedTuple):
             offset=first,
             next_offset=self.next_offset,
         )
+
+
+def records_of(name: TopicPartition, columns: Columns) -> list[ConsumerRecord]:
+    """The records of these columns."""
+    topic, partition = name
+    rows = zip(repeat(topic), repeat(partition), *columns, strict=False)
+    return list(map(tuple.__new__, repeat(ConsumerRecord), rows))
 
 
 def damaged(name: TopicPartition, offset: int, next_offset: int, error: StrandlineError) -> UndecodableBatch:

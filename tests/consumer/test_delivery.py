@@ -9,7 +9,7 @@ import pytest
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import CoordinatorNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
-from strandline.records import gap_batch, validate
+from strandline.records import Columns, gap_batch, validate
 from tests.consumer.brokers import Parts
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -44,6 +44,23 @@ async def test_all_of_a_getmany_is_processed_at_once() -> None:
         assert processed(parts, A) == 3
         assert [batch.record_count for batch in await parts.delivery.getbatches((), 0)] == [2]
         assert processed(parts, B) == 1
+
+
+async def test_columns_records_and_batches_continue_where_another_call_ended() -> None:
+    """Also in the middle of a batch, and over several; in each way the records are in hand."""
+    async with Parts() as parts:
+        parts.assign(A)
+        parts.arrive(A, 5)
+        parts.arrive(A, 5)
+        assert (await parts.delivery.getone()).offset == 0
+        taken = (await parts.delivery.getcolumns((), 0, 6))[A]
+        assert taken == Columns([1, 2, 3, 4, 5, 6], [0] * 6, [None] * 6, [b"v"] * 6, [()] * 6)
+        assert processed(parts, A) == 1 and parts.delivery.in_hand({A})
+        assert [record.offset for record in (await parts.delivery.getmany((), 0, 1))[A]] == [7]
+        assert processed(parts, A) == 7
+        assert [batch.base_offset for batch in await parts.delivery.getbatches((), 0)] == [8]
+        assert await parts.delivery.getcolumns((), 0, None) == {}
+        assert processed(parts, A) == 10
 
 
 async def test_a_seek_moves_what_is_committed_and_ends_no_work() -> None:
@@ -109,7 +126,7 @@ async def test_a_get_call_is_under_way_from_its_beginning_to_its_end() -> None:
         assert parts.delivery.asking == 0
 
 
-@pytest.mark.parametrize("call", ["getone", "getmany", "getbatches"])
+@pytest.mark.parametrize("call", ["getone", "getmany", "getcolumns", "getbatches"])
 @pytest.mark.parametrize("kind", ["standing", "fatal", "stopped"])
 async def test_an_application_that_asks_again_at_once_does_not_starve_the_loop(kind: str, call: str) -> None:
     """`except StrandlineError: continue` around a get call: the loop runs in between, at its own pace."""
