@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, repeat
 
 from strandline.client import arguments
 from strandline.errors import InvalidRequest, MessageTooLarge
-from strandline.producer.core.batch import RECORD_OVERHEAD_MAX, VALUE_OVERHEAD_MAX
+from strandline.producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX, VALUE_OVERHEAD_MAX
 from strandline.records import HEADER_BYTES, Codec, Headers, PackedRecords, RecordFields, pack, pack_values
 
 
@@ -23,16 +23,22 @@ def not_bytes(what: str, given: object) -> TypeError:
     return TypeError(f"a record's {what} is bytes or None, not {type(given).__name__}")
 
 
-def check_headers(headers: Headers) -> None:
-    """Raises TypeError unless `headers` are pairs of a str, and bytes or None.
+def headers_size(headers: Headers) -> int:
+    """An upper bound of the size of a record's headers, in bytes.
 
-    The sender encodes headers later, for many callers at once, and could not name the culprit.
+    Raises TypeError unless `headers` are pairs of a str, and bytes or None. The sender encodes headers later,
+    for many callers at once, and could not name the culprit.
     """
+    size = 0
     for name, content in headers:
         if not isinstance(name, str):
             raise TypeError(f"a header's name is a str, not {type(name).__name__}")
-        if not isinstance(content, bytes | None):
-            raise not_bytes(f"header {name!r}", content)
+        size += HEADER_OVERHEAD_MAX + (len(name) if name.isascii() else len(name.encode()))
+        if content is not None:
+            if not isinstance(content, bytes):
+                raise not_bytes(f"header {name!r}", content)
+            size += len(content)
+    return size
 
 
 def timestamp_of(given: object) -> int:
@@ -47,13 +53,7 @@ def one_batch(records: Sequence[RecordFields], *, bytes_max: int, codec: Codec) 
     """
     if not records:
         raise InvalidRequest("records = []: give at least one, a batch is never empty")
-    for key, value, headers, timestamp_ms in records:
-        if not isinstance(key, bytes | None):
-            raise not_bytes("key", key)
-        if not isinstance(value, bytes | None):
-            raise not_bytes("value", value)
-        check_headers(headers)
-        timestamp_of(timestamp_ms)
+    _lengths(records)
     packed = pack(records, codec=codec)
     if packed.size > bytes_max and codec is not Codec.NONE:
         packed = pack(records)
@@ -62,10 +62,45 @@ def one_batch(records: Sequence[RecordFields], *, bytes_max: int, codec: Codec) 
     return packed
 
 
+def rows_of(
+    values: Sequence[bytes | None],
+    keys: Sequence[bytes | None] | None,
+    headers: Sequence[Headers] | None,
+    timestamps_ms: Sequence[int] | None,
+    now_ms: int,
+) -> list[RecordFields]:
+    """The records of these columns; those without a timestamp get `now_ms`.
+
+    Raises InvalidRequest unless a column has one element for each value.
+    """
+    for what, column in (("keys", keys), ("headers", headers), ("timestamps", timestamps_ms)):
+        if column is not None and len(column) != len(values):
+            raise InvalidRequest(f"{len(values)} values were given with {len(column)} {what}")
+    columns = keys or repeat(None), values, headers or repeat(()), timestamps_ms or repeat(now_ms)
+    return list(zip(*columns, strict=False))
+
+
+def _lengths(records: Sequence[RecordFields]) -> list[int]:
+    """The bytes of each record's key, value and headers, at most. Raises TypeError, and InvalidRequest for a
+    timestamp."""
+    lengths: list[int] = []
+    checked: int | None = None
+    for key, value, headers, timestamp_ms in records:
+        if not (key is None or isinstance(key, bytes)):
+            raise not_bytes("key", key)
+        if not (value is None or isinstance(value, bytes)):
+            raise not_bytes("value", value)
+        if timestamp_ms is not checked:
+            checked = timestamp_of(timestamp_ms)
+        length = len(key or b"") + len(value or b"")
+        lengths.append(length + headers_size(headers) if headers else length)
+    return lengths
+
+
 @dataclass(frozen=True, slots=True)
 class Pieces:
     """Cuts records into batches of at most `size_max` bytes. A larger record, up to `bytes_max`, gets a batch
-    of its own. All have one timestamp."""
+    of its own. Values without anything else have the timestamp `now_ms`."""
 
     now_ms: int
     size_max: int
@@ -77,24 +112,22 @@ class Pieces:
         for start, end in self._cuts([0 if v is None else len(v) for v in values], VALUE_OVERHEAD_MAX):
             piece = values[start:end]
             if None in piece:
-                yield self._pack([(None, value) for value in piece])
+                yield self._pack([(None, value, (), self.now_ms) for value in piece])
             else:
                 packed = pack_values(piece, self.now_ms, codec=self.codec)  # type: ignore[arg-type]
                 if packed.size > self.bytes_max:
                     packed = pack_values(piece, self.now_ms)  # type: ignore[arg-type]
                 yield packed
 
-    def of_records(self, records: Sequence[tuple[bytes | None, bytes | None]]) -> Iterator[PackedRecords]:
-        """Batches of (key, value) records. Raises MessageTooLarge before the first of them."""
-        lengths = [len(key or b"") + len(value or b"") for key, value in records]
-        for start, end in self._cuts(lengths, RECORD_OVERHEAD_MAX):
+    def of_records(self, records: Sequence[RecordFields]) -> Iterator[PackedRecords]:
+        """Batches of whole records. Raises MessageTooLarge, TypeError, InvalidRequest before the first."""
+        for start, end in self._cuts(_lengths(records), RECORD_OVERHEAD_MAX):
             yield self._pack(records[start:end])
 
-    def _pack(self, records: Sequence[tuple[bytes | None, bytes | None]]) -> PackedRecords:
+    def _pack(self, records: Sequence[RecordFields]) -> PackedRecords:
         """Pack one batch, uncompressed if compression makes it too large."""
-        fields = [(key, value, (), self.now_ms) for key, value in records]
-        packed = pack(fields, codec=self.codec)
-        return pack(fields) if packed.size > self.bytes_max else packed
+        packed = pack(records, codec=self.codec)
+        return pack(records) if packed.size > self.bytes_max else packed
 
     def _cuts(self, lengths: Sequence[int], overhead: int) -> list[tuple[int, int]]:
         """The begin and end index of each batch."""

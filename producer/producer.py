@@ -21,7 +21,15 @@ from strandline.config.producer import ProducerSettings
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.host import Host
 from strandline.ids import NO_BROKER, TopicPartition
-from strandline.producer.bulk import Pieces, check_headers, not_bytes, one_batch, timestamp_of, too_large
+from strandline.producer.bulk import (
+    Pieces,
+    headers_size,
+    not_bytes,
+    one_batch,
+    rows_of,
+    timestamp_of,
+    too_large,
+)
 from strandline.producer.core.accumulator import (
     Accumulator,
     Acknowledged,
@@ -33,7 +41,6 @@ from strandline.producer.core.accumulator import (
     Send,
 )
 from strandline.producer.core.batch import (
-    HEADER_OVERHEAD_MAX,
     RECORD_OVERHEAD_MAX,
     Batch,
     PartitionQueue,
@@ -175,7 +182,7 @@ class Producer(Client[ProducerSettings]):
                 raise not_bytes("key", key)
             size += len(key)
         if headers:
-            size += _headers_size(headers)
+            size += headers_size(headers)
         if timestamp_ms is not None:
             timestamp_ms = timestamp_of(timestamp_ms)
         if self._buffered >= self._buffer_bytes:
@@ -228,22 +235,26 @@ class Producer(Client[ProducerSettings]):
         *,
         partition: int | None = None,
         keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+        timestamps_ms: Sequence[int] | None = None,
     ) -> asyncio.Future[BulkMetadata]:
         """Send many records, with one future for all. This is the fastest way.
 
-        Without `partition` and `keys` the partitions take turns, batch by batch. Order is kept within a
-        partition. Waits and raises as `send`; a failure of some batches only is BulkSendFailed.
+        Without `partition` and a key the partitions take turns: batch by batch if there are only values, else
+        call by call. Order is kept within a partition. Waits and raises as `send`; a failure of some batches
+        only is BulkSendFailed.
         """
         route = self._routes.get(topic) or await self._route(topic)
-        pieces = Pieces(self._clock.wall_ms(), route.size_max, route.bytes_max, self._accumulator.codec)
+        now_ms = self._clock.wall_ms()
+        pieces = Pieces(now_ms, route.size_max, route.bytes_max, self._accumulator.codec)
+        chosen = None if partition is None else await self._chosen(route, partition)
         bulk = Bulk(topic, len(values), self._loop.create_future())
-        if keys is None:
-            chosen = None if partition is None else await self._chosen(route, partition)
+        if keys is None and headers is None and timestamps_ms is None:
             for packed in pieces.of_values(values):
                 await self._add(chosen or route.next(), packed, bulk.part())
         else:
-            chosen = None if partition is None else await self._chosen(route, partition)
-            for queue, records in route.grouped(values, keys, chosen):
+            rows = rows_of(values, keys, headers, timestamps_ms, now_ms)
+            for queue, records in route.grouped(rows, chosen):
                 for packed in pieces.of_records(records):
                     await self._add(queue, packed, bulk.part())
         bulk.close()
@@ -483,12 +494,3 @@ class Producer(Client[ProducerSettings]):
             self._carry_out(self._accumulator.expire(now))
             deadline = self._accumulator.next_deadline()
             await self._clock.sleep(delivery_s if deadline is None else deadline - now)
-
-
-def _headers_size(headers: Headers) -> int:
-    """An upper bound of the size of a record's headers, in bytes. Raises TypeError."""
-    check_headers(headers)
-    return sum(
-        HEADER_OVERHEAD_MAX + len(name.encode()) + (0 if content is None else len(content))
-        for name, content in headers
-    )

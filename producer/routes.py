@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
 from typing import Generic
 
-from strandline.errors import InvalidRequest, UnknownTopicOrPartition
+from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import NO_BROKER
 from strandline.producer.core.batch import PartitionQueue, Ticket
 from strandline.producer.core.partitioner import partition_for
-
-KeyedRecords = list[tuple[bytes | None, bytes | None]]
+from strandline.records import RecordFields
 
 
 class Route(Generic[Ticket]):
@@ -56,21 +55,16 @@ class Route(Generic[Ticket]):
         return self.sticky
 
     def grouped(
-        self,
-        values: Sequence[bytes | None],
-        keys: Sequence[bytes | None],
-        chosen: PartitionQueue[Ticket] | None,
-    ) -> list[tuple[PartitionQueue[Ticket], KeyedRecords]]:
-        """The (key, value) records by partition, in their order. Records without a key stay together.
-
-        All of them go to `chosen` if it is given. Raises InvalidRequest unless there are as many keys as
-        values.
-        """
-        if len(values) != len(keys):
-            raise InvalidRequest(f"{len(values)} values were given with {len(keys)} keys")
-        keyless = chosen or self.next()
-        groups: dict[PartitionQueue[Ticket], KeyedRecords] = {}
-        for key, value in zip(keys, values, strict=True):
-            queue = chosen or (keyless if key is None else self.keyed(key))
-            groups.setdefault(queue, []).append((key, value))
-        return list(groups.items())
+        self, records: list[RecordFields], chosen: PartitionQueue[Ticket] | None
+    ) -> list[tuple[PartitionQueue[Ticket], list[RecordFields]]]:
+        """The records by partition, in their order. Those without a key stay together; all of them go to
+        `chosen` if it is given."""
+        if chosen is not None:
+            return [(chosen, records)]
+        keyless = self.queues.index(self.next())
+        count = len(self.queues)
+        groups: defaultdict[int, list[RecordFields]] = defaultdict(list)
+        for record in records:
+            key = record[0]
+            groups[keyless if key is None else partition_for(key, count)].append(record)
+        return [(self.queues[number], of_one) for number, of_one in groups.items()]

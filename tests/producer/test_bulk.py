@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import InvalidRequest, MessageTooLarge
-from strandline.producer.bulk import Pieces, one_batch
+from strandline.producer.bulk import Pieces, one_batch, rows_of
 from strandline.producer.core.batch import VALUE_OVERHEAD_MAX
-from strandline.records import Codec, decode, pack_values
+from strandline.records import Codec, RecordFields, decode, pack_values
 
 SIZE_MAX = 1024
 values = st.lists(st.none() | st.binary(max_size=300), max_size=200)
@@ -29,13 +29,22 @@ def test_values_come_out_as_they_went_in_and_no_batch_is_too_large(
     assert [r.value for piece in pieces for r in decode(piece.seal())] == given_values
 
 
+short = st.none() | st.binary(max_size=30)
+headers = st.lists(st.tuples(st.text(max_size=5), short), max_size=2).map(tuple)
+
+
 @given(
-    st.lists(st.tuples(st.none() | st.binary(max_size=30), st.none() | st.binary(max_size=300)), max_size=99)
+    st.lists(
+        st.tuples(short, st.none() | st.binary(max_size=300), headers, st.integers(0, 2**40)), max_size=99
+    ),
+    codecs,
 )
-def test_keyed_records_come_out_as_they_went_in(records: list[tuple[bytes | None, bytes | None]]) -> None:
+def test_whole_records_come_out_as_they_went_in(records: list[RecordFields], codec: Codec) -> None:
     pieces = list(Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, Codec.NONE).of_records(records))
     assert all(piece.size <= SIZE_MAX for piece in pieces)
-    assert [(r.key, r.value) for piece in pieces for r in decode(piece.seal())] == records
+    pieces = list(Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, codec).of_records(records))
+    decoded = [r for piece in pieces for r in decode(piece.seal())]
+    assert [(r.key, r.value, r.headers, r.timestamp) for r in decoded] == records
 
 
 def test_batches_are_nearly_full() -> None:
@@ -86,4 +95,18 @@ def test_a_record_that_cannot_be_encoded_is_refused_before_it_is_in_a_batch(
     headers: Any, timestamp_ms: Any, error: type[Exception], names: str
 ) -> None:
     with pytest.raises(error, match=names):
+        next(
+            Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, Codec.NONE).of_records(
+                [(None, b"v", headers, timestamp_ms)]
+            )
+        )
+    with pytest.raises(error, match=names):
         one_batch([(None, b"v", headers, timestamp_ms)], bytes_max=RECORDS_BYTES_MAX, codec=Codec.NONE)
+
+
+def test_columns_of_another_length_than_the_values_are_refused() -> None:
+    rows = rows_of([b"a", b"b"], None, [(), (("h", b"1"),)], None, now_ms=5)
+    assert rows == [(None, b"a", (), 5), (None, b"b", (("h", b"1"),), 5)]
+    for keys, of_headers, times in (([b"k"], None, None), (None, [()], None), (None, None, [1, 2, 3])):
+        with pytest.raises(InvalidRequest, match="2 values were given with"):
+            rows_of([b"a", b"b"], keys, of_headers, times, now_ms=5)
