@@ -22,6 +22,10 @@ ORIGIN_HEADER: Final = "strandline-origin"
 _VERSION: Final = 0
 _PLACE: Final = struct.Struct(">bqi")
 """Version, offset, index. The source follows; the same partition always has the same bytes."""
+_NUMBER_AT: Final = 9
+_SIGN: Final = 0x80
+_PLACE_END: Final = bytes((_VERSION, _SIGN))
+"""Places of this version, with an offset of at least 0, are below."""
 _PARTITION: Final = struct.Struct(">i")
 _ORIGIN_BYTES_MIN: Final = _PLACE.size + _PARTITION.size + 1
 
@@ -37,7 +41,7 @@ class Origin(NamedTuple):
 
 def origin_header(source: TopicPartition, offset: int, number: int) -> bytes:
     """The header value for output `number` of the record at `offset` of `source`."""
-    return _PLACE.pack(_VERSION, offset, number) + _PARTITION.pack(source.partition) + source.topic.encode()
+    return origin_place(offset, number) + origin_suffix(source)
 
 
 def parse_origin(header: bytes) -> Origin:
@@ -55,6 +59,16 @@ def parse_origin(header: bytes) -> Origin:
     return Origin(TopicPartition(topic, partition), offset, number)
 
 
+def origin_suffix(source: TopicPartition) -> bytes:
+    """The end of all header values of a source; `origin_place` is before it."""
+    return _PARTITION.pack(source.partition) + source.topic.encode()
+
+
+def origin_place(offset: int, number: int) -> bytes:
+    """The begin of the header value for output `number` of the record at `offset`."""
+    return _PLACE.pack(_VERSION, offset, number)
+
+
 class Origins:
     """The last output read of each origin partition."""
 
@@ -62,7 +76,8 @@ class Origins:
 
     def __init__(self, headers: Iterable[bytes] = ()) -> None:
         """`headers`: as returned by `headers()`. Raises UnreadableState."""
-        self._last: dict[bytes, tuple[int, int]] = {}
+        self._last: dict[bytes, bytes] = {}
+        """By source, the place of its last output: as bytes, places are ordered as their numbers are."""
         for header in headers:
             self.seen(header)
 
@@ -72,19 +87,19 @@ class Origins:
 
         Raises UnreadableState, and then notes nothing.
         """
-        place = _place(header)
-        source = header[_PLACE.size :]
+        place, source = header[: _PLACE.size], header[_PLACE.size :]
         last = self._last.get(source)
         if last is None:
             parse_origin(header)
-        elif place <= last:
+        elif not (last < place < _PLACE_END and place[_NUMBER_AT] < _SIGN):
+            _place(header)
             return True
         self._last[source] = place
         return False
 
     def headers(self) -> list[bytes]:
         """The last header of each origin partition, in a deterministic order."""
-        return [_PLACE.pack(_VERSION, *self._last[source]) + source for source in sorted(self._last)]
+        return [self._last[source] + source for source in sorted(self._last)]
 
     def __len__(self) -> int:
         return len(self._last)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from strandline.config.streams import StreamsSettings
 from strandline.consumer.consumer import Consumer
-from strandline.consumer.records import ConsumerRecord
 from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
+from strandline.records import Columns
 from strandline.streams.core.task import TaskId
 from strandline.streams.runtime.tasks.active import ActiveTask
 from strandline.streams.runtime.tasks.group_offsets import GroupOffsets
@@ -79,12 +79,12 @@ class Poller:
         finally:
             self._ended.set()
 
-    async def _take(self, due: float) -> Mapping[TopicPartition, Sequence[ConsumerRecord]]:
+    async def _take(self, due: float) -> Mapping[TopicPartition, Columns]:
         """The arrived records; waits for some until `due`. While no broker answers where to begin in a
         partition, the others continue."""
         try:
             wait_ms = max(0.0, due - self._clock.monotonic()) * 1000
-            return await self._consumer.getmany(timeout_ms=wait_ms, max_records=self._slice)
+            return await self._consumer.getcolumns(timeout_ms=wait_ms, max_records=self._slice)
         except StrandlineError as error:
             if not error.retriable or self._consumer.error() is not None:
                 raise
@@ -92,7 +92,7 @@ class Poller:
         await self._clock.sleep(self._settings.retry_backoff_ms_max / 1000)
         return {}
 
-    async def _process(self, taken: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
+    async def _process(self, taken: Mapping[TopicPartition, Columns]) -> None:
         processed, took_s = 0, 0.0
         # Look them up now: a task that is restored and runs again meanwhile begins elsewhere, with other
         # records.
@@ -101,7 +101,9 @@ class Poller:
             active = readers[source]
             start = 0
             # A revoked task processes no further records while it commits.
-            while active is not None and self._inputs.reader(source) is active and start < len(records):
+            while (
+                active is not None and self._inputs.reader(source) is active and start < len(records.offsets)
+            ):
                 if active.abandoned():
                     break
                 began = self._clock.monotonic()

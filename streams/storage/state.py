@@ -37,16 +37,12 @@ class TaskState:
         self._get = store.get
         self._prefixes: dict[str, bytes] = {}
         self._dirty: dict[bytes, bytes | None] = {}
-        self._dirty_bytes = 0
+        self.dirty_bytes = 0
+        """Size of the keys and values that the next `changes` lists for the first time."""
         self._listed: dict[bytes, bytes | None] = {}
         self._known: dict[bytes, bytes | None] = {}
         """Every key of the two layers, and every key read from the store, with its current value."""
         self._known_bytes = 0
-
-    @property
-    def dirty_bytes(self) -> int:
-        """Size of the keys and values that the next `changes` lists for the first time."""
-        return self._dirty_bytes
 
     def get(self, store: str, key: bytes) -> bytes | None:
         """The value, or None. Raises StoreCorrupt, StorageFailed."""
@@ -63,10 +59,10 @@ class TaskState:
         full = (self._prefixes.get(store) or self._prefix(store)) + key
         dirty = self._dirty
         if full in dirty:
-            self._dirty_bytes -= len(dirty[full] or b"")
+            self.dirty_bytes -= len(dirty[full] or b"")
         else:
-            self._dirty_bytes += len(full)
-        self._dirty_bytes += len(value or b"")
+            self.dirty_bytes += len(full)
+        self.dirty_bytes += len(value or b"")
         dirty[full] = self._known[full] = value
 
     def range(self, store: str, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
@@ -93,9 +89,9 @@ class TaskState:
         self._listed.update(self._dirty)
         self._listed.pop(POSITION_KEY, None)
         self._listed[POSITION_KEY] = positions.encode()
-        self._known_bytes += self._dirty_bytes + len(self._dirty) * _ENTRY_BYTES
+        self._known_bytes += self.dirty_bytes + len(self._dirty) * _ENTRY_BYTES
         self._dirty = {}
-        self._dirty_bytes = 0
+        self.dirty_bytes = 0
         return list(self._listed.items())
 
     def settle(self, checkpoint: int) -> None:
@@ -112,7 +108,7 @@ class TaskState:
     def discard(self) -> None:
         """Discard all changes that are not settled."""
         self._dirty = {}
-        self._dirty_bytes = 0
+        self.dirty_bytes = 0
         self._listed = {}
         self._known = {}
         self._known_bytes = 0

@@ -25,8 +25,11 @@ _new: Final = tuple.__new__
 Forward = Callable[[AnyRecord], None]
 """Processes a record with everything after an operator."""
 
-Emit = Callable[[str, bytes | None, bytes | None, int, Headers], None]
-"""Takes an output: topic, key, value, timestamp in milliseconds, headers."""
+Emit = Callable[[bytes | None, bytes | None, int, Headers], None]
+"""Takes an output to one topic: key, value, timestamp in milliseconds, headers."""
+
+EmitTo = Callable[[str], Emit]
+"""Returns the function that takes the outputs to a topic."""
 
 Pipeline = Callable[[bytes | None, bytes | None, int, RecordHeaders], None]
 """Takes an input: key, value, timestamp in milliseconds, headers."""
@@ -34,11 +37,11 @@ Pipeline = Callable[[bytes | None, bytes | None, int, RecordHeaders], None]
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """The context of a task's operators: its state, its output function, and the application id for topic
+    """The context of a task's operators: its state, where its outputs go, and the application id for topic
     names."""
 
     state: RawState
-    emit: Emit
+    emit_to: EmitTo
     application_id: str
 
 
@@ -249,7 +252,7 @@ class Sink(Operator):
         return f"to({self.topic!r})"
 
     def opened(self, forward: Forward, context: OperatorContext) -> Forward:
-        return _writing(self.topic, self.key, self.value, context.emit, lambda: None)
+        return _writing(self.topic, self.key, self.value, context.emit_to, lambda: None)
 
 
 @dataclass(eq=False, slots=True)
@@ -272,14 +275,18 @@ class Repartition(Operator):
         def refuse() -> None:
             raise _no_key(self)
 
-        return _writing(topic, self.key, self.value, context.emit, refuse)
+        return _writing(topic, self.key, self.value, context.emit_to, refuse)
 
 
 def _writing(
-    topic: str, key_serde: Serde[Any], value_serde: Serde[Any], emit: Emit, without_key: Callable[[], None]
+    topic: str,
+    key_serde: Serde[Any],
+    value_serde: Serde[Any],
+    emit_to: EmitTo,
+    without_key: Callable[[], None],
 ) -> Forward:
     """Encodes and emits a record; calls `without_key` first if it has no key."""
-    encode_key, encode_value = key_serde.encode, value_serde.encode
+    encode_key, encode_value, emit = key_serde.encode, value_serde.encode, emit_to(topic)
 
     def run(record: AnyRecord) -> None:
         key, value, timestamp_ms, headers = record
@@ -293,7 +300,7 @@ def _writing(
         except Exception as error:
             error.add_note(f"while encoding the {part} of a record for topic {topic!r}")
             raise
-        emit(topic, key_data, value_data, timestamp_ms, headers)
+        emit(key_data, value_data, timestamp_ms, headers)
 
     return run
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline.streams.topology.graph import Emit, OperatorContext, Pipeline, Source
+from strandline.streams.topology.graph import EmitTo, OperatorContext, Pipeline, Source
 from strandline.streams.topology.stores import RawState, Store
 
 
@@ -28,10 +28,10 @@ class Subtopology:
     application_id: str
     source: Source = field(repr=False)
 
-    def pipeline(self, state: RawState, emit: Emit) -> Pipeline:
-        """The function that processes a record: decode, operators, encode, `emit`. Made once for each task.
+    def pipeline(self, state: RawState, emit_to: EmitTo) -> Pipeline:
+        """The function that processes a record: decode, operators, encode, emit. Made once for each task.
 
-        Errors of a serde, a function or `emit` are passed on, and the record may then be half processed: the
+        Errors of a serde, a function or an emit are passed on, and the record may then be half processed: the
         caller discards the changes of `state`. Raises RecordRefused for a record that an operator cannot use.
         """
-        return self.source.pipeline(OperatorContext(state, emit, self.application_id))
+        return self.source.pipeline(OperatorContext(state, emit_to, self.application_id))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from itertools import islice
 
-from strandline.consumer.records import ConsumerRecord
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
+from strandline.records import Columns, RecordHeaders
 from strandline.streams.core.origins import ORIGIN_HEADER
 from strandline.streams.core.positions import Positions
 from strandline.streams.core.task import TaskId
@@ -48,7 +48,7 @@ class ActiveTask:
         self._positions = positions
         self._outputs = outputs
         self._commit_bytes = commit_bytes
-        self._run = subtopology.pipeline(state or STATELESS, outputs.emit)
+        self._run = subtopology.pipeline(state or STATELESS, outputs.emit_to)
         self._reads_origins = subtopology.reads_repartition
         self._committing = asyncio.Lock()
         self._uncommitted = False
@@ -67,32 +67,33 @@ class ActiveTask:
         """The offsets of the next records to process."""
         return dict(self._positions.offsets)
 
-    def process(self, source: TopicPartition, records: Sequence[ConsumerRecord], start: int) -> int:
+    def process(self, source: TopicPartition, records: Columns, start: int) -> int:
         """Process records from index `start` on until a commit is due or outputs must be sent.
 
         Returns the index of the first unprocessed record. Raises ProcessingFailed, StoreCorrupt.
         """
-        run, outputs, limit = self._run, self._outputs, self._commit_bytes
+        run, begin, outputs, limit = self._run, self._outputs.begin, self._outputs, self._commit_bytes
         state = self._state or STATELESS
-        begin = outputs.come_from(source)
-        index, offset = start, -1
+        outputs.come_from(source)
+        end, offset = start, -1
         expected = self._positions.offsets.get(source, 0)
-        if records[start].offset < expected:
+        if records.offsets[start] < expected:
             raise ProcessingFailed(
                 f"task {self.task} has read {source} up to offset {expected}, and it begins again at "
-                f"{records[start].offset}: it was deleted, and another topic has its name now. What is "
+                f"{records.offsets[start]}: it was deleted, and another topic has its name now. What is "
                 "counted is of the old one: run it with another application_id, or delete its changelogs"
             )
+        rows = islice(zip(*records, strict=True), start, None)
         try:
-            for index in range(start, len(records)):
-                _, _, offset, timestamp_ms, key, value, headers = records[index]
+            for offset, timestamp_ms, key, value, headers in rows:
+                end += 1
                 if self._reads_origins and headers:
                     headers, repeated = self._without_origin(headers)
                     if repeated:
                         continue
                 begin(offset)
                 run(key, value, timestamp_ms, headers)
-                if state.dirty_bytes >= limit or outputs.full:
+                if state.dirty_bytes >= limit or outputs.room < 0:
                     break
         except StoreCorrupt:
             raise
@@ -103,16 +104,14 @@ class ActiveTask:
         if offset >= 0:
             self._positions.offsets[source] = offset + 1
             self._uncommitted = True
-        return index + 1
+        return end
 
-    def _without_origin(
-        self, headers: tuple[tuple[str, bytes | None], ...]
-    ) -> tuple[tuple[tuple[str, bytes | None], ...], bool]:
+    def _without_origin(self, headers: RecordHeaders) -> tuple[RecordHeaders, bool]:
         """The record's own headers, and True if it was counted before (CORRECTNESS S9); a stateless task does
         not check and passes it on."""
         for name, content in headers:
             if name == ORIGIN_HEADER and content is not None:
-                rest = tuple(header for header in headers if header[0] != ORIGIN_HEADER)
+                rest = () if len(headers) == 1 else tuple(h for h in headers if h[0] != ORIGIN_HEADER)
                 return rest, self._state is not None and self._positions.origins.seen(content)
         return headers, False
 

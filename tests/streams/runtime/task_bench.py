@@ -14,8 +14,9 @@ from uuid import uuid4
 from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.adapters.system.clock import SystemClock
 from strandline.config.streams import StreamsSettings
-from strandline.consumer.records import ConsumerRecord
+from strandline.consumer.records import ConsumerRecord, FetchedBatch
 from strandline.errors import UnexpectedOffset
+from strandline.records import Columns
 from strandline.streams import INTEGER, STRING, TaskId, Topology
 from strandline.streams.core.changelog import state_key
 from strandline.streams.core.positions import Positions
@@ -39,6 +40,12 @@ def counting(source: str, sink: str) -> Topology:
     return topology
 
 
+def columns_of(records: Iterable[ConsumerRecord]) -> Columns:
+    """The records as a consumer hands them out by column."""
+    _, _, *columns = map(list, zip(*records, strict=True))
+    return Columns(*columns)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One life of a task."""
@@ -55,7 +62,7 @@ class Run:
         """Process what it has not seen of these, `most` at most, until it wants to commit; its position."""
         left = records[self.position :][:most]
         if left:
-            self.active.process(self.source, left, 0)
+            self.active.process(self.source, columns_of(left), 0)
         return self.position
 
 
@@ -124,6 +131,17 @@ class Counted:
                     assert record.key is not None and record.value is not None
                     reported.append((record.key.decode(), INTEGER.decode(record.value)))
             return reported
+
+    async def batches(self) -> list[FetchedBatch]:
+        """What the sink has, as it was written."""
+        name = TopicPartition(self.sink, 0)
+        async with Consumer(self.bench.bootstrap, offset_reset="earliest") as consumer:
+            consumer.assign([name])
+            end = (await consumer.end_offsets([name]))[name]
+            found: list[FetchedBatch] = []
+            while not found or found[-1].next_offset < end:
+                found += await consumer.getbatches(timeout_ms=1_000)
+            return found
 
     async def restored(self) -> tuple[dict[str, int], Positions]:
         """The state that a restore at this moment would find."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from strandline.records import Headers
+from strandline.streams.topology.graph import Emit
 from strandline.streams.topology.subtopology import Subtopology
 from strandline.streams.topology.topology import Topology
 
@@ -49,7 +50,7 @@ class Task:
     def __init__(self, part: Subtopology) -> None:
         self.state = MemoryState()
         self.emitted: list[Emitted] = []
-        self._pipeline = part.pipeline(self.state, self._emit)
+        self._pipeline = part.pipeline(self.state, self._emit_to)
 
     def send(
         self,
@@ -65,10 +66,11 @@ class Task:
         """The outputs, without times and headers."""
         return [(record.topic, record.key, record.value) for record in self.emitted]
 
-    def _emit(
-        self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
-    ) -> None:
-        self.emitted.append(Emitted(topic, key, value, timestamp_ms, headers))
+    def _emit_to(self, topic: str) -> Emit:
+        def emit(key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> None:
+            self.emitted.append(Emitted(topic, key, value, timestamp_ms, headers))
+
+        return emit
 
 
 def only_task(topology: Topology) -> Task:

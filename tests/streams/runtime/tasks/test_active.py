@@ -9,10 +9,10 @@ import pytest
 
 from strandline import LocalCluster, Producer
 from strandline.errors import MessageTooLarge, UnexpectedOffset
-from strandline.streams import ProcessingFailed
+from strandline.streams import INTEGER, ProcessingFailed
 from strandline.streams.core.origins import ORIGIN_HEADER, origin_header
-from strandline.streams.runtime.tasks.outputs import WAITING_MAX
-from tests.streams.runtime.task_bench import Bench, Dies, counts, refused
+from strandline.streams.runtime.tasks.outputs import OUTPUT_OVERHEAD_BYTES, WAITING_BYTES_MAX
+from tests.streams.runtime.task_bench import Bench, Dies, columns_of, counts, refused
 
 KEYS = list(islice(cycle(["a", "b", "c", "a"]), 40))
 
@@ -140,15 +140,18 @@ async def test_a_task_stops_in_the_middle_of_a_slice_when_a_commit_is_due(bench:
 
 async def test_a_task_stops_in_the_middle_of_a_slice_when_many_outputs_wait(bench: Bench) -> None:
     counted = await bench.counted()
-    records = counted.records(["k"] * (2 * WAITING_MAX + 10))
+    most = WAITING_BYTES_MAX // (OUTPUT_OVERHEAD_BYTES + len(b"k") + len(INTEGER.encode(1))) + 1
+    records = counted.records(["k"] * (2 * most + 10))
     run = await counted.begin(commit_bytes=1 << 20)
-    assert run.take(records) == WAITING_MAX
+    assert run.take(records) == most
     await run.active.send()
-    assert run.take(records) == 2 * WAITING_MAX
+    assert run.take(records) == 2 * most
     await run.active.commit()
     assert run.take(records) == len(records)
     await run.active.commit()
     assert [count for _, count in await counted.reported()] == list(range(1, len(records) + 1))
+    batches = [batch.record_count for batch in await counted.batches()]
+    assert len(batches) < 10 and sum(batches) == len(records), "outputs are sent by the batch"
 
 
 async def test_a_change_that_fits_no_message_is_refused_with_what_to_do_about_it(bench: Bench) -> None:
@@ -169,7 +172,7 @@ async def test_after_a_record_that_failed_nothing_more_is_committed(bench: Bench
     run.take(records, most=1)
     broken = [records[1], records[2]._replace(key=b"\xff")]
     with pytest.raises(ProcessingFailed, match=rf"{counted.source} offset 2: UnicodeDecodeError"):
-        run.active.process(counted.source, broken, 0)
+        run.active.process(counted.source, columns_of(broken), 0)
     assert not run.active.uncommitted
     await run.active.commit()
     assert (await counted.restored())[0] == {}
@@ -181,4 +184,4 @@ async def test_a_source_that_begins_again_below_what_was_read_of_it_is_refused(b
     records = counted.records(KEYS)
     run.take(records)
     with pytest.raises(ProcessingFailed, match="another topic has its name now"):
-        run.active.process(counted.source, records, 0)
+        run.active.process(counted.source, columns_of(records), 0)
