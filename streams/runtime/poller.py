@@ -29,8 +29,10 @@ Stop = UnexpectedOffset | StoreCorrupt
 
 class Poller:
     """Polls records in slices of about `slice_ms`. Between slices the group's rebalances, other tasks and the
-    rest of the program run. `on_stopped` is called for a task that must be restored: another client has
-    extended its changelog, or its store is damaged.
+    rest of the program run. Commits run beside it, one of a task at a time.
+
+    `on_stopped` is called for a task that must be restored: another client has extended its changelog, or its
+    store is damaged.
     """
 
     def __init__(
@@ -53,6 +55,8 @@ class Poller:
         self._ended = asyncio.Event()
         self._ended.set()
         self._slice = SLICE_RECORDS_FIRST
+        self._round: asyncio.Task[None] | None = None
+        """The last commit of all tasks."""
 
     async def end(self) -> None:
         """Return once processing has stopped."""
@@ -60,24 +64,29 @@ class Poller:
         await self._ended.wait()
 
     async def run(self) -> None:
-        """Runs until `end`. Raises ProcessingFailed, errors of sends, and failures of the consumer."""
-        interval_s = self._settings.commit_interval_ms / 1000
-        due = self._clock.monotonic() + interval_s
+        """Runs until `end`, and the commits that it began. Raises ProcessingFailed, errors of sends, and
+        failures of the consumer; those of commits in a group."""
         self._ended.clear()
         try:
-            while not self._ending:
-                taken = await self._take(due)
-                if taken:
-                    await self._process(taken)
-                if self._clock.monotonic() >= due:
-                    await self._commit_all()
-                    due = self._clock.monotonic() + interval_s
-            # Records handed out last are processed, or will be read again: a rebalance need not wait for
-            # them.
-            self._consumer.pause(*sorted(self._consumer.assignment()))
-            _ = await self._consumer.getmany()
+            async with asyncio.TaskGroup() as commits:
+                await self._poll(commits)
         finally:
             self._ended.set()
+
+    async def _poll(self, commits: asyncio.TaskGroup) -> None:
+        interval_s = self._settings.commit_interval_ms / 1000
+        due = self._clock.monotonic() + interval_s
+        while not self._ending:
+            taken = await self._take(due)
+            if taken:
+                await self._process(taken, commits)
+            if self._clock.monotonic() >= due:
+                if self._round is None or self._round.done():
+                    self._round = commits.create_task(self._commit_all())
+                due = self._clock.monotonic() + interval_s
+        # Records handed out last are processed, or will be read again: a rebalance need not wait for them.
+        self._consumer.pause(*sorted(self._consumer.assignment()))
+        _ = await self._consumer.getmany()
 
     async def _take(self, due: float) -> Mapping[TopicPartition, Columns]:
         """The arrived records; waits for some until `due`. While no broker answers where to begin in a
@@ -92,7 +101,7 @@ class Poller:
         await self._clock.sleep(self._settings.retry_backoff_ms_max / 1000)
         return {}
 
-    async def _process(self, taken: Mapping[TopicPartition, Columns]) -> None:
+    async def _process(self, taken: Mapping[TopicPartition, Columns], commits: asyncio.TaskGroup) -> None:
         processed, took_s = 0, 0.0
         # Look them up now: a task that is restored and runs again meanwhile begins elsewhere, with other
         # records.
@@ -117,11 +126,17 @@ class Poller:
                 start = end
                 await active.send()
                 if active.full:
-                    await self._commit(active)
+                    await self._begin_commit(active, commits)
         if processed:
             wanted = processed * self._settings.slice_ms / 1000 / max(took_s, 1e-6)
             wanted = min(max(wanted, self._slice / 2), self._slice * 2, self._settings.slice_records_max)
             self._slice = max(1, int(wanted))
+
+    async def _begin_commit(self, active: ActiveTask, commits: asyncio.TaskGroup) -> None:
+        """Begin a commit of a full task, after the one that is under way; then the task has room again."""
+        await active.settled()
+        commits.create_task(self._commit(active))
+        await asyncio.sleep(0)
 
     async def _commit_all(self) -> None:
         running = self._inputs.running()

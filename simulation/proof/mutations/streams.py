@@ -27,13 +27,12 @@ STREAMS: Final = (
         "the store has changes that the changelog may not get",
         "S3",
         _ACTIVE,
-        """                await self._writer.append(self._state.changes(self._positions))
+        """                await self._writer.append(changes)
                 if self.abandoned():
                     return
                 self._state.settle(self._writer.end)
 """,
-        """                changes = self._state.changes(self._positions)
-                self._state.settle(self._writer.end)
+        """                self._state.settle(self._writer.end)
                 await self._writer.append(changes)
 """,
         workloads=_STREAMS,

@@ -24,11 +24,11 @@ class ProcessingFailed(StrandlineError):
 
 
 class ActiveTask:
-    """Processing never blocks, and never overlaps with a commit.
+    """Processing never blocks, and goes on during a commit, for the next one.
 
-    A commit has this order: the outputs have been acknowledged, then the changelog gets all changed state
-    with the resulting positions, in one batch, then the store gets them (CORRECTNESS S3). A crash between two
-    steps repeats outputs, but neither loses nor doubles state.
+    A commit is of what was processed before it began. It has this order: the outputs have been acknowledged,
+    then the changelog gets all changed state with the resulting positions, in one batch, then the store gets
+    them (CORRECTNESS S3). A crash between two steps repeats outputs, but neither loses nor doubles state.
     """
 
     def __init__(
@@ -51,7 +51,12 @@ class ActiveTask:
         self._run = subtopology.pipeline(state or STATELESS, outputs.emit_to)
         self._reads_origins = subtopology.reads_repartition
         self._committing = asyncio.Lock()
-        self._uncommitted = False
+        self._processed = 0
+        """The number of calls of `process` that moved a position."""
+        self._settled = 0
+        """Its value when the last commit began."""
+        self.committed = self.offsets()
+        """The offsets of the next records to process, as of the last commit."""
         self._abandoned = False
 
     @property
@@ -61,7 +66,7 @@ class ActiveTask:
 
     @property
     def uncommitted(self) -> bool:
-        return self._uncommitted and not self._abandoned
+        return self._processed != self._settled and not self._abandoned
 
     def offsets(self) -> dict[TopicPartition, int]:
         """The offsets of the next records to process."""
@@ -103,7 +108,7 @@ class ActiveTask:
             raise ProcessingFailed(f"task {self.task}, {source} offset {offset}: {what}") from error
         if offset >= 0:
             self._positions.offsets[source] = offset + 1
-            self._uncommitted = True
+            self._processed += 1
         return end
 
     def _without_origin(self, headers: RecordHeaders) -> tuple[RecordHeaders, bool]:
@@ -120,20 +125,27 @@ class ActiveTask:
         await self._outputs.send()
 
     async def commit(self) -> None:
-        """Commit the processed records. Raises UnexpectedOffset if another client has extended the changelog:
-        then nothing since the last commit counts, and the task must be restored."""
+        """Commit the records processed so far. Raises UnexpectedOffset if another client has extended the
+        changelog: then nothing since the last commit counts, and the task must be restored."""
         async with self._committing:
             if not self.uncommitted:
                 return
+            processed, offsets = self._processed, self.offsets()
+            changes = [] if self._state is None else self._state.changes(self._positions)
             await self._outputs.flush()
             if self.abandoned():
                 return
             if self._state is not None and self._writer is not None:
-                await self._writer.append(self._state.changes(self._positions))
+                await self._writer.append(changes)
                 if self.abandoned():
                     return
                 self._state.settle(self._writer.end)
-            self._uncommitted = False
+            self._settled, self.committed = processed, offsets
+
+    async def settled(self) -> None:
+        """Return once no commit is under way."""
+        async with self._committing:
+            return
 
     def abandon(self) -> None:
         """Stop: apart from operations in progress, the store and the changelog are not touched again."""

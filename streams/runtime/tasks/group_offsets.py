@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from strandline.consumer.consumer import Consumer
 from strandline.errors import InvalidRequest, StrandlineError
@@ -22,27 +22,30 @@ class GroupOffsets:
         self._consumer = consumer
         self._timeout_s = timeout_s
         self._committed: dict[TopicPartition, int] = {}
+        self._committing = asyncio.Lock()
+        """So that no older offset of a partition arrives behind a newer one."""
 
-    async def commit(self, tasks: Iterable[ActiveTask]) -> None:
+    async def commit(self, tasks: Collection[ActiveTask]) -> None:
         """Never raises: failed commits are retried at the next call."""
-        mine = self._consumer.assignment()
-        offsets = {
-            name: offset
-            for task in tasks
-            if not (task.abandoned() or task.uncommitted)
-            for name, offset in task.offsets().items()
-            if name in mine and self._committed.get(name) != offset
-        }
-        if not offsets:
-            return
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._consumer.commit(offsets)
-        except (StrandlineError, TimeoutError) as error:
-            level = logging.DEBUG if isinstance(error, InvalidRequest) else logging.INFO
-            logger.log(level, "offsets of %d partitions are not committed yet: %s", len(offsets), error)
-        else:
-            self._committed |= offsets
+        async with self._committing:
+            mine = self._consumer.assignment()
+            offsets = {
+                name: offset
+                for task in tasks
+                if not task.abandoned()
+                for name, offset in task.committed.items()
+                if name in mine and self._committed.get(name) != offset
+            }
+            if not offsets:
+                return
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    await self._consumer.commit(offsets)
+            except (StrandlineError, TimeoutError) as error:
+                level = logging.DEBUG if isinstance(error, InvalidRequest) else logging.INFO
+                logger.log(level, "offsets of %d partitions are not committed yet: %s", len(offsets), error)
+            else:
+                self._committed |= offsets
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions left: when they return, they are committed again."""

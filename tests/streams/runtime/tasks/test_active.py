@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from itertools import cycle, islice
 
@@ -49,6 +50,26 @@ async def test_a_commit_that_dies_at_any_step_counts_each_record_once(bench: Ben
     assert found == Counter(record.key.decode() for record in records[:committed] if record.key)
     latest = dict(await counted.reported())
     assert all(latest[key] >= count for key, count in found.items())
+
+
+async def test_what_is_processed_during_a_commit_is_left_for_the_next_one(bench: Bench) -> None:
+    """Its outputs are not waited for, so neither its changes nor its position may be in the changelog yet
+    (CORRECTNESS S3)."""
+    counted = await bench.counted()
+    records = counted.records(KEYS)
+    run = await counted.begin()
+    for begins_at in range(0, len(records), 10):
+        assert run.take(records, most=5) == begins_at + 5
+        async with asyncio.TaskGroup() as commits:
+            commit = commits.create_task(run.active.commit())
+            await asyncio.sleep(0)
+            assert run.take(records, most=5) == begins_at + 10 and not commit.done()
+        found, positions = await counted.restored()
+        assert found == Counter(KEYS[: begins_at + 5]) == counts(run.store)
+        assert positions.offsets == run.active.committed == {counted.source: begins_at + 5}
+        assert run.active.uncommitted
+        await run.active.commit()
+        assert counts(run.store) == Counter(KEYS[: begins_at + 10]) and not run.active.uncommitted
 
 
 async def test_the_second_commit_of_two_owners_of_one_task_is_refused_and_counts_nothing_twice(
