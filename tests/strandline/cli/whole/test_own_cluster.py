@@ -32,8 +32,10 @@ async def _kill(pid: int) -> None:
     """kill -9, and wait until all of its threads have ended: a signal takes effect a moment later."""
     pidfd = os.pidfd_open(pid)
     os.kill(pid, signal.SIGKILL)
-    await eventually(lambda: select.select([pidfd], [], [], 0)[0], what=f"process {pid} has ended")
-    os.close(pidfd)
+    try:
+        await eventually(lambda: select.select([pidfd], [], [], 0)[0], what=f"process {pid} has ended")
+    finally:
+        os.close(pidfd)
 
 
 async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> None:
