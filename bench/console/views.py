@@ -78,6 +78,8 @@ async def _window() -> Mapping[str, float]:
         sys.executable, "-m", "bench.console.window_memory", str(PASSED), stdout=PIPE
     )
     out, _ = await process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"bench.console.window_memory ended with {process.returncode}")
     figures: Mapping[str, float] = json.loads(out)
     return figures
 
