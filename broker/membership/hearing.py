@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from strandline.broker.membership.peers import Peers
@@ -21,6 +22,12 @@ class Link(Protocol):
         version has not."""
         ...
 
+    @property
+    def calling_since(self) -> float | None:
+        """Since when this end has tried to open the stream, and the other one has not answered; None if the
+        stream is open, or the other end opens it."""
+        ...
+
 
 class Hearing:
     """The streams of one broker with all others."""
@@ -38,13 +45,23 @@ class Hearing:
 
     def judged_s(self, broker: BrokerId, life: BrokerEpoch) -> float | None:
         """How long nothing came from a life of it, as far as this broker ran on time: None if no stream says
-        so, or it is not registered, and 0 if it was suspected wrongly a short time ago."""
+        so, or it is not registered, and 0 if it was suspected wrongly a short time ago.
+
+        One that was never heard, and does not answer who opens a stream to it, is silent since the first
+        attempt: it may have hung just after its election.
+        """
         registration, at = self._peers.live.get(broker), self.heard_at(broker)
+        if at is None:
+            at = self._of(broker, lambda link: link.calling_since)
         if registration is None or registration.epoch != life or at is None:
             return None
         return self._pulse.silent_s(at) if self._peers.trust.may_suspect(life, at) else 0.0
 
     def heard_at(self, broker: BrokerId) -> float | None:
         """When its last message came; None if no stream says so."""
-        moments = [at for link in self._links if link.broker == broker and (at := link.heard_at) is not None]
+        return self._of(broker, lambda link: link.heard_at)
+
+    def _of(self, broker: BrokerId, moment: Callable[[Link], float | None]) -> float | None:
+        """The last of these moments of its streams."""
+        moments = [at for link in self._links if link.broker == broker and (at := moment(link)) is not None]
         return max(moments, default=None)

@@ -41,6 +41,11 @@ logger = structlog.get_logger(__name__)
 class StreamBroken(Exception):
     """The stream to the leader ended: it was refused, reset or closed."""
 
+    def __init__(self, message: str, *, answered: bool = False) -> None:
+        """`answered`: it did not open, because the leader refused it."""
+        super().__init__(message)
+        self.answered = answered
+
 
 class ReplicaStream(Protocol):
     """One open ReplicaFetch stream, as the follower sees it. Both calls raise StreamBroken."""
@@ -117,6 +122,7 @@ class LeaderStream:
         """When the last message of this life of the leader was handled; None before its first beat, and once
         the stream has ended and nothing is followed. A stream that breaks is no message: a broken connection
         is part of a silence."""
+        self._calling_since: float | None = None
         self._handling = False
         self._connected = False
         self._answered = True
@@ -184,7 +190,7 @@ class LeaderStream:
 
     def new_life(self) -> None:
         """Notes that the leader has another life, which may be of a version without beats."""
-        self._heard_at = None
+        self._heard_at = self._calling_since = None
 
     @property
     def follows(self) -> bool:
@@ -200,6 +206,11 @@ class LeaderStream:
         """See `Link`. While a message is being handled, the next ones may wait behind it unread."""
         return self._clock.monotonic() if self._handling else self._heard_at
 
+    @property
+    def calling_since(self) -> float | None:
+        """See `Link`."""
+        return self._calling_since
+
     def beat(self, now: float) -> None:
         """Lets the leader hear that this follower is there, if it has sent nothing for a while."""
         if self._connected and now - self._sent_at >= ANSWER_S:
@@ -212,14 +223,18 @@ class LeaderStream:
         """Keep a stream to the leader while that broker is registered. Runs until cancelled."""
         while True:
             while not self._wanted:
-                self._heard_at = None  # no stream is wanted, so that none is there says nothing
+                self._heard_at = self._calling_since = None  # that no stream is there says nothing
                 self._wake.clear()
                 await self._wake.wait()
             endpoint = self._endpoint(self.leader)
             if endpoint is not None:
+                if self._calling_since is None:
+                    self._calling_since = self._clock.monotonic()
                 try:
                     await self._exchange(await self._open_stream(endpoint))
                 except StreamBroken as broken:
+                    if broken.answered:
+                        self._calling_since = None
                     if self._answered:  # log once per outage, not once per attempt
                         logger.info("replication stream ended", leader=self.leader, reason=str(broken))
                     self._answered = False
@@ -234,6 +249,7 @@ class LeaderStream:
     async def _exchange(self, stream: ReplicaStream) -> None:
         self._reset()
         self._connected = True
+        self._calling_since = None
         try:
             for replica in self._wanted.values():
                 self._start(replica)

@@ -36,6 +36,10 @@ class _FollowerLink:
             return None
         return self.stream.window.heard_at
 
+    @property
+    def calling_since(self) -> None:
+        """The follower opens the stream."""
+
     def is_silent(self, silence_s: float) -> bool:
         """True if the follower leaves messages unanswered for this time, and sends no beat either. A follower
         of a version without beats may be busy with a message."""

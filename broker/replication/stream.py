@@ -93,7 +93,7 @@ class ReplicaStreams:
         broker's, so the other port is tried too. The first stream that is open is taken.
         """
         if self._framed is None or leader.replication is None:
-            return _opened(await self._by_grpc(leader))
+            return _opened([await self._by_grpc(leader)])
         attempts: list[asyncio.Task[_Attempt]] = []
         taken: OwnReplicaStream | None = None
         try:
@@ -111,7 +111,7 @@ class ReplicaStreams:
                 if not each.cancelled() and (other := each.result()) is not taken:
                     await _close(other)
         self._tell(leader, by_frames, taken)
-        return taken or _opened(attempts[-1].result())
+        return taken or _opened([each.result() for each in attempts])
 
     def _tell(
         self, leader: Endpoint, by_frames: asyncio.Task[_Attempt], taken: OwnReplicaStream | None
@@ -127,8 +127,7 @@ class ReplicaStreams:
             return
         self._by_grpc_only.add(leader.id)
         reason = failure.message if isinstance(failure, StrandlineError) else "no answer yet"
-        refused = isinstance(failure, StrandlineError) and not isinstance(failure, BrokerNotAvailable)
-        level = logging.WARNING if refused else logging.INFO
+        level = logging.WARNING if failure is not None and _is_answer(failure) else logging.INFO
         logger.log(level, "a leader is followed by gRPC", leader=leader.id, reason=reason)
 
     async def _by_frames(self, framed: MemberStreams, leader: Endpoint) -> _Attempt:
@@ -167,8 +166,14 @@ async def _close(attempt: _Attempt) -> None:
         await attempt.close()
 
 
-def _opened(attempt: _Attempt) -> OwnReplicaStream:
-    """Raises StreamBroken."""
-    if isinstance(attempt, OwnReplicaStream):
-        return attempt
-    raise StreamBroken(attempt.message) from attempt
+def _opened(attempts: Sequence[_Attempt]) -> OwnReplicaStream:
+    """The stream of the last attempt. Raises StreamBroken."""
+    *_, last = attempts
+    if isinstance(last, OwnReplicaStream):
+        return last
+    raise StreamBroken(last.message, answered=any(_is_answer(each) for each in attempts)) from last
+
+
+def _is_answer(attempt: _Attempt) -> bool:
+    """Whether the leader refused the stream."""
+    return isinstance(attempt, StrandlineError) and not isinstance(attempt, BrokerNotAvailable)

@@ -29,6 +29,7 @@ class PlayedLink:
 
     broker: BrokerId
     heard_at: float | None = None
+    calling_since: float | None = None
 
 
 @dataclass
@@ -164,3 +165,27 @@ async def test_any_stream_with_a_broker_tells_that_it_is_there() -> None:
         watched.hearing.remove(as_follower)
         await watched.wait(TICK_S)
         assert watched.suspected
+
+
+async def test_a_leader_that_answers_no_call_is_silent_though_it_was_never_heard() -> None:
+    """CORRECTNESS E19: it may have hung just after its election. A further call is no sign of its life."""
+    async with watching(Report(BOUND_S)) as watched:
+        watched.link.calling_since = watched.clock.now_s
+        await watched.wait(BOUND_S - TICK_S)
+        assert (watched.asked, watched.suspected) == ([], False)
+        await watched.wait(2 * TICK_S)
+        assert (watched.asked, watched.suspected) == ([THIRD], True)
+        watched.link.calling_since = watched.clock.now_s
+        await watched.wait(TICK_S)
+        assert watched.suspected
+
+
+async def test_a_leader_that_is_heard_is_not_judged_by_a_call() -> None:
+    """CORRECTNESS E19: as one that follows this broker, and whose port is closed to it."""
+    async with watching(Report(BOUND_S)) as watched:
+        calling = PlayedLink(LEADER, calling_since=watched.clock.now_s)
+        watched.hearing.add(calling)
+        for _ in range(10):
+            watched.hear()
+            await watched.wait(BOUND_S / 2)
+        assert watched.asked == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from structlog.testing import capture_logs
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.membership.pulse import ANSWER_S
+from strandline.broker.replication.follower_end import StreamBroken
 from strandline.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
 from strandline.ids import BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.replication import Push
@@ -375,3 +377,26 @@ async def test_a_leader_that_is_followed_no_more_is_not_silent_without_a_stream(
         follower.stream.break_off("reset")
         await eventually(lambda: follower.lost)
         await eventually(lambda: follower.link.heard_at is None)
+
+
+async def test_a_leader_is_called_from_the_first_attempt_on_until_it_answers() -> None:
+    """CORRECTNESS E19: one that hung before this follower had a stream to it was never heard."""
+    calls: list[float | None] = []
+
+    def unanswered() -> Iterator[StreamBroken]:
+        for answered in (False, False, True, False):
+            calls.append(follower.link.calling_since)
+            yield StreamBroken("no stream", answered=answered)
+        calls.append(follower.link.calling_since)
+
+    async with following(open_replica(), 5, unopened=unanswered(), fetcher_retry_ms=1) as follower:
+        began = CLOCK.monotonic()
+        await eventually(lambda: follower.streams)
+        await eventually(lambda: follower.link.calling_since is None, what="the stream is open")
+        first, second, third, fresh, last = calls
+        assert first is not None and first >= began
+        assert first == second == third, "each attempt is part of one silence"
+        assert fresh is not None and fresh > first, "a refusal is an answer"
+        assert last == fresh
+        follower.link.new_life()
+        assert follower.link.calling_since is None

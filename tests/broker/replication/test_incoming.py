@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from strandline.broker.replication.incoming import IncomingCopies
 from strandline.broker.replication.throttle import BURST_S
@@ -114,6 +115,6 @@ async def test_a_follower_with_a_bound_gets_everything_in_the_end() -> None:
         for _ in range(BATCHES):
             leader.produce("x" * BYTES, acks=1)
         copies = IncomingCopies(BATCHES * BYTES, CLOCK)
-        given = {"reassignment_near_bytes": 0, "push_bytes_max": 4_096}
+        given: dict[str, Any] = {"reassignment_near_bytes": 0, "push_bytes_max": 4_096}
         async with following(target, 5, leader=leader, broker=3, copies=copies, **given):
             await eventually(lambda: target.log.log_end_offset == source.log.log_end_offset)

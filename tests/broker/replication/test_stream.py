@@ -107,9 +107,19 @@ async def test_a_leader_whose_port_for_frames_cannot_be_reached_is_followed_by_g
 async def test_a_leader_that_cannot_be_reached_is_a_broken_stream() -> None:
     """It is tried again twenty times a second, so no attempt has a line in the log."""
     port, other = free_ports(2)
-    with capture_logs() as logged, pytest.raises(StreamBroken, match="unreachable"):
+    with capture_logs() as logged, pytest.raises(StreamBroken, match="unreachable") as broken:
         await BY_FRAMES.open(Endpoint(1, LOOPBACK, port, replication=(LOOPBACK, other)))
     assert logged == []
+    assert not broken.value.answered
+
+
+async def test_a_leader_that_refuses_a_stream_has_answered() -> None:
+    """CORRECTNESS E19: it does not hang."""
+    (port,) = free_ports(1)
+    async with serving([]) as leader:
+        with pytest.raises(StreamBroken) as broken:
+            await BY_FRAMES.open(Endpoint(1, LOOPBACK, port, replication=leader.replication))
+    assert broken.value.answered
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.events.replica_events import OnRecorded
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.replication.follower_end import LeaderStream
+from strandline.broker.replication.follower_end import LeaderStream, StreamBroken
 from strandline.broker.replication.incoming import IncomingCopies
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.broker.replication.throttle import CopyThrottle
@@ -248,9 +248,12 @@ async def following(
     leader: Led | None = None,
     broker: int = 2,
     copies: IncomingCopies | None = None,
+    unopened: Iterable[StreamBroken] = (),
     **given: Any,
 ) -> AsyncIterator[Followed]:
-    """Broker 2 follows 1 in this epoch: over streams that `leader` serves, or that the test plays."""
+    """Broker 2 follows 1 in this epoch: over streams that `leader` serves, or that the test plays. The first
+    attempts to open one fail as `unopened` says."""
+    failures = iter(unopened)
     streams: list[MemoryStream] = []
     refused: list[StrandlineError] = []
     lost: list[BrokerId] = []
@@ -259,6 +262,8 @@ async def following(
     async with asyncio.TaskGroup() as tasks:
 
         async def open_stream(_: Endpoint) -> MemoryStream:
+            if (failure := next(failures, None)) is not None:
+                raise failure
             stream = MemoryStream()
             streams.append(stream)
             if leader is not None:
