@@ -12,8 +12,9 @@ from strandline.auditing import checks, closed_topic
 from strandline.auditing.recording import Recorder
 from strandline.auditing.reference import Span
 from strandline.cli.load.completeness import LOOK_AGAIN_S, isr_whole, read_until_complete
-from strandline.cli.load.feed import Feeder, within
+from strandline.cli.load.feed import WAIT_S_MAX, Feeder, within
 from strandline.cli.perf.measure import spread
+from strandline.errors import RequestTimedOut
 
 TOPIC: Final = "failover"
 REPLICAS: Final = 3
@@ -70,8 +71,7 @@ async def measure_failover(
                     await SystemClock().sleep(killed_at + HANG_S - monotonic())
                 started_at = monotonic()
                 await _mend(cluster, leader, hang=hang)
-                while (await isr_whole(admin, TOPIC))[0] == leader:  # it has not heard of its successor
-                    await SystemClock().sleep(LOOK_AGAIN_S)
+                await _is_whole_again(admin, leader)
                 to_whole_isr.append(monotonic() - started_at)
                 advance(1)
             stop.set()
@@ -91,6 +91,17 @@ async def measure_failover(
         "lost": sum(each.check == checks.LOST.name for each in found),
         "faults": [each.sentence for each in found],
     }
+
+
+async def _is_whole_again(admin: Admin, former: int) -> None:
+    """Waits until all replicas are in sync with the successor of `former`, which may not have heard of it yet
+    and say that it leads. Raises RequestTimedOut."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + WAIT_S_MAX
+    while (await isr_whole(admin, TOPIC))[0] == former:
+        if clock.monotonic() > deadline:
+            raise RequestTimedOut(f"after {WAIT_S_MAX:.0f} s broker {former} leads, though it was replaced")
+        await clock.sleep(LOOK_AGAIN_S)
 
 
 async def _strike(cluster: LocalCluster, leader: int, *, hang: bool) -> None:
