@@ -176,6 +176,10 @@ def new_server(settings: ListenerSettings, on_refused: OnRefused) -> grpc.aio.Se
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.server_handshake_timeout_ms", settings.handshake_timeout_ms),
         ("grpc.max_concurrent_streams", settings.connection_calls_max),
+        # Calls that wait for the event loop to take them: gRPC would reset them at random from a thousand on,
+        # and their clients could not know whether they had an effect. `calls_max` bounds what is taken.
+        ("grpc.server.max_pending_requests", settings.calls_max),
+        ("grpc.server.max_pending_requests_hard_limit", settings.calls_max),
         # gRPC may refuse headers from the first bound on, at random, and does from the second.
         ("grpc.max_metadata_size", settings.call_headers_bytes_max),
         ("grpc.absolute_max_metadata_size", settings.call_headers_bytes_max),

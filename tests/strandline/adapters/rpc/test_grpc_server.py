@@ -16,7 +16,7 @@ from strandline.config.services import ControllerSettings
 
 CALL_S_MAX = 10.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, SETTINGS, GOAWAY = 0, 1, 4, 7
+DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY = 0, 1, 3, 4, 7
 END_HEADERS, END_STREAM = 4, 1
 CHECK = b"/grpc.health.v1.Health/Check"
 STRANGE = (b"/strandli\x80e.v1.Log/Fetch", b"\xff\xfe", b"/a/b\xc3", b"/" + b"\x80" * 200)
@@ -89,3 +89,26 @@ async def test_a_name_that_is_no_text_ends_no_server(port: int) -> None:
             later: Any = channel.unary_unary("/of.a.later.Version/Call")
             await later(b"", timeout=CALL_S_MAX)
     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_calls_that_arrive_at_once_are_all_answered(port: int) -> None:
+    """gRPC resets calls at random while a thousand wait to be taken, and all beyond three thousand: a client
+    could not know whether they had an effect. Such a burst is a large group whose members join again."""
+    calls = ControllerSettings().connection_calls_max
+    connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+    for _, writer in connections:
+        every = b"".join(call(2 * number + 1, CHECK) for number in range(calls))
+        writer.write(PREFACE + frame(SETTINGS, 0, 0, b"") + every)
+    answered = reset = 0
+    async with asyncio.timeout(6 * CALL_S_MAX):
+        for reader, writer in connections:
+            ended = 0
+            while ended < calls:
+                head = await reader.readexactly(9)
+                await reader.readexactly(int.from_bytes(head[:3], "big"))
+                kind, flags = head[3], head[4]
+                answered += kind == HEADERS and bool(flags & END_STREAM)
+                reset += kind == RST_STREAM
+                ended += kind == RST_STREAM or (kind == HEADERS and bool(flags & END_STREAM))
+            writer.transport.abort()
+    assert (answered, reset) == (4 * calls, 0)
