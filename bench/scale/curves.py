@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.report import heading, number, table
-from bench.scale import connections, groups, members, partitions, topics
+from bench.scale import connections, groups, members, moves, partitions, topics
 from bench.scale.results import keep
 from bench.scale.series import Dimension, Step, exponent_of_n_log_n, exponents
 
@@ -28,6 +28,7 @@ DIMENSIONS: Final = {
     for dimension in (
         partitions.DIMENSION,
         topics.DIMENSION,
+        moves.DIMENSION,
         connections.DIMENSION,
         groups.DIMENSION,
         members.DIMENSION,

@@ -28,7 +28,7 @@ from strandline.controller.term.placements import read_whole
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, OutcomeUnknown
-from strandline.ids import BrokerId
+from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import BadVersion, Create, MultiFailed, NodeExists, NoNode, SetData
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import BalanceAction, BalanceDescription, BalancePlan, StartBalance
@@ -50,6 +50,8 @@ class Balances:
         """Held from the read of the znode to what follows from it: after a pause no move begins."""
         self.seen: BalanceDescription | None = None
         """How far the balance was at the last step; None before the first one."""
+        self.begun: frozenset[TopicPartition] = frozenset()
+        """The partitions whose moves the last step asked for."""
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -128,6 +130,7 @@ class Balances:
     async def step(self, survey: Survey, held_by: Collection[BrokerId]) -> bool:
         """Keeps what has ended, and begins what can move now, unless paused or held by drains of these
         brokers. Returns True if more can move soon. Raises Deposed."""
+        self.begun = frozenset()
         async with self._changes:
             standing = await read_balance(self._term.session)
             balance = NO_BALANCE if standing is None else standing.value
@@ -147,6 +150,7 @@ class Balances:
     async def _move(self, balance: Balance, moves: Sequence[BalanceMove]) -> bool:
         if not moves:
             return False
+        self.begun = frozenset(move.name for move in moves)
         asked = [
             MoveFrom(move.name, move.after, topic_id=move.topic_id, before=move.before) for move in moves
         ]

@@ -5,7 +5,9 @@ An unreadable znode is logged and skipped, as in `facts`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -56,29 +58,86 @@ async def read_queue(
     return [entry for entry in await _pipelined(read, entries) if entry is not None]
 
 
+@dataclass(frozen=True, slots=True)
+class _SurveyedTopic:
+    topic_id: TopicId
+    partitions: Sequence[SurveyedPartition]
+
+
 async def read_survey(session: FencedSession, brokers: Brokers) -> Survey:
     """Reads everything that ZooKeeper has now: about two reads a partition."""
+    survey, moving = await _without_topics(session, brokers)
+    names = znodes.topic_names(await session.children(znodes.TOPICS))
+    found = await _pipelined(partial(_survey_topic, session, moving), names)
+    topics = {name: topic for name, topic in zip(names, found, strict=True) if topic is not None}
+    return replace(
+        survey,
+        topics={name: topic.topic_id for name, topic in topics.items()},
+        partitions=[partition for topic in topics.values() for partition in topic.partitions],
+    )
+
+
+async def read_survey_again(
+    session: FencedSession, brokers: Brokers, last: Survey, changed: Iterable[TopicPartition]
+) -> Survey:
+    """The present brokers, drains and reassignments, and those partitions that are `changed`, or reassigned
+    now or in `last`. The others are as in `last`: the cost is that of the partitions that are read.
+
+    A topic that is new, or has grown, is not noticed.
+    """
+    survey, moving = await _without_topics(session, brokers)
+    before = (partition.name for partition in last.partitions if partition.reassignment is not None)
+    numbers: defaultdict[str, set[int]] = defaultdict(set)
+    for name, number in (*changed, *moving, *before):
+        numbers[name].add(number)
+
+    async def read(name: str) -> _SurveyedTopic | None:
+        return await _survey_topic(session, moving, name, numbers[name])
+
+    found = dict(zip(numbers, await _pipelined(read, numbers), strict=True))
+    topics, partitions = dict(last.topics), {partition.name: partition for partition in last.partitions}
+    for name, topic in found.items():
+        for number in numbers[name]:
+            partitions.pop(TopicPartition(name, PartitionId(number)), None)
+        topics.pop(name, None)
+        if topic is not None:
+            topics[name] = topic.topic_id
+            partitions.update((partition.name, partition) for partition in topic.partitions)
+    return replace(
+        survey,
+        topics=topics,
+        partitions=[each for each in partitions.values() if topics.get(each.topic) == each.key.topic_id],
+    )
+
+
+async def _without_topics(
+    session: FencedSession, brokers: Brokers
+) -> tuple[Survey, Mapping[TopicPartition, Reassignment]]:
+    """What does not grow with the number of partitions, and the reassignment of each partition that has
+    one."""
     drains = await read_drains(session)
     reassignments = await _reassignments(session)
     folders = znodes.broker_ids(await session.children(znodes.ELECTIONS))
     noticed = await _pipelined(partial(_notices, session), sorted(folders))
-    moving = {name: wanted for name, (_, wanted) in reassignments.items()}
-    names = znodes.topic_names(await session.children(znodes.TOPICS))
-    topics = [found for found in await _pipelined(partial(_survey_topic, session, moving), names) if found]
-    return Survey(
+    survey = Survey(
         live=brokers.live,
         known=brokers.known,
         drains=drains,
-        topics={name: topic_id for name, topic_id, _ in topics},
-        partitions=[partition for _, _, partitions in topics for partition in partitions],
+        topics={},
+        partitions=(),
         reassignments=[standing for standing, _ in reassignments.values()],
         noticed={broker: count for broker, count in noticed if count},
     )
+    return survey, {name: wanted for name, (_, wanted) in reassignments.items()}
 
 
 async def _survey_topic(
-    session: FencedSession, moving: Mapping[TopicPartition, Reassignment], name: str
-) -> tuple[str, TopicId, list[SurveyedPartition]] | None:
+    session: FencedSession,
+    moving: Mapping[TopicPartition, Reassignment],
+    name: str,
+    numbers: Iterable[int] | None = None,
+) -> _SurveyedTopic | None:
+    """These partitions of a topic, or all; None if there is no such topic."""
     node = await read_topic(session, name)
     if node is None:
         return None
@@ -100,8 +159,9 @@ async def _survey_topic(
         bound = config.min_insync(min(sizes))
         return SurveyedPartition(name, key, partition.assignment, partition.state, bound, wanted)
 
-    partitions = await read_partitions(session, name, range(node.partitions))
-    return name, topic_id, [surveyed(partition) for partition in partitions]
+    every = range(node.partitions)
+    chosen = every if numbers is None else sorted(number for number in numbers if number in every)
+    return _SurveyedTopic(topic_id, [surveyed(each) for each in await read_partitions(session, name, chosen)])
 
 
 async def _reassignments(

@@ -1,14 +1,18 @@
 """Runs the active controller's background work in rounds: drains, balances, repairs, deadlines, and queues of
 dead brokers.
 
-A round reads the whole cluster, and the rest after it is a multiple of its duration. So upkeep takes only a
-small part of the controller's time, however many partitions there are.
+A round reads the whole cluster, and the time until the next one is a multiple of its duration. So upkeep
+takes only a small part of the controller's time, however many partitions there are. While a drain or a
+balance is under way, its steps in between read only what moves: many moves do not each cost a reading of the
+cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -20,14 +24,14 @@ from strandline.controller.replicas.drains import Drains
 from strandline.controller.replicas.readiness import read_readiness
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.term.fenced_session import Deposed
-from strandline.controller.term.surveying import read_queue, read_survey
+from strandline.controller.term.surveying import read_queue, read_survey, read_survey_again
 from strandline.controller.term.term import Term
 from strandline.controller.upkeep.health import ClusterHealth
 from strandline.controller.upkeep.queues import DeadQueues
 from strandline.controller.upkeep.recent_survey import RecentSurvey
 from strandline.controller.upkeep.repairs import Repairs
 from strandline.errors import StrandlineError
-from strandline.ids import BrokerId
+from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import SessionEnded
 from strandline.vocabulary.admin import (
     BalanceAction,
@@ -49,7 +53,7 @@ REST_S_MAX: Final = 30.0
 
 BUSY_REST_FACTOR: Final = 2
 BUSY_REST_S: Final = 0.5
-"""The longest rest while a drain or a balance has moves under way."""
+"""The shortest rest between two steps of a drain or a balance."""
 
 
 class Upkeep:
@@ -58,7 +62,7 @@ class Upkeep:
     def __init__(self, term: Term, reassignments: Reassignments) -> None:
         self.health = ClusterHealth(term)
         self._term = term
-        self._surveys = RecentSurvey(self._read, term.clock)
+        self._surveys = RecentSurvey(self._read, self._read_again, term.clock)
         self._drains = Drains(term, reassignments)
         self._deadlines = Deadlines(term, reassignments)
         self._balances = Balances(term, reassignments)
@@ -66,6 +70,8 @@ class Upkeep:
         self._queues = DeadQueues(term)
         self._asked = asyncio.Event()
         """Set when a drain or a balance was requested: the rest ends."""
+        self._changed: frozenset[TopicPartition] = frozenset()
+        """The partitions that the last step of drains and balances asked to change."""
 
     @property
     def balance_seen(self) -> BalanceDescription | None:
@@ -80,10 +86,25 @@ class Upkeep:
             self._asked.clear()
             survey = await self._look()
             took = clock.monotonic() - began  # without the waits for leaders that hand over
-            busy = survey is not None and await self._move(survey)
-            at_least = BUSY_REST_S if busy else self._term.settings.reconcile_ms / 1000
-            rest = min(took * (BUSY_REST_FACTOR if busy else REST_FACTOR), REST_S_MAX)
-            await self._rest(max(at_least, rest))
+            rest = max(self._term.settings.reconcile_ms / 1000, min(took * REST_FACTOR, REST_S_MAX))
+            due = clock.monotonic() + rest
+            if survey is not None and await self._move(survey):
+                await self._keep_moving(due)
+            await self._rest(due - clock.monotonic())
+
+    async def _keep_moving(self, due: float) -> None:
+        """Takes further steps of drains and balances, until none can follow, the next round is `due`, or
+        there is a request."""
+        clock, took = self._term.clock, 0.0
+        while True:
+            await self._rest(max(BUSY_REST_S, took * BUSY_REST_FACTOR))
+            if self._asked.is_set() or clock.monotonic() >= due:
+                return
+            began = clock.monotonic()
+            survey = await self._attempt(partial(self._surveys.again, self._changed))
+            took = clock.monotonic() - began
+            if survey is None or not await self._move(survey):
+                return
 
     async def _rest(self, seconds: float) -> None:
         try:
@@ -93,20 +114,28 @@ class Upkeep:
             return
 
     async def _look(self) -> Survey | None:
-        """Surveys the cluster and repairs it. Failures are tried again in the next round."""
-        try:
+        """Surveys the cluster and repairs it."""
+
+        async def look() -> Survey:
             survey = await self.survey()
             queues = {broker: await read_queue(self._term.session, broker) or [] for broker in survey.live}
             await self.health.look(survey, queues)
             await self._repairs.step(survey, queues)
             await self._queues.tidy(survey)
             await self._deadlines.step(survey)
+            return survey
+
+        return await self._attempt(look)
+
+    async def _attempt(self, read: Callable[[], Awaitable[Survey]]) -> Survey | None:
+        """None after a failure, which is tried again in the next round."""
+        try:
+            return await read()
         except (Deposed, SessionEnded):
             raise
         except StrandlineError as error:
             logger.warning("a round of upkeep was cut short", reason=str(error))
             return None
-        return survey
 
     async def _move(self, survey: Survey) -> bool:
         """Takes the next step of the balance, which begins nothing while drains have moves, and then of each
@@ -114,8 +143,11 @@ class Upkeep:
         continues."""
         try:
             plan = self._drains.plan(survey)
+            drained = {move.partition.name for move in plan.replicas}
+            drained |= {move.partition.name for move in plan.leaderships}
             balancing = await self._balances.step(survey, plan.busy)
             draining = await self._drains.step(survey, plan)
+            self._changed = self._balances.begun | drained
             return draining or balancing
         except (Deposed, SessionEnded):
             raise
@@ -129,6 +161,9 @@ class Upkeep:
 
     async def _read(self) -> Survey:
         return await read_survey(self._term.session, await self._term.brokers())
+
+    async def _read_again(self, last: Survey, changed: Collection[TopicPartition]) -> Survey:
+        return await read_survey_again(self._term.session, await self._term.brokers(), last, changed)
 
     # --- requests ------------------------------------------------------------------------------
 
