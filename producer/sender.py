@@ -2,7 +2,8 @@
 
 The first batch that is ready is sent at once. The batches that become ready until that message is answered
 form the next message. So a lone record does not wait, and under load messages grow: a broker's work is mostly
-per message, not per byte.
+per message, not per byte. A message that is half full does not wait for the answer to the previous one: else
+the client and the brokers would work in turns only.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from strandline.adapters.codecs.log import PRODUCE
 from strandline.client.broker_stream import BrokerStream, answer_limit_s
 from strandline.client.cluster import Cluster
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.config.producer import ProducerSettings
 from strandline.errors import OutcomeUnknown, StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
@@ -31,10 +34,31 @@ ProduceStream = Stream[Sequence[ProduceEntry], Sequence[ProduceResult]]
 GATHER_S_MAX: Final = 0.005
 """The longest time that a message waits for the answer to the previous one, to gather more batches. A slow
 partition, or a long network path, may delay answers for longer."""
+MESSAGES_MAX: Final = 2
+"""Messages that may be unanswered before the next one waits for an answer."""
+SECOND_BYTES_MIN: Final = RECORDS_BYTES_MAX // 2
+"""The size of a message that is written while another one is unanswered. Many small ones would cost the
+brokers more than they gain."""
 
 DOUBT_S: Final = 0.5
 """After this time without an answer another broker is asked who leads: a broker that hangs keeps its
 connections."""
+
+
+@dataclass(slots=True)
+class _Message:
+    """A written message."""
+
+    unanswered: int
+    """How many of its batches have no answer yet."""
+
+
+class _Written(NamedTuple):
+    """A batch in flight."""
+
+    batch: Batch[Any]
+    at: float
+    message: _Message
 
 
 class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
@@ -68,11 +92,19 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
         self._correlation_id = 0
         self._connection = -1
         """The number of the open stream, as the accumulator knows it."""
-        self._unanswered: dict[int, tuple[Batch[Any], float]] = {}
-        """Batches in flight and when each was written, by correlation id, the oldest first."""
-        self._all_answered = asyncio.Event()
+        self._unanswered: dict[int, _Written] = {}
+        """By correlation id, the oldest first."""
+        self._messages = 0
+        """Messages with an unanswered batch."""
+        self._gathered = asyncio.Event()
+        """Not set while the next message gathers batches."""
+        self._gathered.set()
         self._held_until = 0.0
         """Until when the broker reads nothing, as this client is over its quota (monotonic seconds)."""
+
+    def wake(self) -> None:
+        super().wake()
+        self._end_gathering()
 
     async def finish(self) -> None:
         """Return once the broker has handled everything written: with acks=0 it answers nothing."""
@@ -93,13 +125,13 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
     def _opened(self) -> None:
         self._connection = next(self._connections)
         self._unanswered = {}
+        self._messages = 0
 
     def _lost(self, error: StrandlineError) -> None:
         self._carry_out(self._accumulator.lost(self._connection, error))
 
     def _oldest_at(self) -> float | None:
-        _, oldest_at = next(iter(self._unanswered.values()), (None, None))
-        return oldest_at
+        return next((written.at for written in self._unanswered.values()), None)
 
     async def _watch(self) -> None:
         """As of every stream, and sooner: raises OutcomeUnknown when a broker that does not answer for a
@@ -110,7 +142,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
                 self._seek_successors()
 
     def _seek_successors(self) -> None:
-        for name in dict.fromkeys(batch.queue.name for batch, _ in self._unanswered.values()):
+        for name in dict.fromkeys(written.batch.queue.name for written in self._unanswered.values()):
             leader = self._cluster.leader(name)
             if leader is not None and leader.broker not in (self._broker, NO_BROKER):
                 raise OutcomeUnknown(
@@ -130,10 +162,12 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
             while batches := take(self._broker, connection):
                 entries = []
                 now = self._clock.monotonic()
+                message = _Message(len(batches))
+                self._messages += acks != 0
                 for batch in batches:
                     self._correlation_id += 1
                     if acks != 0:
-                        unanswered[self._correlation_id] = (batch, now)
+                        unanswered[self._correlation_id] = _Written(batch, now, message)
                     self._measures.written_bytes.add(batch.size)
                     entries.append(
                         ProduceEntry(
@@ -155,15 +189,28 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
             await wanted.wait()
 
     async def _gather(self) -> None:
-        self._all_answered.clear()
+        """Returns once the next message may be written, after `GATHER_S_MAX` at the latest."""
+        self._gathered.clear()
+        self._end_gathering()
         try:
             async with asyncio.timeout(GATHER_S_MAX):
-                await self._all_answered.wait()
+                await self._gathered.wait()
         except TimeoutError:
-            return
+            self._gathered.set()
+
+    def _end_gathering(self) -> None:
+        """Ends it if all is answered, or if there is enough for one more message that is under way."""
+        if not self._gathered.is_set() and (
+            self._messages == 0
+            or (
+                self._messages < MESSAGES_MAX
+                and self._accumulator.offers(self._broker, self._connection, SECOND_BYTES_MIN)
+            )
+        ):
+            self._gathered.set()
 
     async def _read(self, stream: ProduceStream) -> None:
-        accumulator, unanswered = self._accumulator, self._unanswered
+        accumulator = self._accumulator
         while True:
             for result in await stream.read():
                 if result.throttle_ms:
@@ -176,8 +223,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
                     self._carry_out(accumulator.acknowledged(batch, result.base_offset))
                 else:
                     self._carry_out(accumulator.refused(batch, result.error))
-            if not unanswered:
-                self._all_answered.set()
+            self._end_gathering()
 
     def _hold(self, throttle_ms: int) -> None:
         """What is sent before the broker reads again would only lie on its way, and seem unanswered."""
@@ -190,9 +236,11 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
             raise OutcomeUnknown(
                 f"broker {self._broker} answered a batch that was not sent: {correlation_id}"
             )
-        batch, written_at = self._unanswered.pop(correlation_id)
-        self._measures.answered_ms.add((self._clock.monotonic() - written_at) * 1000)
-        return batch
+        written = self._unanswered.pop(correlation_id)
+        written.message.unanswered -= 1
+        self._messages -= written.message.unanswered == 0
+        self._measures.answered_ms.add((self._clock.monotonic() - written.at) * 1000)
+        return written.batch
 
     def _refused_unasked(self, error: StrandlineError | None) -> None:
         """With acks=0 a broker reports only refusals. The batch has ended by then: request the leaders."""

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic
+from itertools import islice
+from typing import Final, Generic
 
 from strandline.client.backoff import backoff_s
 from strandline.config.limits import RECORDS_BYTES_MAX
@@ -43,6 +44,9 @@ from strandline.producer.core.batch import NO_CONNECTION, Batch, Gap, PartitionQ
 from strandline.records import Codec, PackedRecords
 from strandline.records.encode import NO_SEQUENCE
 from strandline.vocabulary.log import ProducerIdentity
+
+QUEUES_COUNTED_MAX: Final = 16
+"""Partitions that `offers` looks at: it is asked whenever a batch is added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +208,30 @@ class Accumulator(Generic[Ticket]):
             del ready[queue]
         return taken
 
-    def _sendable(self, queue: PartitionQueue[Ticket], broker: int, connection: int) -> Batch[Ticket] | None:
-        """The head of `waiting`, if it may be sent on this connection now."""
+    def offers(self, broker: int, connection: int, size: int) -> bool:
+        """True if the next message to a broker would have this many bytes, as far as the partitions show that
+        come first."""
+        for queue in islice(self._ready.get(broker, ()), QUEUES_COUNTED_MAX):
+            room = self._room(queue, broker, connection)
+            size -= sum(batch.size for batch in islice(queue.waiting, room))
+            if room > len(queue.waiting) and queue.open is not None and queue.open.due:
+                size -= queue.open.size
+            if size <= 0:
+                return True
+        return False
+
+    def _room(self, queue: PartitionQueue[Ticket], broker: int, connection: int) -> int:
+        """How many of its batches may be sent on this connection now."""
         in_flight = queue.in_flight
         if queue.broker != broker or queue.resetting or queue.backing_off:
-            return None
-        if len(in_flight) >= self._in_flight_max:
-            return None
+            return 0
         if in_flight and (queue.recovering or in_flight[0].connection != connection):
+            return 0
+        return self._in_flight_max - len(in_flight)
+
+    def _sendable(self, queue: PartitionQueue[Ticket], broker: int, connection: int) -> Batch[Ticket] | None:
+        """The head of `waiting`, if it may be sent on this connection now."""
+        if self._room(queue, broker, connection) <= 0:
             return None
         queue.recovering = False
         if not queue.waiting and queue.open is not None and queue.open.due:

@@ -297,6 +297,30 @@ def test_a_message_carries_at_most_512_kib_over_all_its_entries() -> None:
     ]  # fmt: skip
 
 
+def test_what_the_next_message_would_have_is_known_before_it_is_taken() -> None:
+    """Batches that may not be sent now do not count: they are behind as many as may be in flight, or for
+    another broker or connection."""
+    bench = Bench(in_flight_per_partition_max=3)
+    two = sum(batch.size for batch in bench.add("a", "b"))
+    assert bench.core.offers(LEADER, CONNECTION, two)
+    assert not bench.core.offers(LEADER, CONNECTION, two + 1)
+    assert not bench.core.offers(NEXT_LEADER, CONNECTION, 1)
+    assert bench.take() == ["a", "b"]
+    bench.add("c", "d")
+    assert bench.core.offers(LEADER, CONNECTION, two // 2)
+    assert not bench.core.offers(LEADER, CONNECTION, two)
+    assert not bench.core.offers(LEADER, NEXT_CONNECTION, 1)
+
+
+def test_an_open_batch_counts_once_it_is_ripe() -> None:
+    bench = Bench()
+    batch = bench.core.begin(bench.queue, "a", 0)
+    bench.core.ready(bench.queue)
+    assert not bench.core.offers(LEADER, CONNECTION, 1)
+    batch.due = True
+    assert bench.core.offers(LEADER, CONNECTION, batch.size)
+
+
 def test_a_broker_is_wanted_only_for_partitions_that_it_leads() -> None:
     bench = Bench()
     assert not bench.core.wants(LEADER)

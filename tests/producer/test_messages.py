@@ -1,0 +1,149 @@
+"""Which batches a producer puts into one message, and when it writes the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from strandline import BatchMetadata, Producer
+from strandline.ports import Method, Request, Response, Stream
+from strandline.producer.sender import GATHER_S_MAX, SECOND_BYTES_MIN
+from strandline.records import HEADER_BYTES, encode_values
+from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
+from strandline.simulation.engine.loop import SimulatedLoop
+from strandline.vocabulary.log import ProduceEntry, ProduceResult
+from tests.strandline.client.network import Network, answering, memory_host, metadata
+from tests.virtual_time import on_virtual_time
+
+PARTITIONS = 4
+"""Without idempotence, each has one batch in flight."""
+SMALL = encode_values([b"value"], 0)
+
+
+class Wire:
+    """A produce stream in memory, whose messages the test answers."""
+
+    def __init__(self) -> None:
+        self.written: list[list[int]] = []
+        """The partitions of each message."""
+        self._unanswered: list[Sequence[ProduceEntry]] = []
+        self._results: asyncio.Queue[Sequence[ProduceResult]] = asyncio.Queue()
+        self._wrote = asyncio.Event()
+
+    def answer(self) -> None:
+        """Answers the oldest message."""
+        entries = self._unanswered.pop(0)
+        self._results.put_nowait([ProduceResult(each.correlation_id, None, 7) for each in entries])
+
+    async def has(self, messages: int) -> None:
+        """Returns once this number of messages is written."""
+        while len(self.written) < messages:
+            self._wrote.clear()
+            await self._wrote.wait()
+
+    async def write(self, entries: Sequence[ProduceEntry]) -> None:
+        self.written.append([each.name.partition for each in entries])
+        self._unanswered.append(entries)
+        self._wrote.set()
+
+    async def read(self) -> Sequence[ProduceResult]:
+        return await self._results.get()
+
+    async def finish(self) -> None:
+        """Nothing is buffered."""
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class Leader(Network):
+    """Broker 1 leads everything, and has one stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.brokers = {"broker1:9092": answering(metadata(*[(1, 1)] * PARTITIONS))}
+        self.wire = Wire()
+
+    async def open(
+        self, address: str, method: Method[Request, Response], *, timeout_s: float
+    ) -> Stream[Request, Response]:
+        wire: Any = self.wire
+        stream: Stream[Request, Response] = wire
+        return stream
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    """Its time passes only while all tasks wait."""
+    loop = SimulatedLoop.new(Random(1))
+    yield loop
+    loop.close()
+
+
+@asynccontextmanager
+async def one_message_unanswered(loop: SimulatedLoop) -> AsyncIterator[tuple[Producer, Wire]]:
+    """A producer that has written one batch, and its wire."""
+    network = Leader()
+    host = memory_host(network, SimulatedClock(MachineClock(), loop.now_ns))
+    async with Producer("broker1:9092", host=host, enable_idempotence=False) as producer:
+        _ = await send(producer, 0, SMALL)
+        await network.wire.has(1)
+        yield producer, network.wire
+
+
+async def send(producer: Producer, partition: int, batch: bytes) -> asyncio.Future[BatchMetadata]:
+    return await producer.send_batch("t", partition, batch)
+
+
+def of_size(size: int) -> bytes:
+    """A batch of a little more than this many bytes."""
+    return encode_values([bytes(size - HEADER_BYTES)], 0)
+
+
+@on_virtual_time
+async def test_batches_gather_while_a_message_is_unanswered(loop: SimulatedLoop) -> None:
+    async with one_message_unanswered(loop) as (producer, wire):
+        sent = [await send(producer, number, SMALL) for number in (1, 2, 3)]
+        wire.answer()
+        await wire.has(2)
+        wire.answer()
+        assert [(await each).partition for each in sent] == [1, 2, 3]
+        assert wire.written == [[0], [1, 2, 3]]
+
+
+@on_virtual_time
+async def test_a_message_that_is_half_full_does_not_wait_for_an_answer(loop: SimulatedLoop) -> None:
+    """So the client and the brokers work at the same time, and not in turns."""
+    async with one_message_unanswered(loop) as (producer, wire):
+        half, began = of_size(SECOND_BYTES_MIN // 2), loop.time()
+        sent = [await send(producer, number, half) for number in (1, 2)]
+        await wire.has(2)
+        assert loop.time() - began < GATHER_S_MAX
+        assert wire.written == [[0], [1, 2]]
+        wire.answer()
+        wire.answer()
+        assert [(await each).partition for each in sent] == [1, 2]
+
+
+@on_virtual_time
+async def test_a_third_message_waits_for_an_answer_however_large_it_is(loop: SimulatedLoop) -> None:
+    async with one_message_unanswered(loop) as (producer, wire):
+        large = of_size(SECOND_BYTES_MIN)
+        first = await send(producer, 1, large)
+        await wire.has(2)
+        began = loop.time()
+        second = await send(producer, 2, large)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(GATHER_S_MAX / 2):
+                await wire.has(3)
+        wire.answer()
+        await wire.has(3)
+        assert loop.time() - began < GATHER_S_MAX
+        wire.answer()
+        wire.answer()
+        assert [(await each).partition for each in (first, second)] == [1, 2]
