@@ -30,6 +30,9 @@ SEGMENT_INDEX_ROWS_MAX: Final = 1_000_000
 """16 bytes each in memory; a segment whose index is full is rolled."""
 
 PRODUCERS_PER_PARTITION_MAX: Final = 10_000
+PRODUCER_BATCHES_REMEMBERED: Final = 10
+"""Batches of a producer that a partition remembers, and so the most that an idempotent producer has in flight
+there. Kafka's brokers remember five, and its clients rely on no more."""
 PRODUCER_EXPIRY_MS: Final = 7 * 24 * 3600 * 1000
 
 TOPIC_NAME_LENGTH_MAX: Final = 249

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, ValidationInfo, field_validator
 
 from strandline.config.client import ClientSettings
-from strandline.config.limits import KIB, MIB, RECORDS_BYTES_MAX
+from strandline.config.limits import KIB, MIB, PRODUCER_BATCHES_REMEMBERED, RECORDS_BYTES_MAX
 from strandline.ids import ACKS_ALL
 
 
@@ -17,8 +17,10 @@ class ProducerSettings(ClientSettings):
     batch_bytes: int = Field(default=256 * KIB, ge=1 * KIB, le=RECORDS_BYTES_MAX)
     buffer_bytes: int = Field(default=32 * MIB, ge=64 * KIB)
     """`send` waits while the records that are not yet acknowledged exceed this size."""
-    in_flight_per_partition_max: int = Field(default=5, ge=1, le=5)
-    """A broker remembers the last five batches of an idempotent producer."""
+    in_flight_per_partition_max: int = Field(
+        default=PRODUCER_BATCHES_REMEMBERED, ge=1, le=PRODUCER_BATCHES_REMEMBERED
+    )
+    """A broker remembers the last ten batches of an idempotent producer."""
     delivery_timeout_ms: int = Field(default=120_000, ge=1)
     compression: str = Field(default="none", pattern="^(none|gzip|snappy|lz4|zstd)$")
     gapless: bool = False

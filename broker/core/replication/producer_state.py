@@ -14,12 +14,10 @@ from typing import Final, NamedTuple
 
 import google_crc32c
 
+from strandline.config.limits import PRODUCER_BATCHES_REMEMBERED
 from strandline.errors import DuplicateSequence, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
 from strandline.records import BatchHeader
 from strandline.security.principal import ANONYMOUS, Principal
-
-BATCHES_REMEMBERED: Final = 5
-"""The number of batches that an idempotent producer may have in flight on a partition."""
 
 SEQUENCES: Final = 2**31
 """Sequences count modulo this."""
@@ -63,7 +61,7 @@ ACCEPT: Final = Accept()
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """One producer's last batches, the oldest first; never empty, at most BATCHES_REMEMBERED."""
+    """One producer's last batches, the oldest first; never empty, at most PRODUCER_BATCHES_REMEMBERED."""
 
     epoch: int
     batches: tuple[RememberedBatch, ...]
@@ -141,7 +139,7 @@ class ProducerState:
         batch = RememberedBatch(header.base_sequence, last, base_offset, _crc_as_appended(header))
         known = self._producers.pop(producer_id, None)
         tail = known.batches if known is not None and known.epoch == header.producer_epoch else ()
-        kept = (*tail[1 - BATCHES_REMEMBERED :], batch)
+        kept = (*tail[1 - PRODUCER_BATCHES_REMEMBERED :], batch)
         owner = None if known is None else known.owner
         if owner is None and by != ANONYMOUS:
             owner = by

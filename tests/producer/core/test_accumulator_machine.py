@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
+from strandline.config.limits import PRODUCER_BATCHES_REMEMBERED
 from strandline.config.producer import ProducerSettings
 from strandline.errors import (
     MessageTooLarge,
@@ -230,8 +231,8 @@ class Delivery(RuleBasedStateMachine):
     # --- what must hold ----------------------------------------------------------------------
 
     @invariant()
-    def at_most_five_in_flight_of_one_connection(self) -> None:
-        assert len(self.queue.in_flight) <= 5
+    def as_many_in_flight_as_a_broker_remembers(self) -> None:
+        assert len(self.queue.in_flight) <= PRODUCER_BATCHES_REMEMBERED
         assert len({batch.connection for batch in self.queue.in_flight}) <= 1
 
     @invariant()

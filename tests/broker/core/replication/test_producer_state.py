@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from strandline.broker.core.replication.producer_state import (
     ACCEPT,
-    BATCHES_REMEMBERED,
     SEQUENCES,
     Duplicate,
     ProducerState,
 )
+from strandline.config.limits import PRODUCER_BATCHES_REMEMBERED
 from strandline.errors import (
     DuplicateSequence,
     InvalidProducerEpoch,
@@ -132,10 +132,10 @@ def test_an_older_epoch_is_fenced_and_a_younger_one_begins_at_zero() -> None:
         producers.check(batch(1, epoch=3), 0)
 
 
-def test_five_batches_are_remembered_and_older_ones_reported_as_duplicates() -> None:
+def test_ten_batches_are_remembered_and_older_ones_reported_as_duplicates() -> None:
     """As many as may be in flight; beyond, the offset is forgotten but not the fact."""
     producers = state()
-    for sequence in range(BATCHES_REMEMBERED + 2):
+    for sequence in range(PRODUCER_BATCHES_REMEMBERED + 2):
         write(producers, batch(sequence), 100 + sequence)
     assert producers.check(batch(2), 0) == Duplicate(102, 102)
     for sequence in (0, 1):

@@ -7,6 +7,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 
 from strandline.adapters.system.memory_files import MemoryFiles
+from strandline.config.limits import PRODUCER_BATCHES_REMEMBERED
 from strandline.errors import UnknownProducerId
 from strandline.records import (
     Codec,
@@ -137,18 +138,18 @@ def test_epochs_are_recovered_from_a_compacted_log() -> None:
 
 
 def test_batches_by_which_a_producer_is_remembered_stay_without_records() -> None:
-    """Kafka keeps a producer's last batch; here all five that answer its retries (KIP-98)."""
+    """Kafka keeps a producer's last batch; here all that answer its retries (KIP-98)."""
     log, files = compacted_log()
-    for number in range(8):
+    end = 3 + PRODUCER_BATCHES_REMEMBERED
+    for number in range(end):
         put(log, ("a", str(number)), producer=(7, 0, number))
     put(log, ("a", "last"))
     seal(log)
     expected = remembered(log)
     compact(log)
     found = [(h.base_offset, h.last_offset, h.producer_id, h.base_sequence) for h in batches(log)]
-    assert found == [
-        (0, 2, -1, -1), (3, 3, 7, 3), (4, 4, 7, 4), (5, 5, 7, 5), (6, 6, 7, 6), (7, 7, 7, 7), (8, 8, -1, -1),
-    ]  # fmt: skip
+    kept = [(number, number, 7, number) for number in range(3, end)]
+    assert found == [(0, 2, -1, -1), *kept, (end, end, -1, -1)]
     after = files.after_crash()
     for at in names(after, ".snapshot"):
         after.remove(FOLDER / f"{at:020d}.snapshot")
@@ -157,7 +158,7 @@ def test_batches_by_which_a_producer_is_remembered_stay_without_records() -> Non
     again.begin_epoch(2)
     retry = encode_batch([(b"a", b"5", (), 1_000)], producer_id=7, producer_epoch=0, base_sequence=5)
     assert again.append_as_leader(retry, 2, now_ms=NOW_MS).duplicate
-    assert put(again, ("a", "8"), producer=(7, 0, 8)) == 9
+    assert put(again, ("a", "next"), producer=(7, 0, end)) == end + 1
 
 
 def test_a_producer_that_expired_needs_no_batch() -> None:
