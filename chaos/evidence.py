@@ -90,6 +90,7 @@ class Evidence:
     """Commits that members made by hand, and that were acknowledged."""
     changes: list[StateChangeEvent] = field(default_factory=list)
     group_events: list[GroupEvent] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
     settled_ms: int | None = None
 
 
@@ -101,8 +102,9 @@ def read(out: Path) -> Evidence:
         committed=[*files.committed()],
         changes=[*files.state_changes()],
         group_events=[*files.group_events()],
+        moments=[*files.moments()],
     )
-    for moment in files.moments():
+    for moment in found.moments:
         if moment.event == SETTLED:
             found.settled_ms = moment.at_ms
     groups = {each.member: each.group for each in found.group_events if each.member}

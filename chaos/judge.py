@@ -15,12 +15,15 @@ from strandline.auditing import (
     reference,
     requests,
     staleness,
+    succession,
 )
 from strandline.auditing.checks import Finding, in_order
 from strandline.auditing.history import Received
 from strandline.auditing.reference import Logged, Span
 from strandline.auditing.staleness import Staleness
 from strandline.chaos import replica_logs
+from strandline.chaos.core.demands import REPLACED_MS_MAX
+from strandline.chaos.core.hangs import lone_hangs
 from strandline.chaos.evidence import Evidence
 from strandline.chaos.evidence import read as read_evidence
 from strandline.chaos.replica_logs import LogId, Replica
@@ -66,6 +69,8 @@ def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
     found += reference.findings(evidence.histories, log, spans)
     found += cluster.findings(evidence.observations, evidence.changes)
     found += leader_epochs.findings(evidence.changes)
+    hangs = lone_hangs(evidence.moments, within_ms=REPLACED_MS_MAX)
+    found += succession.findings(evidence.changes, hangs, within_ms=REPLACED_MS_MAX)
     found += member_ownership.findings(evidence.member_histories, evidence.group_events)
     found += commits.findings(evidence.committed, _received(evidence), _offsets(log), evidence.acknowledged)
     found += handling.findings(evidence.histories)

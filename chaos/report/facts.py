@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from strandline.auditing.checks import Finding
 from strandline.auditing.cluster import Observation
+from strandline.auditing.succession import Elected, next_leaders
 from strandline.chaos.core.demands import WRITABLE_MS_MAX
 from strandline.chaos.core.faults import Fault
+from strandline.chaos.core.hangs import brokers_of
 from strandline.chaos.evidence import Moment
 from strandline.chaos.report.round_data import RoundData
 from strandline.ids import TopicPartition
@@ -118,6 +120,7 @@ def faults_of(
     """Each fault that was planned or applied, in the plan's order. A fault without an end ended when the
     cluster was healed."""
     healed_ms = _when(data.moments, "healed")
+    elected = [Elected(each.at_ms, each.place, each.broker) for each in data.elections]
     steps: dict[int, dict[str, Moment]] = defaultdict(dict)
     for moment in data.moments:
         if moment.event.startswith("fault_"):
@@ -143,7 +146,18 @@ def faults_of(
             span=lasted,
             gap=max(meanwhile, key=lambda each: each[1].took_ms, default=None),
             whole_after_ms=partitions.first_whole(whole, lasted.to_ms),
+            next_leader_ms=_next_leader_ms(elected, began, lasted),
         )
+
+
+def _next_leader_ms(elected: Sequence[Elected], began: Moment, lasted: Span) -> float | None:
+    found = [
+        after_ms
+        for broker in brokers_of(began)
+        for after_ms in next_leaders(elected, broker, lasted.from_ms, lasted.to_ms).values()
+        if after_ms is not None
+    ]
+    return max(found, default=None)
 
 
 def _kind(planned: Sequence[Fault], number: int, said: Iterable[Moment]) -> str:

@@ -4,8 +4,8 @@ A log keeps its guarantees if no check has a finding (CORRECTNESS: lost write, d
 and poll, poll-skip, aborted read, inconsistent offsets, a high watermark that goes back). `reference.py`
 decides the findings for histories in memory, and the pipeline's audit for larger ones.
 
-More checks apply to a whole cluster: `cluster.py`, `ownership.py`, `commits.py`, `handling.py` and
-`requests.py` decide them, and `chaos/replica_logs.py` those of the disks.
+More checks apply to a whole cluster: `cluster.py`, `succession.py`, `ownership.py`, `commits.py`,
+`handling.py` and `requests.py` decide them, and `chaos/replica_logs.py` those of the disks.
 """
 
 from __future__ import annotations
@@ -124,7 +124,14 @@ REQUESTS: Final = Check(
     "A state-change request has two ends, or none though the cluster has settled, or was never requested.",
 )
 
-CLUSTER_CHECKS: Final = (REPLICAS, LEADERSHIP, FELL, TWO_OWNERS, HANDOVER, COMMITTED, HANDLED, REQUESTS)
+LEADERLESS: Final = Check(
+    "leaderless",
+    "A broker hung while nothing else was wrong, and a partition that it led had no other leader in time.",
+)
+
+CLUSTER_CHECKS: Final = (
+    REPLICAS, LEADERSHIP, LEADERLESS, FELL, TWO_OWNERS, HANDOVER, COMMITTED, HANDLED, REQUESTS,
+)  # fmt: skip
 """The checks of a cluster's reports and disks."""
 
 ALL_CHECKS: Final = (*CHECKS, *CLUSTER_CHECKS)

@@ -33,6 +33,9 @@ class FaultFact:
     """The longest time without an acknowledged write of a partition that overlaps the fault."""
     whole_after_ms: float | None = None
     """Time from its end until every ISR was seen full."""
+    next_leader_ms: float | None = None
+    """The longest time from its begin until a partition that its brokers led had another leader; None if they
+    led none, or none was elected while it lasted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,8 +87,8 @@ def faults_table(facts: Facts) -> Markup:
     if not facts.faults:
         return joined(tag("h2", "Faults"), tag("p", "None was planned.", class_="note"))
     columns = (
-        "what", "who", "#from", "#for", "detail", "#longest without an acknowledged write meanwhile", "",
-        "#after its end, until all were in sync",
+        "what", "who", "#from", "#for", "detail", "#until the next leader",
+        "#longest without an acknowledged write meanwhile", "", "#after its end, until all were in sync",
     )  # fmt: skip
     rows = [_fault(fault, facts) for fault in facts.faults]
     return joined(tag("h2", "Faults"), _known(facts, columns, rows, CLIENTS_DURING_FAULTS))
@@ -96,12 +96,13 @@ def faults_table(facts: Facts) -> Markup:
 
 def _fault(fault: FaultFact, facts: Facts) -> Sequence[str]:
     if fault.span is None:
-        return fault.kind, ", ".join(fault.who), "", "not done", fault.detail, "", "", ""
+        return fault.kind, ", ".join(fault.who), "", "not done", fault.detail, "", "", "", ""
     begins_s = (fault.span.from_ms - facts.span.from_ms) / 1000
+    after = "" if fault.next_leader_ms is None else time(fault.next_leader_ms)
     gap, place = (time(fault.gap[1].took_ms), str(fault.gap[0])) if fault.gap else ("unknown", "")
     return (
-        fault.kind, ", ".join(fault.who), f"{begins_s:.1f} s", time(fault.span.took_ms), fault.detail, gap,
-        place, time(fault.whole_after_ms),
+        fault.kind, ", ".join(fault.who), f"{begins_s:.1f} s", time(fault.span.took_ms), fault.detail, after,
+        gap, place, time(fault.whole_after_ms),
     )  # fmt: skip
 
 

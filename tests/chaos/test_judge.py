@@ -15,6 +15,7 @@ from strandline.auditing.staleness import Staleness
 from strandline.broker.core.replication.epochs import EpochCache, EpochEntry
 from strandline.broker.storage.state_files.epoch_file import write_epochs
 from strandline.broker.storage.state_files.log_state import LogState
+from strandline.chaos.core.demands import REPLACED_MS_MAX
 from strandline.chaos.evidence import BrokenEvidence
 from strandline.chaos.judge import judge, longest_staleness
 from strandline.records import emptied, split
@@ -111,6 +112,16 @@ def _wrong_epochs(made: Round) -> None:
     write_epochs(made.folder(3), EpochCache([EpochEntry(3, 0), EpochEntry(4, 8)]), files=SYSTEM_FILES)
 
 
+def _hang(made: Round, lasts_ms: int = REPLACED_MS_MAX) -> None:
+    """The leader, broker 2, from 300 on."""
+    hang = {"fault": 0, "kind": "pause", "who": ["broker 2"], "detail": ""}
+    moments = [
+        {"at_ms": sound_round.T0 + at, "event": event, **hang}
+        for at, event in ((300, "fault_began"), (300 + lasts_ms, "fault_ended"))
+    ]
+    made.change("timeline.jsonl", lambda lines: lines.extend(moments))
+
+
 _READER, _FIRST, _SECOND = (
     "consume-assign-1.jsonl",
     "consume-group-tide-1.jsonl",
@@ -156,6 +167,7 @@ DOCTORED: list[tuple[str, Check, Callable[[Round], None]]] = [
         checks.LEADERSHIP,
         _in_file("state-changes.jsonl", _insert(5, change("elect-2", "completed", "elect-leader", 3, 2, 70))),
     ),
+    ("a leader that hangs and stays", checks.LEADERLESS, _hang),
     (
         "a watermark that falls",
         checks.FELL,
@@ -259,6 +271,11 @@ def test_requests_may_wait_while_nothing_has_settled_and_for_brokers_that_are_go
     without_it = {broker: path for broker, path in made.logs.items() if broker != 3}
     assert judge(made.out, without_it) == []
     made.change("timeline.jsonl", lambda lines: lines.pop(2))
+    assert judge(made.out, made.logs) == []
+
+
+def test_a_leader_may_hang_for_less_than_its_successor_takes(made: Round) -> None:
+    _hang(made, REPLACED_MS_MAX - 1)
     assert judge(made.out, made.logs) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from strandline.auditing.checks import Finding
 from strandline.auditing.cluster import Observation
@@ -205,6 +206,19 @@ def test_a_fault_knows_when_it_was_what_it_cost_and_when_all_was_whole_again() -
     assert killed.span == Span(1050, 5000)
     assert killed.gap == (A, Span(4012, 9000))
     assert killed.whole_after_ms == 200
+
+
+def test_a_fault_of_a_leader_knows_when_the_last_of_its_partitions_had_another_one() -> None:
+    hung = round_with(
+        Moment(1050, "fault_began", 0, "pause", ("broker 3",)),
+        Moment(5000, "fault_ended", 0, "pause", ("broker 3",)),
+        faults=[fault(FaultKind.PAUSE, 1, 4)],
+    )
+    elections = [Election(10, A, 3), Election(20, B, 3), Election(1_900, A, 2), Election(2_100, B, 1)]
+    (of_leader,) = facts_of(replace(hung, elections=tuple(elections))).faults
+    assert of_leader.next_leader_ms == 1_050
+    (unreplaced,) = facts_of(replace(hung, elections=tuple(elections[:2]))).faults
+    assert unreplaced.next_leader_ms is None
 
 
 def test_a_fault_without_an_end_ends_with_healing_and_one_that_was_skipped_says_why() -> None:

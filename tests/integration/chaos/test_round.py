@@ -13,11 +13,16 @@ from typing import Any
 import pytest
 
 from strandline import Admin
+from strandline.chaos.core.demands import REPLACED_MS_MAX
 from strandline.chaos.core.faults import Fault, FaultKind, Member, Role, Target
+from strandline.chaos.core.hangs import lone_hangs
 from strandline.chaos.core.load import WITH_KAFKA
 from strandline.chaos.core.plan import Plan, TopicPlan, load
+from strandline.chaos.evidence import RoundFiles
 from strandline.chaos.judge import judge
 from strandline.chaos.processes import local_world
+from strandline.chaos.report.facts import facts_of
+from strandline.chaos.report.reading import read_round
 from strandline.chaos.round import run_round
 from strandline.vocabulary.metadata import BalanceState
 from tests.waiting import eventually
@@ -27,6 +32,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 KAFKA_MEMBER = next(
     member.number for member, role in WITH_KAFKA.members.items() if role.name == "consume-group-kafka-1"
 )
+HUNG = Fault(FaultKind.PAUSE, Role.BROKER, Target.LEADER, 0, 14.0, 7.0)
 TOPICS = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
 
 
@@ -42,7 +48,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tmp_path: Path) -> None:
     """A leader and members of groups are killed, another member leaves, the active controller hangs, a disk
-    is full, a partition moves, another is added. Kafka clients write and read beside strandline's.
+    is full, a partition moves, another is added. Later, when all is calm, a leader hangs, long enough for the
+    judge to ask for its successor. Kafka clients write and read beside strandline's.
 
     Then an acknowledgement that no client received is added to a producer's history: it is found.
     """
@@ -56,11 +63,12 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
         Fault(FaultKind.REASSIGN, broker, any_leader, 1, 5.0, 0.0),
         Fault(FaultKind.ADD_PARTITIONS, broker, any_leader, 4, 5.2, 0.0),
         Fault(FaultKind.DISK_FULL, broker, Target.FOLLOWER, 2, 5.5, 1.5),
+        HUNG,
     )
     out = tmp_path / "round"
     printed: list[str] = []
     async with local_world(3, 1, tmp_path / "cluster") as world:
-        verdict = await run_round(world, plan(8.0, *faults), out, printed.append, WITH_KAFKA)
+        verdict = await run_round(world, plan(21.5, *faults), out, printed.append, WITH_KAFKA)
         assert verdict.ok, verdict.lines()
         logs = {number: await world.log_of(Member(Role.BROKER, number)) for number in (1, 2, 3)}
         returning = ("consume-group-cooperative-1-2", "consume-group-mixed-1-2", "consume-group-kafka-1-2")
@@ -90,6 +98,10 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
     assert 0 in begun, "there is a leader to be killed in a cluster that is well"
     assert load((out / "plan.json").read_text()).faults == faults
     assert len(printed) == len(events)
+    (hang,) = lone_hangs(RoundFiles(out, strict=True).moments(), within_ms=REPLACED_MS_MAX)
+    assert hang.to_ms - hang.from_ms >= REPLACED_MS_MAX
+    fact = facts_of(read_round(out)).faults[faults.index(HUNG)]
+    assert fact.next_leader_ms is not None and fact.next_leader_ms <= REPLACED_MS_MAX, "the report says when"
     assert (out / "report.html").read_text().startswith("<!doctype html>")
     assert lines(out / "findings.jsonl") == []
     assert lines(out / "observations.jsonl")
