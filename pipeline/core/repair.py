@@ -168,6 +168,11 @@ class Progress:
 
     # --- remaining rows ----------------------------------------------------------------------
 
+    @property
+    def may_have_found(self) -> bool:
+        """True if `missing` may leave rows out."""
+        return bool(self._found)
+
     def missing(self, rows: Sequence[RecordFields]) -> list[RecordFields]:
         """The rows that are not in the log, in order; found records are claimed by the others."""
         if not self._found:

@@ -31,7 +31,8 @@ from strandline.pipeline.core.repair import (
     same_batch,
     windows_back,
 )
-from strandline.producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX
+from strandline.pipeline.writing.record_columns import headers_bytes
+from strandline.producer.core.batch import RECORD_OVERHEAD_MAX
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack
 from strandline.vocabulary.log import ProducerIdentity
 
@@ -105,10 +106,7 @@ class Written(NamedTuple):
 def row_bytes(row: RecordFields) -> int:
     """The largest size of a row in a batch, in bytes."""
     key, value, headers, _ = row
-    size = RECORD_OVERHEAD_MAX + len(key or b"") + len(value or b"")
-    for name, content in headers:
-        size += HEADER_OVERHEAD_MAX + len(name.encode()) + len(content or b"")
-    return size
+    return RECORD_OVERHEAD_MAX + len(key or b"") + len(value or b"") + headers_bytes(headers)
 
 
 def cut(rows: Sequence[RecordFields], bytes_max: int) -> list[list[RecordFields]]:
@@ -165,13 +163,29 @@ class ExactlyOnceWriter:
         InvalidProducerEpoch: a later batch of the query is in the log, so this attempt is obsolete.
         """
         self._rows += len(rows)
+        await self._write(rows)
+
+    async def write_batch(self, packed: PackedRecords, rows: Callable[[], Sequence[RecordFields]]) -> None:
+        """As `write`, of rows that are packed already, as one batch that fits; `rows` returns them. It is
+        called only if some of them may be in the log, or the topic takes smaller batches now."""
+        self._rows += packed.record_count
+        if not self._progress.may_have_found:
+            try:
+                if await self._append(packed):
+                    return
+            except MessageTooLarge:
+                if packed.record_count == 1:
+                    raise
+        await self._write(rows())
+
+    async def _write(self, rows: Sequence[RecordFields]) -> None:
         waiting = deque(cut(rows, self._bytes_max))
         while waiting:
             left = self._progress.missing(waiting.popleft())
             if not left:
                 continue
             try:
-                written = await self._append(left)
+                written = await self._append(self._pack(left))
             except MessageTooLarge as error:
                 if len(left) == 1:
                     raise
@@ -208,10 +222,9 @@ class ExactlyOnceWriter:
     def _identity(self) -> ProducerIdentity:
         return self._identify(self._generation)
 
-    async def _append(self, rows: Sequence[RecordFields]) -> bool:
-        """True if the rows are in the log now; False if other attempts were first, whose records are known
+    async def _append(self, packed: PackedRecords) -> bool:
+        """True if the records are in the log now; False if other attempts were first, whose records are known
         now."""
-        packed = self._pack(rows)
         identity = self._identity
         sealed = packed.seal(
             producer_id=identity.producer_id,
@@ -232,7 +245,7 @@ class ExactlyOnceWriter:
         if not acked.appended and not await self._is_mine(sealed, acked.offset):
             await self._search(None)
             return False
-        self._progress.appended(acked.offset, len(rows))
+        self._progress.appended(acked.offset, packed.record_count)
         self._nothing_found_in = None
         self._refusals = 0
         return True

@@ -17,7 +17,8 @@ from strandline.config.limits import MIB
 from strandline.errors import InvalidRecord, MessageTooLarge, StrandlineError, UnknownTopicOrPartition
 from strandline.pipeline.core.sink_options import check_topic
 from strandline.pipeline.writing.exactly_once import TopicFacts, row_bytes
-from strandline.records import HEADER_BYTES, Headers, RecordFields
+from strandline.pipeline.writing.record_columns import RecordColumns
+from strandline.records import HEADER_BYTES, Headers
 
 MEMORY_BYTES: Final = 64 * MIB
 """Size of a task's rows in memory, as Arrow has them; further ones go into a file."""
@@ -53,20 +54,21 @@ class Rows:
         )
         return found
 
-    def times_ms(self) -> list[int | None]:
-        """Milliseconds since the Unix epoch; Spark counts microseconds."""
+    def times_ms(self) -> list[Any]:
+        """Milliseconds since the Unix epoch, None where there is none; Spark counts microseconds."""
         assert self.times is not None
         found = self.times.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
         return [None if time is None else time // 1000 for time in found]
 
-    def records(self, now_ms: int) -> list[RecordFields]:
+    def columns(self, now_ms: int) -> RecordColumns:
         """The rows as records; rows without a timestamp get `now_ms`."""
-        keys = [None] * self.count if self.keys is None else self.keys.to_pylist()
-        times: list[Any] = [now_ms] * self.count if self.times is None else self.times_ms()
-        headers: list[Headers] = [()] * self.count
-        if self.headers is not None:
-            headers = [_headers(of_row) for of_row in self.headers.to_pylist()]
-        return list(zip(keys, self.values.to_pylist(), headers, times, strict=True))
+        return RecordColumns(
+            self.values.to_pylist(),
+            None if self.keys is None else self.keys.to_pylist(),
+            None if self.headers is None else [_headers(of_row) for of_row in self.headers.to_pylist()],
+            None if self.times is None else self.times_ms(),
+            now_ms,
+        )
 
 
 def _as_bytes(column: Any) -> Any:
@@ -176,6 +178,11 @@ class Checks:
         return self.topics[name]
 
     def _check_partitions(self, rows: Rows) -> None:
+        """Looks at single rows only if one is outside of the topic with the fewest partitions."""
+        bounds = pc.min_max(rows.partitions)
+        fewest = min(facts.partitions for facts in self.topics.values())
+        if bounds["min"].as_py() >= 0 and bounds["max"].as_py() < fewest:
+            return
         for index, (name, number) in enumerate(zip(rows.topic_of(), rows.partition_of(), strict=True)):
             partitions = self._facts(name).partitions
             if number is not None and not 0 <= number < partitions:
@@ -185,6 +192,13 @@ class Checks:
                 )
 
     def _check_times(self, rows: Rows) -> None:
+        """Looks at single rows only if one of them is refused."""
+        assert rows.times is not None
+        if (
+            not rows.times.null_count
+            and pc.min(rows.times.cast(pa.timestamp("us")).cast(pa.int64())).as_py() >= 0
+        ):
+            return
         for index, time in enumerate(rows.times_ms()):
             if time is None or time < 0:
                 what = "no timestamp" if time is None else f"a timestamp before 1970, {time} ms"
@@ -201,6 +215,8 @@ class Checks:
     def _check_keys(self, rows: Rows) -> None:
         if rows.keys is not None and not rows.keys.null_count:
             return
+        if not any(facts.compacts for facts in self.topics.values()):
+            return
         keys = [None] * rows.count if rows.keys is None else rows.keys.to_pylist()
         for index, (name, key) in enumerate(zip(rows.topic_of(), keys, strict=True)):
             if key is None and self._facts(name).compacts:
@@ -216,8 +232,9 @@ class Checks:
         )
         if rows.headers is None and HEADER_BYTES + row_bytes((None, None, (), 0)) + longest <= least:
             return
-        for index, (name, record) in enumerate(zip(rows.topic_of(), rows.records(0), strict=True)):
-            limit, size = self._facts(name).bytes_max, HEADER_BYTES + row_bytes(record)
+        sizes = rows.columns(0).sizes()
+        for index, (name, size) in enumerate(zip(rows.topic_of(), sizes, strict=True)):
+            limit, size = self._facts(name).bytes_max, HEADER_BYTES + size
             if size > limit:
                 raise MessageTooLarge(
                     f"{self._row(index)} takes up to {size} bytes, max.message.bytes of {name} is {limit}",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from typing import Any, Final
 
 from strandline.adapters.system_host import system_host
@@ -20,11 +22,12 @@ from strandline.ids import TopicPartition
 from strandline.pipeline.core.identity import identity_of
 from strandline.pipeline.core.sink_options import SinkOptions
 from strandline.pipeline.loop_thread import call
-from strandline.pipeline.writing.exactly_once import ExactlyOnceWriter, TopicFacts, Written, row_bytes
+from strandline.pipeline.writing.exactly_once import ExactlyOnceWriter, TopicFacts, Written
 from strandline.pipeline.writing.partition_log import ClusterPartitionLog
+from strandline.pipeline.writing.record_columns import Gathering, RecordColumns
 from strandline.pipeline.writing.row_buffer import Checks, RowBuffer, Rows, first_failure
 from strandline.producer.core.partitioner import partition_for
-from strandline.records import HEADER_BYTES, RecordFields
+from strandline.records import Codec, PackedRecords
 from strandline.vocabulary.topic_config import TopicConfig
 
 logger = logging.getLogger(__name__)
@@ -136,30 +139,33 @@ class Writing:
             for batch in buffer:
                 rows = Rows(batch, self._options.topic)
                 timed = rows.times is not None
-                for name, records in self.dealt(rows).items():
+                for name, columns in self.dealt(rows).items():
                     target = self._targets.get(name)
                     if target is None:
                         target = self._targets[name] = self._open(name, timed)
                         tasks.create_task(target.run())
-                    await target.put(records)
+                    await target.put(columns)
             for target in self._targets.values():
                 await target.finish()
         return [target.writer.end() for _, target in sorted(self._targets.items())]
 
-    def dealt(self, rows: Rows) -> dict[TopicPartition, list[RecordFields]]:
+    def dealt(self, rows: Rows) -> dict[TopicPartition, RecordColumns]:
         """Rows by target, in order: the row's partition, else that of its key, else that of the task."""
-        records = rows.records(self._client.wall_ms())
+        columns = rows.columns(self._client.wall_ms())
         if rows.topic is not None and rows.keys is None and rows.partitions is None:
             count = self._topics[rows.topic].partitions
-            return {TopicPartition(rows.topic, self._piece.spark_partition % count): records}
-        dealt: dict[TopicPartition, list[RecordFields]] = {}
-        for topic, number, record in zip(rows.topic_of(), rows.partition_of(), records, strict=True):
+            return {TopicPartition(rows.topic, self._piece.spark_partition % count): columns}
+        keys = repeat(None, rows.count) if columns.keys is None else columns.keys
+        dealt: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        for index, (topic, number, key) in enumerate(
+            zip(rows.topic_of(), rows.partition_of(), keys, strict=True)
+        ):
             assert topic is not None  # checked before
             if number is None:
-                count, key = self._topics[topic].partitions, record[0]
+                count = self._topics[topic].partitions
                 number = self._piece.spark_partition % count if key is None else partition_for(key, count)
-            dealt.setdefault(TopicPartition(topic, number), []).append(record)
-        return dealt
+            dealt[topic, number].append(index)
+        return {TopicPartition(*name): columns.chosen(indexes) for name, indexes in dealt.items()}
 
     def _open(self, name: TopicPartition, timed: bool) -> _Target:
         facts, piece = self._topics[name.topic], self._piece
@@ -174,40 +180,43 @@ class Writing:
             timed=timed,
             compacts=facts.compacts,
         )
-        return _Target(writer, bytes_max, log.close)
+        return _Target(writer, self._options.codec, bytes_max, log.close)
 
 
 class _Target:
-    """A partition's writer and the batches that wait for it."""
+    """A partition's writer and the batches that wait for it, which are packed while another is in flight."""
 
-    def __init__(self, writer: ExactlyOnceWriter, bytes_max: int, close: Callable[[], None]) -> None:
+    def __init__(
+        self, writer: ExactlyOnceWriter, codec: Codec, bytes_max: int, close: Callable[[], None]
+    ) -> None:
         self.writer = writer
-        self._close = close
+        self._codec = codec
         self._bytes_max = bytes_max
-        self._pieces: asyncio.Queue[list[RecordFields]] = asyncio.Queue(PIECES_WAITING_MAX)
-        self._open: list[RecordFields] = []
-        self._room = bytes_max - HEADER_BYTES
+        self._close = close
+        self._gathering = Gathering(bytes_max)
+        self._waiting: asyncio.Queue[tuple[PackedRecords, RecordColumns] | None] = asyncio.Queue(
+            PIECES_WAITING_MAX
+        )
 
-    async def put(self, records: Sequence[RecordFields]) -> None:
+    async def put(self, columns: RecordColumns) -> None:
         """Waits while too many batches are waiting."""
-        for record in records:
-            size = row_bytes(record)
-            if size > self._room and self._open:
-                await self._pieces.put(self._open)
-                self._open, self._room = [], self._bytes_max - HEADER_BYTES
-            self._open.append(record)
-            self._room -= size
+        for piece in self._gathering.add(columns):
+            await self._put(piece)
 
     async def finish(self) -> None:
-        if self._open:
-            await self._pieces.put(self._open)
-        await self._pieces.put([])
+        if self._gathering:
+            await self._put(self._gathering.rest())
+        await self._waiting.put(None)
+
+    async def _put(self, piece: RecordColumns) -> None:
+        await self._waiting.put((piece.packed(self._codec, self._bytes_max), piece))
 
     async def run(self) -> None:
         """Write the queued batches, until there are no more."""
         try:
-            while rows := await self._pieces.get():
-                await self.writer.write(rows)
+            while (waiting := await self._waiting.get()) is not None:
+                packed, piece = waiting
+                await self.writer.write_batch(packed, piece.records)
         except StrandlineError as error:
             logger.warning("%s is not written: %s", self.writer.name, error.message)
             raise

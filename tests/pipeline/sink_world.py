@@ -7,14 +7,15 @@ memory of producers.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from functools import partial
 from typing import Any
 
 from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.identity import identity_of
-from strandline.pipeline.writing.exactly_once import Acked, ExactlyOnceWriter, LogEnd
-from strandline.records import BatchHeader, Codec, RecordFields, decode, encode_batch, stamp
+from strandline.pipeline.writing.exactly_once import Acked, ExactlyOnceWriter, LogEnd, cut
+from strandline.records import BatchHeader, Codec, RecordFields, decode, encode_batch, pack, stamp
 from strandline.vocabulary.log import ProducerIdentity
 
 NAME = TopicPartition("orders", 0)
@@ -183,11 +184,17 @@ class Attempt:
         self.done = False
         self.failure: Exception | None = None
         self._pieces = pieces
+        self._bytes_max = bytes_max
         self._work: Coroutine[Any, Any, None] | None = None
 
     async def _write(self, pieces: Sequence[Sequence[RecordFields]]) -> None:
-        for rows in pieces:
-            await self.writer.write(rows)
+        """In both ways, in turn: as rows, and packed in batches that fit."""
+        for number, rows in enumerate(pieces):
+            if number % 2:
+                await self.writer.write(rows)
+            else:
+                for batch in cut(rows, self._bytes_max):
+                    await self.writer.write_batch(pack(batch), partial(list, batch))
 
     @property
     def ended(self) -> bool:

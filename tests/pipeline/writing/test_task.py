@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from strandline.errors import (
     InvalidRecord,
@@ -21,10 +23,11 @@ from strandline.ids import TopicPartition
 from strandline.pipeline.core.sink_options import sink_options
 from strandline.pipeline.errors import InvalidOption
 from strandline.pipeline.writing.exactly_once import TopicFacts, cut, row_bytes
+from strandline.pipeline.writing.record_columns import Gathering, RecordColumns
 from strandline.pipeline.writing.row_buffer import Checks, RowBuffer, Rows, first_failure
 from strandline.pipeline.writing.task import Piece, SinkClient, Writing, write_rows
 from strandline.producer.core.partitioner import partition_for
-from strandline.records import HEADER_BYTES, RecordFields, pack
+from strandline.records import HEADER_BYTES, Codec, RecordFields, decode, pack
 
 TOPICS = {"orders": TopicFacts(3, 2_000, False), "prices": TopicFacts(2, 1_000, True)}
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -130,11 +133,11 @@ def test_columns_become_records_text_as_utf8_times_in_milliseconds() -> None:
         {"key": None, "value": None, "timestamp": 2_000, "headers": None},
     ]
     batch = batch_of(rows, key=pa.string(), timestamp=TIME, headers=HEADERS)
-    assert Rows(batch, "orders").records(7) == [
+    assert Rows(batch, "orders").columns(7).records() == [
         ("ä".encode(), b"\x00", (("h", None), ("h", None)), 1),
         (None, None, (), 2),
     ]
-    assert Rows(batch_of([{"VALUE": "v"}], VALUE=pa.large_string()), "orders").records(7) == [
+    assert Rows(batch_of([{"VALUE": "v"}], VALUE=pa.large_string()), "orders").columns(7).records() == [
         (None, b"v", (), 7)
     ]
 
@@ -149,6 +152,47 @@ def test_pieces_hold_the_rows_in_order_and_fit_but_for_rows_that_fit_nowhere() -
         assert pack(piece).size <= 600 or len(piece) == 1
     assert max(len(piece) for piece in pieces) > 2
     assert cut([], 600) == []
+
+
+short = st.none() | st.binary(max_size=40)
+of_row = st.tuples(
+    short, short, st.lists(st.tuples(st.text(max_size=3), short), max_size=2).map(tuple), st.integers(0, 99)
+)
+
+
+@given(
+    st.lists(st.lists(of_row, max_size=30), min_size=1, max_size=5),
+    st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    st.sampled_from([Codec.NONE, Codec.GZIP]),
+)
+def test_columns_are_gathered_into_batches_that_fit_and_hold_each_record_in_order(
+    batches: list[list[RecordFields]], kinds: tuple[bool, bool, bool], codec: Codec
+) -> None:
+    """For any columns, and any batches of rows."""
+    keyed, headed, timed = kinds
+    gathering, pieces = Gathering(200), []
+    for rows in batches:
+        columns = RecordColumns(
+            [row[1] for row in rows],
+            [row[0] for row in rows] if keyed else None,
+            [row[2] for row in rows] if headed else None,
+            [row[3] for row in rows] if timed else None,
+            now_ms=7,
+        )
+        assert columns.sizes() == [row_bytes(row) for row in columns.records()]
+        pieces += gathering.add(columns)
+    if gathering:
+        pieces.append(gathering.rest())
+    packed = [piece.packed(codec, 200) for piece in pieces]
+    assert all(batch.size <= 200 or batch.record_count == 1 for batch in packed)
+    expected = [
+        (key if keyed else None, value, headers if headed else (), time if timed else 7)
+        for rows in batches
+        for key, value, headers, time in rows
+    ]
+    decoded = [record for batch in packed for record in decode(batch.seal())]
+    assert [(r.key, r.value, r.headers, r.timestamp) for r in decoded] == expected
+    assert [row for piece in pieces for row in piece.records()] == expected
 
 
 # --- the buffer ----------------------------------------------------------------------------------
@@ -196,7 +240,7 @@ async def test_a_row_goes_where_it_says_else_by_its_key_else_all_of_the_task_go_
         (TopicPartition("orders", 2), b"4"),
     ]:
         expected.setdefault(name, []).append(value)
-    assert {name: [record[1] for record in records] for name, records in dealt.items()} == expected
+    assert {name: columns.values for name, columns in dealt.items()} == expected
     with writing("prices", 3) as dealer:
         dealt = dealer.dealt(Rows(batch_of([{"value": b"0"}]), "prices"))
     assert list(dealt) == [TopicPartition("prices", 1)]
