@@ -25,7 +25,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.errors import RequestTimedOut
 from strandline.streams import BYTES, Record, Streams, Topology
 
-RECORDS: Final = 400_000
+RECORDS: Final = 1_000_000
 KEYS: Final = 10_000
 VALUE_BYTES: Final = 100
 PARTITIONS: Final = 4
