@@ -39,9 +39,12 @@ from strandline.broker.core.replication.isr import (
     why_changed,
 )
 from strandline.broker.core.replication.reassignment import PartitionAssignment
+from strandline.broker.core.replication.returns import Returns
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
 
+COPIES_MIN: Final = 2
+"""With fewer members in sync, none waits for its return."""
 PAST_SUBSCRIPTIONS_MAX: Final = 1_000
 """Unassigned brokers whose last subscription a leader remembers."""
 
@@ -105,6 +108,9 @@ class LeaderPartition(Generic[Ticket]):
         self._closing = Closing(close_s)
         """The closing of AR − RAR, in this epoch and for the present reassignment."""
         self._completing = False
+        self._returns = Returns()
+        self._return_due: float | None = None
+        """When a follower may join that has all but the right moment."""
 
     # --- queries ---------------------------------------------------------------------------
 
@@ -157,6 +163,8 @@ class LeaderPartition(Generic[Ticket]):
             moments.append(self.queue.next_deadline)
         if self._closing.due is not None and self._may_write_isr() and self._held_by():
             moments.append(self._closing.due)
+        if self._return_due is not None and self._may_write_isr():
+            moments.append(self._return_due)
         return min(moments, default=None)
 
     # --- events ----------------------------------------------------------------------------
@@ -338,9 +346,15 @@ class LeaderPartition(Generic[Ticket]):
             and progress.broker_epoch not in self._silent
             and not self._overdue(progress, now)
         ]
+        joined = self._in_time(joined, len(stay), now)
         after = self._ranked(stay + joined)
         if after == self.isr.members:
             return None
+        for member in self.isr.members:
+            if member.broker not in present:
+                self._returns.left(member, now)
+        for member in joined:
+            self._returns.returned(member, now)
         change: IsrChange = self.isr.propose(after)
         before, now_in = {m.broker for m in change.before}, {m.broker for m in after}
         return WriteIsr(
@@ -353,6 +367,16 @@ class LeaderPartition(Generic[Ticket]):
                 change.before, after, self._live, self._suspects | self._silent, self._why_out
             ),
         )
+
+    def _in_time(self, candidates: list[IsrMember], stay: int, now: float) -> list[IsrMember]:
+        """The candidates that may return now. All of them, if too few members are left: a commit, or the
+        record's second copy, is worth more than calm."""
+        self._return_due = None
+        if not candidates or stay < max(self.min_insync, COPIES_MIN):
+            return candidates
+        due = {member: self._returns.earliest(member.broker, member.broker_epoch) for member in candidates}
+        self._return_due = min((at for at in due.values() if at > now), default=None)
+        return [member for member, at in due.items() if at <= now]
 
     def _without_doubtful(self, members: list[IsrMember]) -> list[IsrMember]:
         """The members without those that do not answer, and without suspects that do not fetch, if enough are

@@ -1,4 +1,4 @@
-"""Membership of the ISR: late replicas, replicas that may join, and the members that count during a
+"""Membership of the ISR: late replicas, those that may join or return, and the members that count during a
 change."""
 
 from __future__ import annotations
@@ -6,8 +6,10 @@ from __future__ import annotations
 import pytest
 
 from strandline.broker.core.replication.isr import InSyncReplicas, Progress, is_late, may_join, why_changed
+from strandline.broker.core.replication.returns import CALM_S, PAUSE_S, PAUSE_S_MAX, Returns
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.vocabulary.metadata import Endpoint, IsrMember, Registration
+from tests.broker.core.replication.test_leader_partition import Driver, alive
 
 
 def member(broker: int, epoch: int) -> IsrMember:
@@ -111,3 +113,88 @@ def test_a_change_has_a_reason_for_each_member() -> None:
         "broker 2 is gone, broker 3 came back in another life, broker 4 is closed, broker 5 is late, "
         "broker 7 does not answer, broker 6 caught up"
     )
+
+
+# --- returns ---------------------------------------------------------------------------------
+
+THIRD, LIFE = BrokerId(3), BrokerEpoch(30)
+FLAPPING = IsrMember(THIRD, LIFE)
+
+
+def test_the_first_absence_costs_nothing_and_each_further_one_twice_as_much() -> None:
+    returns, now, waits = Returns(), 0.0, []
+    for _ in range(7):
+        returns.left(FLAPPING, now)
+        returns.left(FLAPPING, now + 0.5)  # the write is repeated
+        waits.append(returns.earliest(THIRD, LIFE) - now)
+        now = returns.earliest(THIRD, LIFE) + 1.0
+        returns.returned(FLAPPING, now)
+        now += 1.0
+    assert waits == [0.0, PAUSE_S, 2.0, 4.0, 8.0, PAUSE_S_MAX, PAUSE_S_MAX]
+
+
+def test_calm_and_another_life_begin_anew() -> None:
+    returns = Returns()
+    for now in (0.0, 2.0):
+        returns.left(FLAPPING, now)
+        returns.returned(FLAPPING, now + 1.0)
+    returns.left(FLAPPING, 3.0 + CALM_S)
+    assert returns.earliest(THIRD, LIFE) == 3.0 + CALM_S
+    assert returns.earliest(THIRD, BrokerEpoch(31)) < 0.0
+    assert returns.earliest(BrokerId(2), BrokerEpoch(20)) < 0.0
+
+
+class Flapping(Driver):
+    """A leader with a follower that hangs, and answers again, at these times."""
+
+    def hang(self, now: float) -> None:
+        self.partition.live_changed(alive(1, 2, 3), silent={LIFE})
+        self.turn(now)
+
+    def answer_again(self, now: float) -> None:
+        self.partition.live_changed(alive(1, 2, 3))
+        self.turn(now)
+
+
+def test_a_follower_that_flaps_is_taken_back_when_its_time_has_come() -> None:
+    """CORRECTNESS E19, I10: and not at each of its answers. The leader wakes up for it by itself."""
+    driver = Flapping()
+    for broker in (2, 3):
+        driver.fetched(broker, 0)
+    driver.hang(1.0)
+    driver.answer_again(2.0)
+    assert [w.joined for w in driver.writes] == [(), (3,)]
+    driver.hang(3.0)
+    driver.answer_again(3.1)
+    driver.fetched(3, 0, now=3.9)
+    assert THIRD not in driver.partition.state.isr_ids
+    assert driver.partition.next_wakeup() == 3.0 + PAUSE_S
+    driver.turn(3.0 + PAUSE_S)
+    assert THIRD in driver.partition.state.isr_ids
+    assert driver.partition.next_wakeup() is None
+
+
+def test_one_that_cannot_return_yet_wakes_nobody() -> None:
+    driver = Flapping()
+    for broker in (2, 3):
+        driver.fetched(broker, 0)
+    driver.hang(1.0)
+    driver.answer_again(2.0)
+    driver.hang(3.0)
+    assert driver.partition.next_wakeup() is None
+    driver.turn(30.0)
+    assert driver.partition.next_wakeup() is None
+
+
+def test_a_follower_that_is_needed_is_taken_back_at_once() -> None:
+    """CORRECTNESS H5: without it nothing would commit, or there would be one copy only."""
+    for min_insync, members in ((3, (1, 2, 3)), (1, (1, 3))):
+        driver = Flapping(min_insync=min_insync, isr=members)
+        for broker in members[1:]:
+            driver.fetched(broker, 0)
+        for now in (1.0, 3.0, 5.0):
+            driver.partition.live_changed(alive(*(each for each in members if each != 3)))
+            driver.turn(now)
+            assert 3 not in driver.partition.state.isr_ids
+            driver.answer_again(now + 0.1)
+            assert driver.partition.state.isr_ids == members
