@@ -83,7 +83,7 @@ async def read_survey_again(
     """The present brokers, drains and reassignments, and those partitions that are `changed`, or reassigned
     now or in `last`. The others are as in `last`: the cost is that of the partitions that are read.
 
-    A topic that is new, or has grown, is not noticed.
+    It equals `last` if nothing has changed. A topic that is new, or has grown, is not noticed.
     """
     survey, moving = await _without_topics(session, brokers)
     before = (partition.name for partition in last.partitions if partition.reassignment is not None)
@@ -95,19 +95,16 @@ async def read_survey_again(
         return await _survey_topic(session, moving, name, numbers[name])
 
     found = dict(zip(numbers, await _pipelined(read, numbers), strict=True))
-    topics, partitions = dict(last.topics), {partition.name: partition for partition in last.partitions}
-    for name, topic in found.items():
-        for number in numbers[name]:
-            partitions.pop(TopicPartition(name, PartitionId(number)), None)
-        topics.pop(name, None)
-        if topic is not None:
-            topics[name] = topic.topic_id
-            partitions.update((partition.name, partition) for partition in topic.partitions)
-    return replace(
-        survey,
-        topics=topics,
-        partitions=[each for each in partitions.values() if topics.get(each.topic) == each.key.topic_id],
-    )
+    topics = {name: topic_id for name, topic_id in last.topics.items() if name not in found}
+    topics |= {name: topic.topic_id for name, topic in found.items() if topic is not None}
+    fresh = {each.name: each for topic in found.values() if topic is not None for each in topic.partitions}
+    partitions = [
+        fresh.pop(each.name, each)
+        for each in last.partitions
+        if topics.get(each.topic) == each.key.topic_id
+        and (each.name in fresh or each.key.partition not in numbers.get(each.topic, ()))
+    ]
+    return replace(survey, topics=topics, partitions=[*partitions, *fresh.values()])
 
 
 async def _without_topics(

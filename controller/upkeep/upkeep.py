@@ -69,7 +69,7 @@ class Upkeep:
         self._repairs = Repairs(term)
         self._queues = DeadQueues(term)
         self._asked = asyncio.Event()
-        """Set when a drain or a balance was requested: the rest ends."""
+        """Set when a drain or a balance was requested or altered: the rest ends."""
         self._changed: frozenset[TopicPartition] = frozenset()
         """The partitions that the last step of drains and balances asked to change."""
 
@@ -89,12 +89,12 @@ class Upkeep:
             rest = max(self._term.settings.reconcile_ms / 1000, min(took * REST_FACTOR, REST_S_MAX))
             due = clock.monotonic() + rest
             if survey is not None and await self._move(survey):
-                await self._keep_moving(due)
+                await self._keep_moving(survey, due)
             await self._rest(due - clock.monotonic())
 
-    async def _keep_moving(self, due: float) -> None:
-        """Takes further steps of drains and balances, until none can follow, the next round is `due`, or
-        there is a request."""
+    async def _keep_moving(self, last: Survey, due: float) -> None:
+        """Takes a further step of drains and balances whenever something has changed since the `last` one,
+        until none can follow, the next round is `due`, or there is a request."""
         clock, took = self._term.clock, 0.0
         while True:
             await self._rest(max(BUSY_REST_S, took * BUSY_REST_FACTOR))
@@ -103,8 +103,9 @@ class Upkeep:
             began = clock.monotonic()
             survey = await self._attempt(partial(self._surveys.again, self._changed))
             took = clock.monotonic() - began
-            if survey is None or not await self._move(survey):
+            if survey is None or (survey != last and not await self._move(survey)):
                 return
+            last = survey
 
     async def _rest(self, seconds: float) -> None:
         try:

@@ -54,6 +54,8 @@ async def test_a_survey_again_reads_what_moves_and_what_has_changed(
         )
         assert [path for path in isrs(range(22)) if reads.reads[path]] == isrs([0, 1, 7])
         assert as_facts(again) == as_facts(await read_survey(term.session, await term.brokers()))
+        unchanged = await read_survey_again(term.session, await term.brokers(), again, [])
+        assert unchanged == again  # so nothing has to be planned anew
 
 
 async def test_a_survey_again_has_no_partition_of_a_topic_that_is_gone(
