@@ -30,7 +30,7 @@ from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.cli.perf.worker_processes import commands
 from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscription
-from strandline.errors import IllegalGeneration, RebalanceInProgress, StrandlineError
+from strandline.errors import IllegalGeneration, Outcome, RebalanceInProgress, StrandlineError
 from strandline.ports import Method, Request, Response
 from strandline.tasks import pipelined
 from strandline.vocabulary.groups import (
@@ -129,7 +129,7 @@ class Group:
                     self._coordinator = await self._find()
                 await action()
             except StrandlineError as error:
-                if not error.retriable:
+                if not error.retriable and error.outcome is not Outcome.UNKNOWN:
                     raise
                 shared.lost.setdefault(self._name, shared.clock.monotonic())
                 self._coordinator = ""

@@ -23,15 +23,8 @@ PLOT: Final = (60, 40, 640, 280)
 """Left, top, width and height of the part with the lines."""
 LEGEND_ROW: Final = 18
 COLOURS: Final = (
-    "#0a84c6",
-    "#d9822b",
-    "#2f9e5b",
-    "#c2459a",
-    "#8a63d2",
-    "#b58a00",
-    "#d64545",
-    "#4f9aa8",
-    "#7d8a2e",
+    *("#0a84c6", "#d9822b", "#2f9e5b", "#c2459a", "#8a63d2", "#b58a00"),
+    *("#d64545", "#4f9aa8", "#7d8a2e", "#3f63e0", "#a0603c", "#00a88f"),
 )
 GREY: Final = "#8a8f98"
 
