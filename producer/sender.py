@@ -101,6 +101,8 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
         self._gathered.set()
         self._held_until = 0.0
         """Until when the broker reads nothing, as this client is over its quota (monotonic seconds)."""
+        self._over_quota = False
+        """Whether the last answer said so."""
 
     def wake(self) -> None:
         super().wake()
@@ -199,21 +201,24 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
             self._gathered.set()
 
     def _end_gathering(self) -> None:
-        """Ends it if all is answered, or if there is enough for one more message that is under way."""
-        if not self._gathered.is_set() and (
-            self._messages == 0
-            or (
-                self._messages < MESSAGES_MAX
-                and self._accumulator.offers(self._broker, self._connection, SECOND_BYTES_MIN)
-            )
-        ):
+        if not self._gathered.is_set() and self._has_gathered():
             self._gathered.set()
+
+    def _has_gathered(self) -> bool:
+        """True if all is answered, or if there is enough for one more message that is under way. To a broker
+        that may read nothing for a while, none is sent ahead."""
+        if self._messages == 0:
+            return True
+        if self._over_quota or self._messages >= MESSAGES_MAX:
+            return False
+        return self._accumulator.offers(self._broker, self._connection, SECOND_BYTES_MIN)
 
     async def _read(self, stream: ProduceStream) -> None:
         accumulator = self._accumulator
         while True:
             for result in await stream.read():
-                if result.throttle_ms:
+                self._over_quota = result.throttle_ms > 0
+                if self._over_quota:
                     self._hold(result.throttle_ms)
                 if self._settings.acks == 0:
                     self._refused_unasked(result.error)

@@ -35,10 +35,10 @@ class Wire:
         self._results: asyncio.Queue[Sequence[ProduceResult]] = asyncio.Queue()
         self._wrote = asyncio.Event()
 
-    def answer(self) -> None:
+    def answer(self, throttle_ms: int = 0) -> None:
         """Answers the oldest message."""
-        entries = self._unanswered.pop(0)
-        self._results.put_nowait([ProduceResult(each.correlation_id, None, 7) for each in entries])
+        ids = [each.correlation_id for each in self._unanswered.pop(0)]
+        self._results.put_nowait([ProduceResult(each, None, 7, throttle_ms=throttle_ms) for each in ids])
 
     async def has(self, messages: int) -> None:
         """Returns once this number of messages is written."""
@@ -145,5 +145,23 @@ async def test_a_third_message_waits_for_an_answer_however_large_it_is(loop: Sim
         await wire.has(3)
         assert loop.time() - began < GATHER_S_MAX
         wire.answer()
+        wire.answer()
+        assert [(await each).partition for each in (first, second)] == [1, 2]
+
+
+@on_virtual_time
+async def test_a_client_over_its_quota_sends_no_message_ahead(loop: SimulatedLoop) -> None:
+    """The broker would not read it, and leave it unanswered, for as long as the client has to wait."""
+    async with one_message_unanswered(loop) as (producer, wire):
+        wire.answer(throttle_ms=1)
+        large = of_size(SECOND_BYTES_MIN)
+        first = await send(producer, 1, large)
+        await wire.has(2)
+        second = await send(producer, 2, large)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(GATHER_S_MAX / 2):
+                await wire.has(3)
+        wire.answer()
+        await wire.has(3)
         wire.answer()
         assert [(await each).partition for each in (first, second)] == [1, 2]
