@@ -44,7 +44,6 @@ STREAMS: Final = (
         "records, expected_offset=self.end\n",
         "records\n",
         workloads=_STREAMS,
-        seed=26,
     ),
     Mutation(
         "an output that was written twice is counted twice",
