@@ -185,6 +185,8 @@ class Attempt:
         self.failure: Exception | None = None
         self._pieces = pieces
         self._bytes_max = bytes_max
+        self.asked = 0
+        """How often the rows of a packed batch were asked for."""
         self._work: Coroutine[Any, Any, None] | None = None
 
     async def _write(self, pieces: Sequence[Sequence[RecordFields]]) -> None:
@@ -194,7 +196,11 @@ class Attempt:
                 await self.writer.write(rows)
             else:
                 for batch in cut(rows, self._bytes_max):
-                    await self.writer.write_batch(pack(batch), partial(list, batch))
+                    await self.writer.write_batch(pack(batch), partial(self._asked, batch))
+
+    def _asked(self, rows: Sequence[RecordFields]) -> Sequence[RecordFields]:
+        self.asked += 1
+        return rows
 
     @property
     def ended(self) -> bool:

@@ -150,6 +150,17 @@ def test_an_attempt_that_brokers_forget_meanwhile_still_writes_each_row_once(for
     assert counted(world.records()) == counted(rows_of([0, 1, 2, 3, 4, 5], 0))
 
 
+def test_the_rows_of_a_batch_are_asked_for_only_if_another_attempt_wrote() -> None:
+    world = World()
+    orders = ([0, 1, 2, 3], [3, 2, 1, 0])
+    attempts = [Attempt(world, [rows_of(order, 1_000)], bytes_max=110) for order in orders]
+    for attempt in attempts:
+        attempt.finish(world)
+    assert len(world.batches) > 1
+    assert [attempt.asked for attempt in attempts] == [0, len(world.batches)]
+    assert counted(world.records()) == counted(rows_of([0, 1, 2, 3], 0))
+
+
 def test_a_forgotten_attempt_that_is_refused_looks_back_behind_its_own_records() -> None:
     """Numbers may have begun anew since, and the records before that must be found, too."""
     world = World()
