@@ -16,7 +16,7 @@ from strandline import Admin, LocalCluster, TopicPartition
 from strandline.adapters.system.clock import SystemClock
 from strandline.cli.perf.worker_processes import WorkerProcesses
 
-WORKERS: Final = 3
+WORKERS: Final = 8
 GROUP: Final = "many"
 TOPIC: Final = "a-topic"
 HELD_MS: Final = 1_000
