@@ -21,9 +21,10 @@ logger = structlog.get_logger(__name__)
 
 CONNECT_S_MAX: Final = 1.0
 """The limit for the connection. It fails sooner if the leader's host refuses it."""
-HEAD_START_S: Final = 0.1
-"""The stream of frames has this time before gRPC is tried beside it. If the path to its port drops
-everything, the follower hears its leader again before `leader_silence_ms` has passed."""
+HEAD_START_S: Final = 0.3
+"""The stream of frames has this time before gRPC is tried beside it: a busy broker takes a while to answer.
+If the path to its port drops everything, the follower hears its leader again before `leader_silence_ms`
+has passed. It has no such time at a leader that was last followed by gRPC."""
 
 
 class OwnReplicaStream:
@@ -100,7 +101,8 @@ class ReplicaStreams:
             async with asyncio.TaskGroup() as tasks:
                 by_frames = tasks.create_task(self._by_frames(self._framed, leader))
                 attempts.append(by_frames)
-                await asyncio.wait(attempts, timeout=HEAD_START_S)
+                head_start_s = 0.0 if leader.id in self._by_grpc_only else HEAD_START_S
+                await asyncio.wait(attempts, timeout=head_start_s)
                 if not by_frames.done() or isinstance(by_frames.result(), StrandlineError):
                     attempts.append(tasks.create_task(self._by_grpc(leader)))
                 taken = await _first(attempts)
