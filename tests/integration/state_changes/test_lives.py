@@ -35,6 +35,11 @@ async def test_a_broker_whose_session_expired_leads_nothing_and_comes_back_in_an
     harness.cluster.pause_broker(1)
     led = await topic.led_above(before.leader_epoch)
     assert led.leader != 1
+
+    async def expired() -> bool:
+        return await harness.broker_epoch(1) != life
+
+    await eventually(expired, what="its session has ended, which its leadership did not wait for")
     harness.cluster.resume_broker(1)
     state = await topic.isr_is(1, 2, 3)
     assert (state.leader, state.leader_epoch) == (led.leader, led.leader_epoch)
