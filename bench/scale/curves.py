@@ -27,6 +27,7 @@ DIMENSIONS: Final = {
     dimension.name: dimension
     for dimension in (
         partitions.DIMENSION,
+        partitions.SINGLE,
         topics.DIMENSION,
         moves.DIMENSION,
         connections.DIMENSION,

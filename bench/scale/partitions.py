@@ -1,17 +1,19 @@
 """Partitions, all idle: creation, memory, rest, their metadata, the loss of a broker, and its return.
 
-Every partition has three replicas on three brokers, and every topic ten partitions.
+They are on three brokers, each with three replicas, or with one so that there can be more of them. Every
+topic has ten partitions.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 
 from bench.cluster.leadership import PREFIX, leaders, moved_after_s
 from bench.report import cpu_s
-from bench.scale.processes import BROKERS, START_S_MAX, Processes, running
+from bench.scale.processes import BROKERS, QUIET_CPU_S, START_S_MAX, Processes, running
 from bench.scale.series import Dimension, Figure
 from strandline import Admin, LocalCluster, NewTopic
 from strandline.adapters.system.clock import SystemClock
@@ -21,7 +23,10 @@ PARTITIONS_PER_TOPIC: Final = 10
 IDLE_S: Final = 120.0
 """In this time each broker compares itself with all of ZooKeeper once (`FULL_RECONCILE_EVERY`)."""
 
-FIGURES: Final = {
+REST_CPU_S: Final = 0.000_3
+"""What a partition may cost at rest within a window of `Processes.quiet`."""
+
+CREATED: Final = {
     "created_s": Figure("created, from the request to its answer, s", total=True),
     "creation_brokers_cpu_s": Figure("creation, until all rests: CPU of all brokers, s", total=True),
     "creation_controller_cpu_s": Figure("creation, until all rests: CPU of the controller, s", total=True),
@@ -30,6 +35,8 @@ FIGURES: Final = {
     "idle_cpu_percent": Figure("idle CPU a broker, % of a core", total=True),
     "metadata_s": Figure("metadata of all, read anew, s", total=True),
     "metadata_cpu_s": Figure("CPU of all brokers for metadata of all, s", total=True),
+}
+LOST: Final = {
     "elsewhere_s": Figure("kill of a broker → all that it led is led elsewhere, s", total=True),
     "elsewhere_cpu_s": Figure("CPU of the others after that kill, s", total=True),
     "back_s": Figure("start of the killed broker → it serves, s", total=True),
@@ -38,41 +45,54 @@ FIGURES: Final = {
 
 
 async def measure(size: int) -> Mapping[str, float]:
-    """The figures of one cluster with `size` partitions."""
-    async with (
-        running() as cluster,
-        Admin(cluster.bootstrap, request_timeout_ms=300_000) as admin,
-    ):
-        processes = Processes(cluster)
-        await processes.quiet()
-        created = await _created(admin, processes, size)
-        before = processes.used()
-        await asyncio.sleep(IDLE_S)
-        idle = processes.since(before)["broker"]
+    """The figures of one cluster with `size` partitions of three replicas."""
+    async with _cluster() as (cluster, admin):
+        processes = _processes(cluster, size)
         return {
-            **created,
-            "idle_cpu_percent": 100 * idle / BROKERS / IDLE_S,
-            **await _described(admin, processes),
-            **await _lost_and_back(cluster, admin),
+            **await _created(admin, processes, size, BROKERS),
+            **await _lost_and_back(cluster, admin, size),
         }
 
 
-async def _created(admin: Admin, processes: Processes, size: int) -> dict[str, float]:
+async def measure_single(size: int) -> Mapping[str, float]:
+    """The figures of one cluster with `size` partitions of one replica."""
+    async with _cluster() as (cluster, admin):
+        return await _created(admin, _processes(cluster, size), size, 1)
+
+
+@asynccontextmanager
+async def _cluster() -> AsyncIterator[tuple[LocalCluster, Admin]]:
+    async with running() as cluster, Admin(cluster.bootstrap, request_timeout_ms=300_000) as admin:
+        yield cluster, admin
+
+
+def _processes(cluster: LocalCluster, size: int) -> Processes:
+    return Processes(cluster, max(QUIET_CPU_S, size * REST_CPU_S))
+
+
+async def _created(admin: Admin, processes: Processes, size: int, replicas: int) -> dict[str, float]:
+    """Creates them, lets them rest, and asks for them."""
+    await processes.quiet()
     clock, empty_mib, before = SystemClock(), processes.brokers_mib(), processes.used()
     began = clock.monotonic()
     topics = [
-        NewTopic(f"{PREFIX}{n}", PARTITIONS_PER_TOPIC, BROKERS) for n in range(size // PARTITIONS_PER_TOPIC)
+        NewTopic(f"{PREFIX}{n}", PARTITIONS_PER_TOPIC, replicas) for n in range(size // PARTITIONS_PER_TOPIC)
     ]
     for first in range(0, len(topics), TOPICS_PER_REQUEST_MAX):
         await admin.create_topics(topics[first : first + TOPICS_PER_REQUEST_MAX])
     created_s = clock.monotonic() - began
     await processes.quiet()
-    used = processes.since(before)
+    used, replicas_mib = processes.since(before), processes.brokers_mib() - empty_mib
+    before = processes.used()
+    await asyncio.sleep(IDLE_S)
+    idle = processes.since(before)["broker"]
     return {
         "created_s": created_s,
         **{f"creation_{kind}_cpu_s": used[kind] for kind in ("controller", "zookeeper")},
         "creation_brokers_cpu_s": used["broker"],
-        "replica_kib": 1024 * (processes.brokers_mib() - empty_mib) / (size * BROKERS),
+        "replica_kib": 1024 * replicas_mib / (size * replicas),
+        "idle_cpu_percent": 100 * idle / BROKERS / IDLE_S,
+        **await _described(admin, processes),
     }
 
 
@@ -83,7 +103,7 @@ async def _described(admin: Admin, processes: Processes) -> dict[str, float]:
     return {"metadata_s": clock.monotonic() - began, "metadata_cpu_s": processes.since(before)["broker"]}
 
 
-async def _lost_and_back(cluster: LocalCluster, admin: Admin) -> dict[str, float]:
+async def _lost_and_back(cluster: LocalCluster, admin: Admin, size: int) -> dict[str, float]:
     """Kills the broker that leads the most, and starts it again."""
     clock, victim = SystemClock(), (await leaders(admin)).most_common(1)[0][0]
     others = [cluster.pid(broker) for broker in cluster.broker_ids if broker != victim]
@@ -94,7 +114,7 @@ async def _lost_and_back(cluster: LocalCluster, admin: Admin) -> dict[str, float
     began = clock.monotonic()
     await cluster.start_broker(victim, wait_s=START_S_MAX)
     back_s = clock.monotonic() - began
-    await Processes(cluster).quiet()
+    await _processes(cluster, size).quiet()
     return {
         "elsewhere_s": elsewhere_s,
         "elsewhere_cpu_s": elsewhere_cpu_s,
@@ -107,6 +127,13 @@ DIMENSION: Final = Dimension(
     "partitions",
     f"Partitions with {BROKERS} replicas on {BROKERS} brokers",
     (100, 300, 1_000, 3_000, 10_000),
-    FIGURES,
+    CREATED | LOST,
     measure,
+)
+SINGLE: Final = Dimension(
+    "single_partitions",
+    f"Partitions with one replica on {BROKERS} brokers",
+    (1_000, 10_000, 30_000),
+    CREATED,
+    measure_single,
 )

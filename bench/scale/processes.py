@@ -18,7 +18,8 @@ PATIENCE: Final = {"keep_in_sync_ms": 30_000, "leader_silence_ms": 30_000, "foll
 elections and changes of ISRs that follow from that would be measured in place of the work."""
 QUIET_WINDOW_S: Final = 3.0
 QUIET_CPU_S: Final = 0.6
-"""All processes together use at most this much within a window while they have nothing left to do."""
+"""What all processes together use at most within a window while they have nothing left to do. Many partitions
+cost more than this at rest."""
 QUIET_S_MAX: Final = 240.0
 
 
@@ -39,9 +40,13 @@ async def running(*, kafka: bool = False, **broker_settings: Any) -> AsyncIterat
 
 
 class Processes:
-    """Brokers, controllers and ZooKeeper of a cluster, all running when this is made."""
+    """Brokers, controllers and ZooKeeper of a cluster, all running when this is made.
 
-    def __init__(self, cluster: LocalCluster) -> None:
+    `rest_cpu_s` is what they use together within a window of QUIET_WINDOW_S with nothing left to do.
+    """
+
+    def __init__(self, cluster: LocalCluster, rest_cpu_s: float = QUIET_CPU_S) -> None:
+        self._rest_cpu_s = rest_cpu_s
         self._pids: dict[str, list[int]] = {}
         for member in cluster.members():
             assert member.pid is not None, f"{member.kind} {member.id} does not run"
@@ -65,5 +70,5 @@ class Processes:
             while True:
                 before = self.used()
                 await asyncio.sleep(QUIET_WINDOW_S)
-                if sum(self.since(before).values()) < QUIET_CPU_S:
+                if sum(self.since(before).values()) < self._rest_cpu_s:
                     return
