@@ -8,12 +8,12 @@ meaning, so repeating one is harmless.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Container, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
 from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
-from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
+from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, PartitionKey
 from strandline.vocabulary.log_statements import current_statements, longest, missing
 
 RETRY_FACTOR_MAX: Final = 64
@@ -108,7 +108,7 @@ def _of_partition(
 ) -> Iterable[tuple[Symptom, Repair]]:
     led = survey.is_led(partition)
     candidate = None if led else _candidate(survey, partition)
-    if candidate is not None:
+    if candidate is not None and not _is_new(partition, queued.get(candidate, ())):
         epoch = partition.state.leader_epoch
         yield (CallElection, partition.key, epoch, candidate), CallElection(partition, candidate)
     if not led and candidate is None:
@@ -126,6 +126,12 @@ def _of_partition(
         ):
             life = registration.epoch
             yield (StartReplica, partition.key, broker, life), StartReplica(partition, broker)
+
+
+def _is_new(partition: SurveyedPartition, queued: Container[PartitionKey]) -> bool:
+    """True if it never had a leader, and this broker's start of it still waits: the broker claims it then. A
+    notice would come too early, and many would, after thousands were created at once."""
+    return partition.state.leader_epoch == NO_EPOCH and partition.key in queued
 
 
 def _candidate(survey: Survey, partition: SurveyedPartition) -> BrokerId | None:

@@ -124,6 +124,15 @@ def test_without_a_leader_all_replicas_are_asked() -> None:
     assert (elections(found), starts(found)) == ([1], [1, 2])
 
 
+def test_a_new_partition_waits_for_the_start_of_its_first_leader() -> None:
+    """Thousands that were created at once got a notice each, long before their brokers came to them."""
+    new, led_before = (partition(0, [1, 2], [1, 2], leader=-1, epoch=epoch) for epoch in (-1, 7))
+    for waiting in (BrokerId(1), BrokerId(2)):
+        queued = {waiting: {new.key}}
+        assert elections(lasting(survey(new), queued)) == ([] if waiting == 1 else [1])
+        assert elections(lasting(survey(led_before), queued)) == [1]
+
+
 def test_a_replica_that_a_reassignment_closes_is_not_started_again() -> None:
     shown = survey(partition(0, [1, 2], [2, 3], to=[2, 3]))
     assert lasting(shown) == []
