@@ -84,7 +84,7 @@ def _lengths(records: Sequence[RecordFields]) -> list[int]:
     """The bytes of each record's key, value and headers, at most. Raises TypeError, and InvalidRequest for a
     timestamp."""
     lengths: list[int] = []
-    checked: int | None = None
+    checked = 0
     for key, value, headers, timestamp_ms in records:
         if not (key is None or isinstance(key, bytes)):
             raise not_bytes("key", key)
@@ -93,7 +93,7 @@ def _lengths(records: Sequence[RecordFields]) -> list[int]:
         if timestamp_ms is not checked:
             checked = timestamp_of(timestamp_ms)
         length = len(key or b"") + len(value or b"")
-        lengths.append(length + headers_size(headers) if headers else length)
+        lengths.append(length if headers == () else length + headers_size(headers))
     return lengths
 
 
@@ -120,9 +120,10 @@ class Pieces:
                 yield packed
 
     def of_records(self, records: Sequence[RecordFields]) -> Iterator[PackedRecords]:
-        """Batches of whole records. Raises MessageTooLarge, TypeError, InvalidRequest before the first."""
-        for start, end in self._cuts(_lengths(records), RECORD_OVERHEAD_MAX):
-            yield self._pack(records[start:end])
+        """Batches of whole records, all of which are checked by now. Raises MessageTooLarge, TypeError,
+        InvalidRequest."""
+        cuts = self._cuts(_lengths(records), RECORD_OVERHEAD_MAX)
+        return (self._pack(records[start:end]) for start, end in cuts)
 
     def _pack(self, records: Sequence[RecordFields]) -> PackedRecords:
         """Pack one batch, uncompressed if compression makes it too large."""

@@ -254,8 +254,9 @@ class Producer(Client[ProducerSettings]):
                 await self._add(chosen or route.next(), packed, bulk.part())
         else:
             rows = rows_of(values, keys, headers, timestamps_ms, now_ms)
-            for queue, records in route.grouped(rows, chosen):
-                for packed in pieces.of_records(records):
+            checked = [(queue, pieces.of_records(records)) for queue, records in route.grouped(rows, chosen)]
+            for queue, batches in checked:
+                for packed in batches:
                     await self._add(queue, packed, bulk.part())
         bulk.close()
         return bulk.future

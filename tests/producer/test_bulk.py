@@ -87,6 +87,9 @@ def test_records_for_one_batch_are_one_or_too_many(noise: bytes, codec: Codec) -
     [
         ([("h", "text")], 1, TypeError, "header 'h'"),
         ([(b"h", b"v")], 1, TypeError, "header's name"),
+        (None, 1, TypeError, "NoneType"),
+        ([], None, InvalidRequest, "timestamp = None"),
+        ([], False, InvalidRequest, "timestamp = False"),
         ([], 1.5, InvalidRequest, "timestamp = 1.5"),
         ([], 2**63, InvalidRequest, "timestamp = 9223372036854775808"),
     ],
@@ -95,11 +98,7 @@ def test_a_record_that_cannot_be_encoded_is_refused_before_it_is_in_a_batch(
     headers: Any, timestamp_ms: Any, error: type[Exception], names: str
 ) -> None:
     with pytest.raises(error, match=names):
-        next(
-            Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, Codec.NONE).of_records(
-                [(None, b"v", headers, timestamp_ms)]
-            )
-        )
+        Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, Codec.NONE).of_records([(None, b"v", headers, timestamp_ms)])
     with pytest.raises(error, match=names):
         one_batch([(None, b"v", headers, timestamp_ms)], bytes_max=RECORDS_BYTES_MAX, codec=Codec.NONE)
 

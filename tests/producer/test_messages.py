@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from strandline import BatchMetadata, Producer
 from strandline.ports import Method, Request, Response, Stream
+from strandline.producer.core.partitioner import partition_for
 from strandline.producer.sender import GATHER_S_MAX, SECOND_BYTES_MIN
 from strandline.records import HEADER_BYTES, encode_values
 from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
@@ -114,6 +116,22 @@ async def test_batches_gather_while_a_message_is_unanswered(loop: SimulatedLoop)
         wire.answer()
         assert [(await each).partition for each in sent] == [1, 2, 3]
         assert wire.written == [[0], [1, 2, 3]]
+
+
+@on_virtual_time
+async def test_nothing_of_a_call_is_sent_if_one_of_its_records_is_refused(loop: SimulatedLoop) -> None:
+    """The caller gets an error, and no future that would say what was appended."""
+    keys = [
+        next(key for key in map(b"%d".__mod__, count()) if partition_for(key, PARTITIONS) == number)
+        for number in (1, 2)
+    ]
+    values: list[Any] = [b"value", "text"]
+    async with one_message_unanswered(loop) as (producer, wire):
+        with pytest.raises(TypeError, match="record's value"):
+            _ = await producer.send_many("t", values, keys=keys)
+        wire.answer()
+        await producer.flush()
+        assert wire.written == [[0]]
 
 
 @on_virtual_time
