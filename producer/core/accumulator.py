@@ -253,6 +253,7 @@ class Accumulator(Generic[Ticket]):
         queue = batch.queue
         queue.in_flight.remove(batch)
         queue.attempts = 0
+        queue.acknowledged_to = max(queue.acknowledged_to, batch.number)
         effects: list[Effect[Ticket]] = []
         if not batch.settled:
             batch.settled = True
@@ -261,17 +262,21 @@ class Accumulator(Generic[Ticket]):
 
     def refused(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
         """The broker answered with an error."""
-        if isinstance(error, DuplicateSequence):
-            return self.acknowledged(batch, UNKNOWN_OFFSET)
         queue = batch.queue
+        is_old = isinstance(error, DuplicateSequence)
+        if is_old and batch.number < queue.acknowledged_to:
+            return self.acknowledged(batch, UNKNOWN_OFFSET)
         queue.in_flight.remove(batch)
         if batch.settled:
             return self._continue(queue)
         batch.last_error = error
-        if error.outcome is Outcome.UNKNOWN:
+        if is_old or error.outcome is Outcome.UNKNOWN:
             batch.unknown = True
         if queue.resetting:
             return self._wait_for_reset(batch) + self._continue(queue)
+        if is_old:
+            # It is in the log, and perhaps not yet replicated: this answer waits for nothing.
+            return self._retry(batch, error)
         if self.idempotent and isinstance(error, OutOfOrderSequence | UnknownProducerId):
             if queue.has_earlier(batch):
                 return self._retry(batch, error)
@@ -308,7 +313,9 @@ class Accumulator(Generic[Ticket]):
             queue.backing_off = True
             queue.pause += 1
             effects.append(DelaySend(queue, queue.pause, backoff_s(self._settings, queue.attempts)))
-        if not isinstance(error, NotEnoughReplicas | OutOfOrderSequence | UnknownProducerId):
+        if not isinstance(
+            error, NotEnoughReplicas | OutOfOrderSequence | UnknownProducerId | DuplicateSequence
+        ):
             effects.append(DoubtLeader(queue, error))
         return effects + self._continue(queue)
 
@@ -369,7 +376,7 @@ class Accumulator(Generic[Ticket]):
     def renewed(self, queue: PartitionQueue[Ticket], identity: ProducerIdentity) -> list[Effect[Ticket]]:
         """The partition continues under another producer id."""
         queue.identity = identity
-        queue.next_sequence = 0
+        queue.next_sequence = queue.acknowledged_to = 0
         for batch in queue.waiting:
             batch.sequence = NO_SEQUENCE
         queue.resetting = queue.renewing = queue.recovering = queue.backing_off = False

@@ -109,8 +109,9 @@ class PartitionQueue(Generic[Ticket]):
     """
 
     __slots__ = (
-        "attempts", "backing_off", "begun", "broker", "epoch", "gap", "identity", "in_flight", "name",
-        "next_sequence", "open", "pause", "recovering", "renewing", "resetting", "size_max", "waiting",
+        "acknowledged_to", "attempts", "backing_off", "begun", "broker", "epoch", "gap", "identity",
+        "in_flight", "name", "next_sequence", "open", "pause", "recovering", "renewing", "resetting",
+        "size_max", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: TopicPartition, identity: ProducerIdentity | None, size_max: int) -> None:
@@ -123,6 +124,9 @@ class PartitionQueue(Generic[Ticket]):
         self.epoch: int = NO_EPOCH
         self.next_sequence = 0
         self.begun = 0
+        self.acknowledged_to = 0
+        """The number of the last batch that was acknowledged under this producer id: it is replicated, and so
+        is each earlier one that is in the log."""
         self.open: Batch[Ticket] | None = None
         self.waiting: deque[Batch[Ticket]] = deque()
         self.in_flight: deque[Batch[Ticket]] = deque()

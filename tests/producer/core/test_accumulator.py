@@ -169,12 +169,27 @@ def test_batches_that_a_broker_did_not_take_are_sent_again_and_are_not_in_doubt(
     assert not a.unknown
 
 
-def test_a_duplicate_is_a_success_of_an_unknown_offset() -> None:
+def test_a_duplicate_that_a_broker_no_longer_remembers_is_a_success_once_a_later_batch_is_one() -> None:
+    """A broker that remembers fewer batches than are in flight reports it before it is replicated. What is
+    replicated behind it shows that it is, too."""
+    bench = Bench()
+    bench.add("a", "b")
+    a, b = bench.core.take(LEADER, CONNECTION)
+    effects = bench.core.refused(a, DuplicateSequence("long ago"))
+    assert of_kind(effects, Acknowledged) == of_kind(effects, DoubtLeader) == []
+    (pause,) = of_kind(effects, DelaySend)
+    assert bench.core.acknowledged(b, 1) == [Acknowledged(b, 1), Send(bench.queue)]
+    bench.core.backed_off(bench.queue, pause.pause)
+    assert bench.take() == ["a"]
+    assert bench.core.refused(a, DuplicateSequence("long ago")) == [Acknowledged(a, -1)]
+
+
+def test_a_duplicate_without_an_acknowledged_batch_behind_it_ends_with_an_unknown_outcome() -> None:
     bench = Bench()
     bench.add("a")
     (a,) = bench.core.take(LEADER, CONNECTION)
-    effects = bench.core.refused(a, DuplicateSequence("long ago"))
-    assert effects == [Acknowledged(a, -1)]
+    assert not failures(bench.core.refused(a, DuplicateSequence("long ago")))
+    assert failures(bench.core.expire(a.deadline))["a"].outcome is Outcome.UNKNOWN
 
 
 def test_a_fatal_error_fails_its_batch_and_the_others_continue_under_another_producer_id() -> None:
