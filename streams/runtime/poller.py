@@ -65,7 +65,7 @@ class Poller:
 
     async def run(self) -> None:
         """Runs until `end`, and the commits that it began. Raises ProcessingFailed, errors of sends, and
-        failures of the consumer; those of commits in a group."""
+        failures of the consumer and of commits, all in a group."""
         self._ended.clear()
         try:
             async with asyncio.TaskGroup() as commits:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 from strandline.errors import StrandlineError
@@ -121,8 +123,9 @@ class ActiveTask:
         return headers, False
 
     async def send(self) -> None:
-        """Send the collected outputs."""
-        await self._outputs.send()
+        """Send the collected outputs. If it fails or is cancelled, nothing more is committed."""
+        with self._whole():
+            await self._outputs.send()
 
     async def commit(self) -> None:
         """Commit the records processed so far. Raises UnexpectedOffset if another client has extended the
@@ -132,7 +135,8 @@ class ActiveTask:
                 return
             processed, offsets = self._processed, self.offsets()
             changes = [] if self._state is None else self._state.changes(self._positions)
-            await self._outputs.flush()
+            with self._whole():
+                await self._outputs.flush()
             if self.abandoned():
                 return
             if self._state is not None and self._writer is not None:
@@ -141,6 +145,16 @@ class ActiveTask:
                     return
                 self._state.settle(self._writer.end)
             self._settled, self.committed = processed, offsets
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Abandons the task unless the block ends by itself: outputs that were not sent are lost, and the
+        records that they are of may not be committed."""
+        try:
+            yield
+        except BaseException:
+            self.abandon()
+            raise
 
     async def settled(self) -> None:
         """Return once no commit is under way."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Coroutine
 from itertools import cycle, islice
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from strandline import LocalCluster, Producer
 from strandline.errors import MessageTooLarge, UnexpectedOffset
 from strandline.streams import INTEGER, ProcessingFailed
 from strandline.streams.core.origins import ORIGIN_HEADER, origin_header
+from strandline.streams.runtime.tasks.active import ActiveTask
 from strandline.streams.runtime.tasks.outputs import OUTPUT_OVERHEAD_BYTES, WAITING_BYTES_MAX
 from tests.streams.runtime.task_bench import Bench, Dies, columns_of, counts, refused
 
@@ -70,6 +73,23 @@ async def test_what_is_processed_during_a_commit_is_left_for_the_next_one(bench:
         assert run.active.uncommitted
         await run.active.commit()
         assert counts(run.store) == Counter(KEYS[: begins_at + 10]) and not run.active.uncommitted
+
+
+@pytest.mark.parametrize("sending", [ActiveTask.send, ActiveTask.commit])
+async def test_nothing_is_committed_once_outputs_are_lost_by_a_cancellation(
+    bench: Bench, sending: Callable[[ActiveTask], Coroutine[Any, Any, None]]
+) -> None:
+    """As when another task's commit fails, and this one commits for its next owner at the same moment."""
+    counted = await bench.counted()
+    run = await counted.begin()
+    run.take(counted.records(KEYS))
+    async with asyncio.TaskGroup() as tasks:
+        begun = tasks.create_task(sending(run.active))
+        await asyncio.sleep(0)
+        begun.cancel()
+    assert begun.cancelled()
+    await run.active.commit()
+    assert (await counted.restored())[0] == {} == counts(run.store)
 
 
 async def test_the_second_commit_of_two_owners_of_one_task_is_refused_and_counts_nothing_twice(
