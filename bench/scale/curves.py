@@ -2,7 +2,7 @@
 
 `python -m bench.scale.curves [--of partitions,connections,…] [--sizes 100,1000] [--results FILE]` chooses.
 With a file, the steps are kept in it beside those of other dimensions, for `python -m bench.scale.pictures`.
-A series ends early when a step takes more than STEP_S_MAX.
+A series ends early when a step takes more than STEP_S_MAX, or a part of it more than that may take.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ async def one_series(dimension: Dimension, results: Path | None) -> None:
     heading(dimension.title, "scale_curves")
     steps: list[Step] = []
     for size in dimension.sizes:
+        limit = asyncio.timeout(STEP_S_MAX)
         try:
             print(f"{size:,} {dimension.name}", file=sys.stderr, flush=True)
-            async with asyncio.timeout(STEP_S_MAX):
+            async with limit:
                 steps.append(Step(size, await dimension.measure(size)))
         except TimeoutError:
-            print(f"{size:,} {dimension.name} took more than {STEP_S_MAX:.0f} s: the series ends here\n")
+            why = f"took more than {STEP_S_MAX:.0f} s" if limit.expired() else "had a part that took too long"
+            print(f"{size:,} {dimension.name} {why}: the series ends here\n")
             break
         if results is not None:
             keep(results, dimension.name, steps)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import log
 
 import pytest
 
-from bench.scale.series import Step, exponent_of_n_log_n, exponents
+from bench.scale.curves import one_series
+from bench.scale.series import Dimension, Figure, Step, exponent_of_n_log_n, exponents
 
 SIZES = (10, 100, 1_000)
 
@@ -26,3 +28,19 @@ def test_the_bar_is_the_exponent_of_n_log_n() -> None:
 def test_a_cost_of_nothing_has_no_exponent() -> None:
     steps = [Step(10, {"cost": 0.0}), Step(100, {"cost": 1.0}), Step(1_000, {"cost": 10.0})]
     assert exponents(steps, "cost") == [None, pytest.approx(1.0)]
+
+
+async def test_a_series_that_ends_early_shows_its_steps_and_says_why(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A part of a step has a limit of its own, which is not that of the step."""
+
+    async def measure(size: int) -> Mapping[str, float]:
+        if size > SIZES[0]:
+            raise TimeoutError
+        return {"cost": 7.0}
+
+    await one_series(Dimension("things", "Things", SIZES, {"cost": Figure("cost")}, measure), None)
+    printed = capsys.readouterr().out
+    assert "100 things had a part that took too long: the series ends here" in printed
+    assert "| cost | 7.00 |" in printed
