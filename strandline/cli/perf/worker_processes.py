@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
+from strandline.local.die_with_parent import dying_with_this_process
+
 END_S_MAX: Final = 30.0
 LINE_BYTES_MAX: Final = 64 << 20
 READY: Final = "ready"
@@ -21,10 +23,12 @@ READY: Final = "ready"
 
 
 class WorkerProcesses:
-    """Runs `python -m MODULE ARGUMENT…` once for each list of arguments, from entry to exit."""
+    """Runs `python -m MODULE ARGUMENT…` once for each list of arguments, from entry to exit. These processes
+    are killed when this one dies."""
 
     def __init__(self, module: str, arguments: Sequence[Sequence[str]]) -> None:
-        self._commands = [(sys.executable, "-m", module, *each) for each in arguments]
+        python = (*dying_with_this_process(), sys.executable)
+        self._commands = [(*python, "-m", module, *each) for each in arguments]
         self._processes: list[Process] = []
 
     def __len__(self) -> int:
