@@ -346,7 +346,7 @@ class LeaderPartition(Generic[Ticket]):
             and progress.broker_epoch not in self._silent
             and not self._overdue(progress, now)
         ]
-        joined = self._in_time(joined, len(stay), now)
+        joined = self._in_time(joined, stay, now)
         after = self._ranked(stay + joined)
         if after == self.isr.members:
             return None
@@ -368,11 +368,11 @@ class LeaderPartition(Generic[Ticket]):
             ),
         )
 
-    def _in_time(self, candidates: list[IsrMember], stay: int, now: float) -> list[IsrMember]:
-        """The candidates that may return now. All of them, if too few members are left: a commit, or the
-        record's second copy, is worth more than calm."""
+    def _in_time(self, candidates: list[IsrMember], stay: list[IsrMember], now: float) -> list[IsrMember]:
+        """The candidates that may return now. All of them, if too few members are left that answer: a commit,
+        or the record's second copy, is worth more than calm."""
         self._return_due = None
-        if not candidates or stay < max(self.min_insync, COPIES_MIN):
+        if not candidates or len(self._trusted(stay)) < max(self.min_insync, COPIES_MIN):
             return candidates
         due = {member: self._returns.earliest(member.broker, member.broker_epoch) for member in candidates}
         self._return_due = min((at for at in due.values() if at > now), default=None)
@@ -383,10 +383,13 @@ class LeaderPartition(Generic[Ticket]):
         left. Below min.insync.replicas nothing would commit without the others either, and a leader that
         cannot reach any follower would prevent its followers, which can reach each other, from electing one
         of them."""
+        trusted = self._trusted(members)
+        return trusted if len(trusted) >= self.min_insync else members
+
+    def _trusted(self, members: list[IsrMember]) -> list[IsrMember]:
         if not self._suspects and not self._silent:
             return members
-        trusted = [member for member in members if member.broker == self.me or not self._is_doubtful(member)]
-        return trusted if len(trusted) >= self.min_insync else members
+        return [member for member in members if member.broker == self.me or not self._is_doubtful(member)]
 
     def _is_doubtful(self, member: IsrMember) -> bool:
         if member.broker_epoch in self._silent:

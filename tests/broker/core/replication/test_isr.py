@@ -198,3 +198,16 @@ def test_a_follower_that_is_needed_is_taken_back_at_once() -> None:
             assert 3 not in driver.partition.state.isr_ids
             driver.answer_again(now + 0.1)
             assert driver.partition.state.isr_ids == members
+
+
+def test_a_member_that_is_silent_and_stays_for_the_bound_alone_keeps_nobody_waiting() -> None:
+    """CORRECTNESS H5: nothing commits before another one is in sync in its place."""
+    driver = Flapping()
+    for broker in (2, 3):
+        driver.fetched(broker, 0)
+    driver.hang(1.0)
+    driver.answer_again(2.0)
+    driver.hang(3.0)
+    driver.partition.live_changed(alive(1, 2, 3), silent={BrokerEpoch(20)})
+    driver.turn(3.1)
+    assert driver.partition.state.isr_ids == (1, 3)
