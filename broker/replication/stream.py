@@ -96,7 +96,6 @@ class ReplicaStreams:
         if self._framed is None or leader.replication is None:
             return _opened([await self._by_grpc(leader)])
         attempts: list[asyncio.Task[_Attempt]] = []
-        taken: OwnReplicaStream | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
                 by_frames = tasks.create_task(self._by_frames(self._framed, leader))
@@ -108,10 +107,10 @@ class ReplicaStreams:
                 taken = await _first(attempts)
                 for each in attempts:
                     each.cancel()
-        finally:
-            for each in attempts:
-                if not each.cancelled() and (other := each.result()) is not taken:
-                    await _close(other)
+            await _close_but(taken, attempts)
+        except BaseException:  # no caller gets the stream that was taken
+            await _close_but(None, attempts)
+            raise
         self._tell(leader, by_frames, taken)
         return taken or _opened([each.result() for each in attempts])
 
@@ -119,17 +118,17 @@ class ReplicaStreams:
         self, leader: Endpoint, by_frames: asyncio.Task[_Attempt], taken: OwnReplicaStream | None
     ) -> None:
         """Logs once that a leader is followed by gRPC, and not at each attempt to reach one that is down."""
-        failure = None if by_frames.cancelled() else by_frames.result()
+        outcome = None if by_frames.cancelled() else by_frames.result()
         if taken is None:
             return
-        if taken is failure:
+        if taken is outcome:
             self._by_grpc_only.discard(leader.id)
             return
         if leader.id in self._by_grpc_only:
             return
         self._by_grpc_only.add(leader.id)
-        reason = failure.message if isinstance(failure, StrandlineError) else "no answer yet"
-        level = logging.WARNING if failure is not None and _is_answer(failure) else logging.INFO
+        reason = outcome.message if isinstance(outcome, StrandlineError) else "no answer yet"
+        level = logging.WARNING if outcome is not None and _is_answer(outcome) else logging.INFO
         logger.log(level, "a leader is followed by gRPC", leader=leader.id, reason=reason)
 
     async def _by_frames(self, framed: MemberStreams, leader: Endpoint) -> _Attempt:
@@ -163,9 +162,12 @@ async def _first(attempts: Sequence[asyncio.Task[_Attempt]]) -> OwnReplicaStream
     return None
 
 
-async def _close(attempt: _Attempt) -> None:
-    if isinstance(attempt, OwnReplicaStream):
-        await attempt.close()
+async def _close_but(taken: OwnReplicaStream | None, attempts: Sequence[asyncio.Task[_Attempt]]) -> None:
+    """Closes all streams of attempts that have ended, except one."""
+    for each in attempts:
+        opened = None if each.cancelled() or each.exception() is not None else each.result()
+        if isinstance(opened, OwnReplicaStream) and opened is not taken:
+            await opened.close()
 
 
 def _opened(attempts: Sequence[_Attempt]) -> OwnReplicaStream:

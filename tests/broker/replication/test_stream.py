@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -16,9 +17,10 @@ from strandline.broker.replication.follower_end import StreamBroken
 from strandline.broker.replication.stream import OwnReplicaStream, ReplicaStreams
 from strandline.config.services import ListenerSettings
 from strandline.errors import NotLeaderOrFollower
+from strandline.host import MemberStreams
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.local.ports import LOOPBACK, free_ports
-from strandline.ports import Caller, Reply, ServedStream
+from strandline.ports import Caller, Reply, ServedStream, Stream, Transport
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.replication import FollowerMessage, Hello, Push
 from tests.broker.support.replicas import HOST
@@ -185,3 +187,54 @@ async def test_a_follower_that_ends_while_it_opens_a_stream_leaves_none(silent: 
         await eventually(lambda: silent.open == 2, what="both ports are tried")
         opening.cancel()
     await eventually(lambda: silent.ended == 2, what="both are given up")
+
+
+@dataclass
+class Held:
+    """The streams that a leader has."""
+
+    begun: int = 0
+    ended: int = 0
+
+    async def lead(
+        self, requests: AsyncIterator[FollowerMessage], reply: Reply[tuple[int, list[Push]]], _: Caller
+    ) -> None:
+        self.begun += 1
+        try:
+            await anext(requests, None)
+        finally:
+            self.ended += 1
+
+
+async def test_a_follower_that_ends_once_it_has_a_stream_leaves_none(silent: Silent) -> None:
+    """While the attempt beside it is given up."""
+
+    class Leaving:
+        """A transport with which the follower ends when it is closed."""
+
+        def __init__(self) -> None:
+            self._transport = HOST.transport(None)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._transport, name)
+
+        async def close(self) -> None:
+            opening.cancel()
+            await self._transport.close()
+
+    async def late(*member: Any, timeout_s: float) -> Stream[Any, Any]:
+        """Frames are answered once gRPC is tried too."""
+        await eventually(lambda: silent.open)
+        assert HOST.member_streams is not None
+        return await HOST.member_streams(*member, timeout_s=timeout_s)
+
+    host, port = silent.address
+    held = Held()
+    streams = ReplicaStreams(
+        lambda: cast(Transport, Leaving()), cast(MemberStreams, late), lambda: None, 10_000.0
+    )
+    async with serving([ServedStream(REPLICA_FETCH.served, held.lead)]) as leader:
+        async with asyncio.TaskGroup() as tasks:
+            opening = tasks.create_task(streams.open(Endpoint(1, host, port, replication=leader.replication)))
+        assert opening.cancelled()
+        await eventually(lambda: held.begun == held.ended == 1, what="the stream that was taken is closed")
