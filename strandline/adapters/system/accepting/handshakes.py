@@ -11,7 +11,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -88,10 +88,12 @@ class Handshakes:
             connection.close()
             return
         connection.setblocking(False)
-        self._tasks.create_task(self._encrypt(connection, counted))
+        held = ExitStack()
+        held.enter_context(counted)  # before the task runs: others are accepted until then
+        self._tasks.create_task(self._encrypt(connection, held))
 
-    async def _encrypt(self, connection: socket.socket, counted: AbstractContextManager[None]) -> None:
-        with counted, suppress(OSError):  # among them: no TLS, a refused certificate, too late
+    async def _encrypt(self, connection: socket.socket, held: ExitStack) -> None:
+        with held, suppress(OSError):  # among them: no TLS, a refused certificate, too late
             await self._loop.connect_accepted_socket(
                 self._protocol,
                 connection,

@@ -123,6 +123,21 @@ def test_one_address_begins_no_more_handshakes_than_it_may_have_connections(run:
     run(play())
 
 
+def test_connections_that_arrive_at_once_count_one_by_one(run: Run, files: Files) -> None:
+    """CORRECTNESS X6: none of them has begun its handshake when the next one is accepted."""
+
+    async def play() -> None:
+        async with encrypted(files, client_calls_max=2) as port:
+            arrived = [socket.create_connection(port.address) for _ in range(10)]
+            try:
+                await eventually(lambda: port.limits == [2] * 8, what="all but two are refused")
+            finally:
+                for each in arrived:
+                    each.close()
+
+    run(play())
+
+
 def test_all_addresses_together_have_a_bound(run: Run, files: Files) -> None:
     """CORRECTNESS X6."""
 
