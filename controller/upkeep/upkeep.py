@@ -72,6 +72,8 @@ class Upkeep:
         """Set when a drain or a balance was requested or altered: the rest ends."""
         self._changed: frozenset[TopicPartition] = frozenset()
         """The partitions that the last step of drains and balances asked to change."""
+        self._yielding = False
+        """Whether that step asked leaders to hand over. One that could not has to be asked again."""
 
     @property
     def balance_seen(self) -> BalanceDescription | None:
@@ -93,8 +95,9 @@ class Upkeep:
             await self._rest(due - clock.monotonic())
 
     async def _keep_moving(self, last: Survey, due: float) -> None:
-        """Takes a further step of drains and balances whenever something has changed since the `last` one,
-        until none can follow, the next round is `due`, or there is a request."""
+        """Takes a further step of drains and balances whenever something has changed since the `last` one, or
+        leaders may not have handed over, until none can follow, the next round is `due`, or there is a
+        request."""
         clock, took = self._term.clock, 0.0
         while True:
             await self._rest(max(BUSY_REST_S, took * BUSY_REST_FACTOR))
@@ -103,7 +106,9 @@ class Upkeep:
             began = clock.monotonic()
             survey = await self._attempt(partial(self._surveys.again, self._changed))
             took = clock.monotonic() - began
-            if survey is None or (survey != last and not await self._move(survey)):
+            if survey is None:
+                return
+            if (survey != last or self._yielding) and not await self._move(survey):
                 return
             last = survey
 
@@ -148,7 +153,7 @@ class Upkeep:
             drained |= {move.partition.name for move in plan.leaderships}
             balancing = await self._balances.step(survey, plan.busy)
             draining = await self._drains.step(survey, plan)
-            self._changed = self._balances.begun | drained
+            self._changed, self._yielding = self._balances.begun | drained, bool(plan.leaderships)
             return draining or balancing
         except (Deposed, SessionEnded):
             raise

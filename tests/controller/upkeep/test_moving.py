@@ -106,3 +106,28 @@ async def test_each_lot_of_moves_reads_what_moves_only(zookeeper: str, open_sess
         await eventually(emptied, what="broker 1 has no replica", deadline_s=60)
         assert {reads.reads[path] for path in isrs(range(len(moving), 26))} == {1}
         task.cancel()
+
+
+async def test_a_leader_that_could_not_hand_over_is_asked_again(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """It took the notice from its queue, and leads on: in ZooKeeper all is as before it was asked."""
+    session = await open_session()
+    queue = znodes.elections(1)
+
+    async def taken() -> bool:
+        notices = await session.children(queue)
+        for each in notices:
+            await session.delete(f"{queue}/{each}")
+        return bool(notices)
+
+    async with (
+        term_alone(zookeeper, session, [1, 2], (1, 2), reconcile_ms=600_000) as (term, _),
+        asyncio.TaskGroup() as tasks,
+    ):
+        upkeep = Upkeep(term, Reassignments(term))
+        await upkeep.drain(BrokerId(1), DrainBroker(1))
+        task = tasks.create_task(upkeep.run())
+        for _ in range(2):
+            await eventually(taken, what="broker 1 is asked")
+        task.cancel()
