@@ -84,9 +84,9 @@ def _bar(steps: Sequence[Step], low: float, high: float, place: Callable[[Point]
     first, last = steps[0].size, steps[-1].size
     growth = (last * log(last)) / (first * log(first))
     begin = max(low, (low * high / growth) ** 0.5)
-    points = [(size, begin * size * log(size) / (first * log(first))) for size in (first, last)]
-    inside = [place((size, min(value, high))) for size, value in points]
-    yield f'<path d="{_path(inside)}" stroke="{GREY}" stroke-dasharray="5 4" fill="none"/>'
+    share = min(1.0, log(high / begin) / log(growth))  # of it is below the plot's top
+    ends = [(first, begin), (first * (last / first) ** share, begin * growth**share)]
+    yield f'<path d="{_path(list(map(place, ends)))}" stroke="{GREY}" stroke-dasharray="5 4" fill="none"/>'
 
 
 def _lines(lines: Sequence[tuple[str, Sequence[Point]]], place: Callable[[Point], Point]) -> Iterator[str]:
