@@ -16,7 +16,7 @@ from strandline.simulation.proof.copies import ROOT, copied_tree
 from strandline.simulation.proof.mutation import Mutation
 from strandline.simulation.proof.search import suits
 
-SEEDS: Final = 300
+SEEDS: Final = 1_000
 SECONDS: Final = 12.0
 
 

@@ -58,7 +58,7 @@ ELECTIONS: Final = (
         "            if log.needs_flush(self._clock.monotonic()):\n                unsynced",
         "            if not log:\n                unsynced",
         faults=_POWER,
-        seed=11,
+        seed=5,
     ),
     Mutation(
         "a log with unsynced records that count says that there are none",
@@ -86,7 +86,7 @@ ELECTIONS: Final = (
         "            except ConnectionLost:\n                return\n",
         faults=("lose the ZooKeeper leader as a controller writes",),
         workloads=("operations",),
-        seed=21,
+        seed=348,
     ),
     Mutation(
         "a new leader takes the epoch of the one before it",
