@@ -29,8 +29,14 @@ def headers_size(headers: Headers) -> int:
     Raises TypeError unless `headers` are pairs of a str, and bytes or None. The sender encodes headers later,
     for many callers at once, and could not name the culprit.
     """
+    if not isinstance(headers, Sequence):
+        raise _no_headers(headers)
     size = 0
-    for name, content in headers:
+    for header in headers:
+        try:
+            name, content = header
+        except (TypeError, ValueError):
+            raise _no_headers(header) from None
         if not isinstance(name, str):
             raise TypeError(f"a header's name is a str, not {type(name).__name__}")
         size += HEADER_OVERHEAD_MAX + (len(name) if name.isascii() else len(name.encode()))
@@ -39,6 +45,10 @@ def headers_size(headers: Headers) -> int:
                 raise not_bytes(f"header {name!r}", content)
             size += len(content)
     return size
+
+
+def _no_headers(given: object) -> TypeError:
+    return TypeError(f"headers are a list or a tuple of pairs (name, content), not {given!r:.100}")
 
 
 def timestamp_of(given: object) -> int:

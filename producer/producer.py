@@ -181,7 +181,7 @@ class Producer(Client[ProducerSettings]):
             if not isinstance(key, bytes):
                 raise not_bytes("key", key)
             size += len(key)
-        if headers:
+        if headers != ():
             size += headers_size(headers)
         if timestamp_ms is not None:
             timestamp_ms = timestamp_of(timestamp_ms)

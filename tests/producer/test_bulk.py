@@ -87,7 +87,10 @@ def test_records_for_one_batch_are_one_or_too_many(noise: bytes, codec: Codec) -
     [
         ([("h", "text")], 1, TypeError, "header 'h'"),
         ([(b"h", b"v")], 1, TypeError, "header's name"),
-        (None, 1, TypeError, "NoneType"),
+        (None, 1, TypeError, "headers are .* not None"),
+        (iter([("h", b"v")]), 1, TypeError, "headers are .*iterator"),
+        ({"h": b"v"}, 1, TypeError, "headers are .*'h'"),
+        ([None], 1, TypeError, "headers are .* not None"),
         ([], None, InvalidRequest, "timestamp = None"),
         ([], False, InvalidRequest, "timestamp = False"),
         ([], 1.5, InvalidRequest, "timestamp = 1.5"),

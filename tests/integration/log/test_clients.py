@@ -181,6 +181,8 @@ async def test_a_record_that_is_none_is_an_error_of_the_send(cluster: LocalClust
             _ = await producer.send(topic, "text")  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest, match=r"timestamp = 1\.5"):
             _ = await producer.send(topic, b"v", timestamp_ms=1.5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="headers are"):
+            _ = await producer.send(topic, b"x", headers=None)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="header 'h'"):
             _ = await producer.send(topic, b"v", headers=[("h", "text")])  # type: ignore[list-item]
         assert (await producer.send_and_wait(topic, b"v")).offset == 0, "the producer lives on"
