@@ -10,7 +10,16 @@ from itertools import accumulate, repeat
 from strandline.client import arguments
 from strandline.errors import InvalidRequest, MessageTooLarge
 from strandline.producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX, VALUE_OVERHEAD_MAX
-from strandline.records import HEADER_BYTES, Codec, Headers, PackedRecords, RecordFields, pack, pack_values
+from strandline.records import (
+    HEADER_BYTES,
+    Codec,
+    Headers,
+    PackedRecords,
+    RecordFields,
+    pack,
+    pack_values,
+    pack_within,
+)
 
 
 def too_large(what: str, limit: int) -> MessageTooLarge:
@@ -64,9 +73,7 @@ def one_batch(records: Sequence[RecordFields], *, bytes_max: int, codec: Codec) 
     if not records:
         raise InvalidRequest("records = []: give at least one, a batch is never empty")
     _lengths(records)
-    packed = pack(records, codec=codec)
-    if packed.size > bytes_max and codec is not Codec.NONE:
-        packed = pack(records)
+    packed = pack_within(lambda codec: pack(records, codec=codec), codec, bytes_max)
     if packed.size > bytes_max:
         raise too_large(f"batch of {packed.size} bytes", bytes_max)
     return packed
@@ -124,10 +131,7 @@ class Pieces:
             if None in piece:
                 yield self._pack([(None, value, (), self.now_ms) for value in piece])
             else:
-                packed = pack_values(piece, self.now_ms, codec=self.codec)  # type: ignore[arg-type]
-                if packed.size > self.bytes_max:
-                    packed = pack_values(piece, self.now_ms)  # type: ignore[arg-type]
-                yield packed
+                yield self._pack_values(piece)  # type: ignore[arg-type]  # none is None
 
     def of_records(self, records: Sequence[RecordFields]) -> Iterator[PackedRecords]:
         """Batches of whole records, all of which are checked by now. Raises MessageTooLarge, TypeError,
@@ -136,9 +140,12 @@ class Pieces:
         return (self._pack(records[start:end]) for start, end in cuts)
 
     def _pack(self, records: Sequence[RecordFields]) -> PackedRecords:
-        """Pack one batch, uncompressed if compression makes it too large."""
-        packed = pack(records, codec=self.codec)
-        return pack(records) if packed.size > self.bytes_max else packed
+        return pack_within(lambda codec: pack(records, codec=codec), self.codec, self.bytes_max)
+
+    def _pack_values(self, values: Sequence[bytes]) -> PackedRecords:
+        return pack_within(
+            lambda codec: pack_values(values, self.now_ms, codec=codec), self.codec, self.bytes_max
+        )
 
     def _cuts(self, lengths: Sequence[int], overhead: int) -> list[tuple[int, int]]:
         """The begin and end index of each batch."""

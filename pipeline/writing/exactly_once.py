@@ -31,9 +31,9 @@ from strandline.pipeline.core.repair import (
     same_batch,
     windows_back,
 )
-from strandline.pipeline.writing.record_columns import headers_bytes
+from strandline.producer.bulk import headers_size
 from strandline.producer.core.batch import RECORD_OVERHEAD_MAX
-from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack
+from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack, pack_within
 from strandline.vocabulary.log import ProducerIdentity
 
 logger = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class Written(NamedTuple):
 def row_bytes(row: RecordFields) -> int:
     """The largest size of a row in a batch, in bytes."""
     key, value, headers, _ = row
-    return RECORD_OVERHEAD_MAX + len(key or b"") + len(value or b"") + headers_bytes(headers)
+    return RECORD_OVERHEAD_MAX + len(key or b"") + len(value or b"") + headers_size(headers)
 
 
 def cut(rows: Sequence[RecordFields], bytes_max: int) -> list[list[RecordFields]]:
@@ -258,10 +258,7 @@ class ExactlyOnceWriter:
         return not stored or same_batch(sealed, stored, offset)
 
     def _pack(self, rows: Sequence[RecordFields]) -> PackedRecords:
-        packed = pack(rows, codec=self._codec)
-        if packed.size > self._bytes_max and self._codec is not Codec.NONE:
-            packed = pack(rows)
-        return packed
+        return pack_within(lambda codec: pack(rows, codec=codec), self._codec, self._bytes_max)
 
     # --- finding records of other attempts -----------------------------------------------------
 

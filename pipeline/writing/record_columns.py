@@ -8,18 +8,23 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, chain
 from typing import TypeVar
 
-from strandline.producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX
-from strandline.records import HEADER_BYTES, Codec, Headers, PackedRecords, RecordFields, pack, pack_values
+from strandline.producer.bulk import headers_size, rows_of
+from strandline.producer.core.batch import RECORD_OVERHEAD_MAX
+from strandline.records import (
+    HEADER_BYTES,
+    Codec,
+    Headers,
+    PackedRecords,
+    RecordFields,
+    pack,
+    pack_values,
+    pack_within,
+)
 
 T = TypeVar("T")
-
-
-def headers_bytes(headers: Headers) -> int:
-    """The largest size of a record's headers, in bytes."""
-    return sum(HEADER_OVERHEAD_MAX + len(name.encode()) + len(content or b"") for name, content in headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +43,7 @@ class RecordColumns:
 
     def records(self) -> list[RecordFields]:
         """The same records, one by one."""
-        columns = (
-            self.keys or repeat(None),
-            self.values,
-            self.headers or repeat(()),
-            self.times_ms or repeat(self.now_ms),
-        )
-        return list(zip(*columns, strict=False))
+        return rows_of(self.values, self.keys, self.headers, self.times_ms, self.now_ms)
 
     def sizes(self) -> list[int]:
         """The most bytes that each of them takes in a batch."""
@@ -52,7 +51,7 @@ class RecordColumns:
         if self.keys is not None:
             sizes = [size + len(key or b"") for size, key in zip(sizes, self.keys, strict=True)]
         if self.headers is not None:
-            sizes = [size + headers_bytes(each) for size, each in zip(sizes, self.headers, strict=True)]
+            sizes = [size + headers_size(each) for size, each in zip(sizes, self.headers, strict=True)]
         return sizes
 
     def part(self, start: int, end: int) -> RecordColumns:
@@ -78,8 +77,7 @@ class RecordColumns:
 
     def packed(self, codec: Codec, bytes_max: int) -> PackedRecords:
         """One batch of them, uncompressed if compression makes it too large. There has to be one record."""
-        packed = self._pack(codec)
-        return self._pack(Codec.NONE) if packed.size > bytes_max and codec is not Codec.NONE else packed
+        return pack_within(self._pack, codec, bytes_max)
 
     def _pack(self, codec: Codec) -> PackedRecords:
         if not (self.keys or self.headers or self.times_ms) and None not in self.values:

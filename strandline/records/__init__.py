@@ -25,6 +25,7 @@ from strandline.records.encode import (
     encode_values,
     pack,
     pack_values,
+    pack_within,
 )
 from strandline.records.filter import emptied, gap_batch, keep_records
 from strandline.records.header import HEADER_BYTES, STAMP_BYTES, BatchHeader, iterate, split, stamp, validate
@@ -52,6 +53,7 @@ __all__ = [
     "keep_records",
     "pack",
     "pack_values",
+    "pack_within",
     "split",
     "stamp",
     "validate",

@@ -6,7 +6,7 @@ in columns: tables of precomputed bytes between the values, and one `join`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -184,6 +184,12 @@ def pack_values(values: Sequence[bytes], timestamp_ms: int, *, codec: Codec = Co
     lengths = set(map(len, values))
     body = _join_equal(values, lengths.pop()) if len(lengths) == 1 else _join_varied(values)
     return PackedRecords(compress(codec, body), codec, count, timestamp_ms, timestamp_ms)
+
+
+def pack_within(pack_as: Callable[[Codec], PackedRecords], codec: Codec, bytes_max: int) -> PackedRecords:
+    """Records packed with this codec, or uncompressed if compression makes the batch too large."""
+    packed = pack_as(codec)
+    return pack_as(Codec.NONE) if packed.size > bytes_max and codec is not Codec.NONE else packed
 
 
 def _nullable(data: bytes | None) -> bytes:
