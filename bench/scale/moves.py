@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from bench.cluster.leadership import PREFIX
-from bench.scale.partitions import PARTITIONS_PER_TOPIC
-from bench.scale.processes import Processes, running
+from bench.scale.partitions import create
+from bench.scale.processes import Processes, running_with_admin
 from bench.scale.series import Dimension, Figure
-from strandline import Admin, NewTopic
 from strandline.adapters.system.clock import SystemClock
-from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 
 REPLICAS: Final = 2
 DRAINED: Final = 1
@@ -32,14 +30,8 @@ FIGURES: Final = {
 async def measure(size: int) -> Mapping[str, float]:
     """The figures of one cluster with `size` partitions."""
     clock = SystemClock()
-    async with (
-        running() as cluster,
-        Admin(cluster.bootstrap, request_timeout_ms=300_000) as admin,
-    ):
-        names = [f"{PREFIX}{number}" for number in range(size // PARTITIONS_PER_TOPIC)]
-        for first in range(0, len(names), TOPICS_PER_REQUEST_MAX):
-            lot = names[first : first + TOPICS_PER_REQUEST_MAX]
-            await admin.create_topics([NewTopic(name, PARTITIONS_PER_TOPIC, REPLICAS) for name in lot])
+    async with running_with_admin() as (cluster, admin):
+        await create(admin, size, REPLICAS)
         processes = Processes(cluster)
         await processes.quiet()
 

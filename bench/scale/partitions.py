@@ -7,13 +7,12 @@ topic has ten partitions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Final
 
 from bench.cluster.leadership import PREFIX, leaders, moved_after_s
 from bench.report import cpu_s
-from bench.scale.processes import BROKERS, QUIET_CPU_S, START_S_MAX, Processes, running
+from bench.scale.processes import BROKERS, QUIET_CPU_S, START_S_MAX, Processes, running_with_admin
 from bench.scale.series import Dimension, Figure
 from strandline import Admin, LocalCluster, NewTopic
 from strandline.adapters.system.clock import SystemClock
@@ -46,7 +45,7 @@ LOST: Final = {
 
 async def measure(size: int) -> Mapping[str, float]:
     """The figures of one cluster with `size` partitions of three replicas."""
-    async with _cluster() as (cluster, admin):
+    async with running_with_admin() as (cluster, admin):
         processes = _processes(cluster, size)
         return {
             **await _created(admin, processes, size, BROKERS),
@@ -56,18 +55,21 @@ async def measure(size: int) -> Mapping[str, float]:
 
 async def measure_single(size: int) -> Mapping[str, float]:
     """The figures of one cluster with `size` partitions of one replica."""
-    async with _cluster() as (cluster, admin):
+    async with running_with_admin() as (cluster, admin):
         return await _created(admin, _processes(cluster, size), size, 1)
-
-
-@asynccontextmanager
-async def _cluster() -> AsyncIterator[tuple[LocalCluster, Admin]]:
-    async with running() as cluster, Admin(cluster.bootstrap, request_timeout_ms=300_000) as admin:
-        yield cluster, admin
 
 
 def _processes(cluster: LocalCluster, size: int) -> Processes:
     return Processes(cluster, max(QUIET_CPU_S, size * REST_CPU_S))
+
+
+async def create(admin: Admin, size: int, replicas: int) -> None:
+    """Creates this many partitions, by requests of as many topics as one may name."""
+    topics = [
+        NewTopic(f"{PREFIX}{n}", PARTITIONS_PER_TOPIC, replicas) for n in range(size // PARTITIONS_PER_TOPIC)
+    ]
+    for first in range(0, len(topics), TOPICS_PER_REQUEST_MAX):
+        await admin.create_topics(topics[first : first + TOPICS_PER_REQUEST_MAX])
 
 
 async def _created(admin: Admin, processes: Processes, size: int, replicas: int) -> dict[str, float]:
@@ -75,11 +77,7 @@ async def _created(admin: Admin, processes: Processes, size: int, replicas: int)
     await processes.quiet()
     clock, empty_mib, before = SystemClock(), processes.brokers_mib(), processes.used()
     began = clock.monotonic()
-    topics = [
-        NewTopic(f"{PREFIX}{n}", PARTITIONS_PER_TOPIC, replicas) for n in range(size // PARTITIONS_PER_TOPIC)
-    ]
-    for first in range(0, len(topics), TOPICS_PER_REQUEST_MAX):
-        await admin.create_topics(topics[first : first + TOPICS_PER_REQUEST_MAX])
+    await create(admin, size, replicas)
     created_s = clock.monotonic() - began
     await processes.quiet()
     used, replicas_mib = processes.since(before), processes.brokers_mib() - empty_mib

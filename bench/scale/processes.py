@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from bench.report import cpu_s, resident_mib
-from strandline import LocalCluster
+from strandline import Admin, LocalCluster
 
 BROKERS: Final = 3
 START_S_MAX: Final = 240.0
@@ -37,6 +37,13 @@ async def running(*, kafka: bool = False, **broker_settings: Any) -> AsyncIterat
         yield cluster
     finally:
         await cluster.stop(clean=False)
+
+
+@asynccontextmanager
+async def running_with_admin() -> AsyncIterator[tuple[LocalCluster, Admin]]:
+    """A new cluster, and a client that waits for large requests."""
+    async with running() as cluster, Admin(cluster.bootstrap, request_timeout_ms=300_000) as admin:
+        yield cluster, admin
 
 
 class Processes:

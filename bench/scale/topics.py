@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from bench.cluster.leadership import PREFIX
-from bench.scale.processes import BROKERS, Processes, running
+from bench.scale.processes import BROKERS, Processes, running_with_admin
 from bench.scale.series import Dimension, Figure
-from strandline import Admin, NewTopic
+from strandline import NewTopic
 from strandline.adapters.system.clock import SystemClock
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.tasks import pipelined
@@ -32,10 +32,7 @@ async def measure(size: int) -> Mapping[str, float]:
     clock = SystemClock()
     names = [f"{PREFIX}{number}" for number in range(size)]
     lots = [names[first : first + TOPICS_PER_REQUEST_MAX] for first in range(0, size, TOPICS_PER_REQUEST_MAX)]
-    async with (
-        running() as cluster,
-        Admin(cluster.bootstrap, request_timeout_ms=300_000) as admin,
-    ):
+    async with running_with_admin() as (cluster, admin):
 
         async def create(lot: list[str]) -> None:
             await admin.create_topics([NewTopic(name, 1, BROKERS) for name in lot])
