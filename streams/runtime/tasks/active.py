@@ -148,7 +148,7 @@ class ActiveTask:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Abandons the task unless the block ends by itself: outputs that were not sent are lost, and the
+        """Abandons the task if the block raises or is cancelled: outputs that were not sent are lost, and the
         records that they are of may not be committed."""
         try:
             yield

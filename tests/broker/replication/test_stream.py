@@ -140,7 +140,7 @@ class Silent:
 
 
 def patient() -> ReplicaStreams:
-    """No attempt of these streams to connect ends by itself within a test."""
+    """No attempt of these streams to connect reaches its limit within a test."""
     return ReplicaStreams(partial(HOST.transport, None), HOST.member_streams, lambda: None, 10_000.0)
 
 

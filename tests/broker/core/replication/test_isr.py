@@ -156,8 +156,8 @@ class Flapping(Driver):
         self.turn(now)
 
 
-def test_a_follower_that_flaps_is_taken_back_when_its_time_has_come() -> None:
-    """CORRECTNESS E19, I10: and not at each of its answers. The leader wakes up for it by itself."""
+def flapping() -> Flapping:
+    """The follower has hung twice."""
     driver = Flapping()
     for broker in (2, 3):
         driver.fetched(broker, 0)
@@ -165,6 +165,12 @@ def test_a_follower_that_flaps_is_taken_back_when_its_time_has_come() -> None:
     driver.answer_again(2.0)
     assert [w.joined for w in driver.writes] == [(), (3,)]
     driver.hang(3.0)
+    return driver
+
+
+def test_a_follower_that_flaps_is_taken_back_when_its_time_has_come() -> None:
+    """CORRECTNESS E19, I10: and not at each of its answers. The leader wakes up for it."""
+    driver = flapping()
     driver.answer_again(3.1)
     driver.fetched(3, 0, now=3.9)
     assert THIRD not in driver.partition.state.isr_ids
@@ -175,12 +181,7 @@ def test_a_follower_that_flaps_is_taken_back_when_its_time_has_come() -> None:
 
 
 def test_one_that_cannot_return_yet_wakes_nobody() -> None:
-    driver = Flapping()
-    for broker in (2, 3):
-        driver.fetched(broker, 0)
-    driver.hang(1.0)
-    driver.answer_again(2.0)
-    driver.hang(3.0)
+    driver = flapping()
     assert driver.partition.next_wakeup() is None
     driver.turn(30.0)
     assert driver.partition.next_wakeup() is None
