@@ -22,7 +22,7 @@ ROWS = [f"{letter}{number}" for letter, last in LAST.items() for number in range
 CITATION = re.compile(r"CORRECTNESS\s+((?:(?:[A-Z]\d+)(?:\s*(?:,\s*and|,|and|/|–|-|§\S*)\s*)?)+)")
 IN_PARENTHESES = re.compile(r"\(([^()]*)\)")
 AT_THE_BEGINNING = re.compile(r"\A([A-Z]\d+(?:, [A-Z]\d+)*)(?::|\Z)")
-ROW = re.compile(r"\b([THIEQGSPXZAK])(\d{1,2})(?:\s*[–-]\s*[THIEQGSPXZAK]?(\d{1,2}))?\b")
+ROW = re.compile(r"\b([THIEQGSPXZAKW])(\d{1,2})(?:\s*[–-]\s*[THIEQGSPXZAKW]?(\d{1,2}))?\b")
 NAMED = re.compile(r"^test_([a-z]\d+)_")
 LEFT_OUT = {"slow", "containers"}
 """Marks of tests that `make test` does not run."""

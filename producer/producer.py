@@ -9,13 +9,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 
-from strandline.adapters.codecs.log import INIT_PRODUCER_ID
 from strandline.adapters.system_host import client_host
 from strandline.client import arguments
 from strandline.client.client import Client
 from strandline.client.metrics import ClientMetric
-from strandline.client.retry import retry
-from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.config.load import load
 from strandline.config.producer import ProducerSettings
 from strandline.errors import InvalidRequest, StrandlineError
@@ -46,6 +43,8 @@ from strandline.producer.core.batch import (
     PartitionQueue,
     unseal,
 )
+from strandline.producer.flushes import Flushes
+from strandline.producer.identity import new_identity
 from strandline.producer.measures import PRODUCER_METRICS, ProducerMeasures
 from strandline.producer.record_future import RecordFuture
 from strandline.producer.routes import Route
@@ -59,9 +58,8 @@ from strandline.producer.tickets import (
     RecordTicket,
     Ticket,
 )
+from strandline.producer.topics import Topics
 from strandline.records import HEADER_BYTES, PackedRecords, RecordFields
-from strandline.vocabulary.log import ProducerIdentity
-from strandline.vocabulary.topic_config import TopicConfig
 
 logger = logging.getLogger(__name__)
 
@@ -94,12 +92,15 @@ class Producer(Client[ProducerSettings]):
         super().__init__("producer", bootstrap, given, host.transport(None), host.clock)
         self._wall_ms = self._clock.wall_ms
         self._accumulator: Accumulator[Ticket] = Accumulator(self._settings)
-        self._routes: dict[str, Route[Ticket]] = {}
+        self._topics = Topics(
+            self._cluster, self._accumulator, self._settings, self._scope, self._leader_changed
+        )
+        self._routes = self._topics.known
         self._senders: dict[int, Sender] = {}
         self._connections = itertools.count()
         self._buffered = 0
         self._room = asyncio.Event()
-        self._flushes: list[tuple[set[Batch[Ticket]], asyncio.Event]] = []
+        self._flushes = Flushes[Ticket]()
         self._buffer_bytes = self._settings.buffer_bytes
         self._measures = ProducerMeasures(self._clock, self._buffer_bytes)
         self._linger_s = self._settings.linger_ms / 1000
@@ -113,8 +114,9 @@ class Producer(Client[ProducerSettings]):
         self._cluster.on_change(self._leader_changed)
         try:
             if self._accumulator.idempotent:
-                self._accumulator.identity = await self._new_identity(
-                    self._settings.request_timeout_ms / 1000
+                limit_s = self._settings.request_timeout_ms / 1000
+                self._accumulator.identity = await new_identity(
+                    self._cluster, self._settings, self._clock, limit_s
                 )
         except BaseException:
             await self._close()
@@ -171,7 +173,7 @@ class Producer(Client[ProducerSettings]):
         the metadata of a topic that is new to this producer. Raises UnknownTopicOrPartition,
         BrokerNotAvailable, MessageTooLarge, InvalidRequest for a timestamp, TypeError.
         """
-        route = self._routes.get(topic) or await self._route(topic)
+        route = self._routes.get(topic)
         size = RECORD_OVERHEAD_MAX
         if isinstance(value, bytes):
             size += len(value)
@@ -187,20 +189,22 @@ class Producer(Client[ProducerSettings]):
             timestamp_ms = timestamp_of(timestamp_ms)
         if self._buffered >= self._buffer_bytes:
             await self._wait_for_room()
+        if route is None:
+            now_ms = self._wall_ms() if timestamp_ms is None else timestamp_ms
+            first = await self._send_first(topic, (key, value, headers, now_ms), size, partition)
+            if first is not None:
+                return first
+            route = self._routes[topic]
         if partition is not None:
-            queue = await self._chosen(route, partition)
+            queue = await self._topics.chosen(route, partition)
         elif key is not None:
             queue = route.keyed(key)
         else:
             queue = route.sticky
         batch, full = queue.open, False
         if batch is None or batch.size + size > queue.size_max:
-            if HEADER_BYTES + size > route.bytes_max:
-                raise too_large(f"record of {size} bytes", route.bytes_max)
             full = batch is not None
-            if partition is None and key is None and queue.begun:
-                queue = route.next()
-            batch = self._begin(queue)
+            batch = self._next_batch(route, queue, size, takes_turns=partition is None and key is None)
         batch.size += size
         self._buffered += size
         records = batch.records
@@ -247,7 +251,7 @@ class Producer(Client[ProducerSettings]):
         route = self._routes.get(topic) or await self._route(topic)
         now_ms = self._clock.wall_ms()
         pieces = Pieces(now_ms, route.size_max, route.bytes_max, self._accumulator.codec)
-        chosen = None if partition is None else await self._chosen(route, partition)
+        chosen = None if partition is None else await self._topics.chosen(route, partition)
         bulk = Bulk(topic, len(values), self._loop.create_future())
         if keys is None and headers is None and timestamps_ms is None:
             for packed in pieces.of_values(values):
@@ -271,7 +275,7 @@ class Producer(Client[ProducerSettings]):
         if packed.size > route.bytes_max:
             raise too_large(f"batch of {packed.size} bytes", route.bytes_max)
         future: asyncio.Future[BatchMetadata] = self._loop.create_future()
-        await self._add(await self._chosen(route, partition), packed, BatchTicket(future))
+        await self._add(await self._topics.chosen(route, partition), packed, BatchTicket(future))
         return future
 
     async def send_records(
@@ -298,7 +302,9 @@ class Producer(Client[ProducerSettings]):
         route = self._routes.get(topic) or await self._route(topic)
         packed = one_batch(records, bytes_max=route.bytes_max, codec=self._accumulator.codec)
         future: asyncio.Future[BatchMetadata] = self._loop.create_future()
-        await self._add(await self._chosen(route, partition), packed, BatchTicket(future), expected_offset)
+        await self._add(
+            await self._topics.chosen(route, partition), packed, BatchTicket(future), expected_offset
+        )
         return future
 
     async def flush(self) -> None:
@@ -309,10 +315,7 @@ class Producer(Client[ProducerSettings]):
                 queue.open.due = True
                 self._wake_sender(queue)
             batches.update(queue.unsettled())
-        if batches:
-            ended = asyncio.Event()
-            self._flushes.append((batches, ended))
-            await ended.wait()
+        await self._flushes.ends_of(batches)
 
     @property
     def failure(self) -> StrandlineError | None:
@@ -327,27 +330,46 @@ class Producer(Client[ProducerSettings]):
     # --- routes and batches ------------------------------------------------------------------
 
     async def _route(self, topic: str) -> Route[Ticket]:
-        """The route of a topic; its metadata is requested."""
-        self._scope.check()
-        metadata = await self._cluster.topic(topic)
-        route = self._routes.get(topic)
-        if route is None:
-            bytes_max = min(TopicConfig.parse(metadata.config).max_message_bytes, RECORDS_BYTES_MAX)
-            size_max = min(self._settings.batch_bytes, bytes_max)
-            names = [TopicPartition(topic, partition.partition) for partition in metadata.partitions]
-            queues = [self._accumulator.queue(name, size_max) for name in names]
-            identity = self._accumulator.identity
-            route = Route(topic, queues, bytes_max, turn=0 if identity is None else identity.producer_id)
-            self._routes[topic] = route
-            for name in names:
-                self._leader_changed(name)
-        return route
+        return await self._topics.call(topic, lambda route: route)
 
-    async def _chosen(self, route: Route[Ticket], partition: int) -> Queue:
-        """A partition by its number. Metadata is requested for an unknown one: the topic may have grown."""
-        if partition >= len(route.queues):
-            await self._cluster.topic(route.topic, partitions_min=partition + 1)
-        return route.chosen(partition)
+    async def _send_first(
+        self, topic: str, record: RecordFields, size: int, partition: int | None
+    ) -> RecordFuture | None:
+        """`send` to a topic that is new to this producer; None if its metadata lacks the partition. The
+        record counts as buffered while it waits."""
+        self._buffered += size
+        try:
+            return await self._topics.call(topic, lambda route: self._put(route, record, size, partition))
+        finally:
+            self._buffered -= size
+            self._room.set()
+
+    def _put(
+        self, route: Route[Ticket], record: RecordFields, size: int, partition: int | None
+    ) -> RecordFuture | None:
+        """What `send` does with a record once its topic is known: there each record costs no further call."""
+        if partition is None:
+            queue = route.sticky if record[0] is None else route.keyed(record[0])
+        elif partition < len(route.queues):
+            queue = route.chosen(partition)
+        else:
+            return None
+        batch = queue.open
+        if batch is None or batch.size + size > queue.size_max:
+            batch = self._next_batch(route, queue, size, takes_turns=partition is None and record[0] is None)
+        batch.size += size
+        self._buffered += size
+        batch.records.append(record)
+        return RecordFuture(batch.ticket, len(batch.records) - 1)  # type: ignore[arg-type]  # as in `send`
+
+    def _next_batch(
+        self, route: Route[Ticket], queue: Queue, size: int, *, takes_turns: bool
+    ) -> Batch[Ticket]:
+        """A new open batch for a record of this size; of the next partition if partitions take turns. Raises
+        MessageTooLarge."""
+        if HEADER_BYTES + size > route.bytes_max:
+            raise too_large(f"record of {size} bytes", route.bytes_max)
+        return self._begin(route.next() if takes_turns and queue.begun else queue)
 
     def _begin(self, queue: Queue) -> Batch[Ticket]:
         """A new open batch."""
@@ -440,11 +462,7 @@ class Producer(Client[ProducerSettings]):
     def _settled(self, batch: Batch[Ticket]) -> None:
         self._buffered -= batch.size
         self._room.set()
-        for waited_for, ended in tuple(self._flushes):
-            waited_for.discard(batch)
-            if not waited_for:
-                self._flushes.remove((waited_for, ended))
-                ended.set()
+        self._flushes.settled(batch)
 
     @staticmethod
     def _log_failure(batch: Batch[Ticket], error: StrandlineError) -> None:
@@ -457,7 +475,7 @@ class Producer(Client[ProducerSettings]):
         self._carry_out(self._accumulator.backed_off(queue, pause))
 
     def _leader_changed(self, name: TopicPartition) -> None:
-        queue = self._accumulator.find(name) or self._new_partition(name)
+        queue = self._accumulator.find(name) or self._topics.grown(name)
         leader = self._cluster.leader(name)
         if queue is None or leader is None:
             return
@@ -465,26 +483,9 @@ class Producer(Client[ProducerSettings]):
         if leader.broker == NO_BROKER and not queue.empty:
             self._cluster.doubt(name)
 
-    def _new_partition(self, name: TopicPartition) -> Queue | None:
-        """The queue of a new partition of a topic in use; None for any other partition."""
-        route = self._routes.get(name.topic)
-        if route is None or name.partition != len(route.queues):
-            return None
-        queue = self._accumulator.queue(name, route.size_max)
-        route.queues.append(queue)
-        return queue
-
     async def _renew(self, queue: Queue) -> None:
-        self._carry_out(self._accumulator.renewed(queue, await self._new_identity()))
-
-    async def _new_identity(self, limit_s: float = float("inf")) -> ProducerIdentity:
-        """Ask within `limit_s` until a broker assigns a producer id. Raises BrokerNotAvailable."""
-        return await retry(
-            lambda: self._cluster.call_any(INIT_PRODUCER_ID, None),
-            "no producer id yet",
-            settings=self._settings,
-            clock=self._clock,
-            limit_s=limit_s,
+        self._carry_out(
+            self._accumulator.renewed(queue, await new_identity(self._cluster, self._settings, self._clock))
         )
 
     async def _watch_deadlines(self) -> None:

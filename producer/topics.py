@@ -1,0 +1,117 @@
+"""The topics that a producer sends to. The first calls for a topic wait for its metadata."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from strandline.client.cluster import Cluster
+from strandline.client.scope import Scope
+from strandline.config.limits import RECORDS_BYTES_MAX
+from strandline.config.producer import ProducerSettings
+from strandline.errors import InvalidRequest, StrandlineError
+from strandline.ids import TopicPartition
+from strandline.producer.core.accumulator import Accumulator
+from strandline.producer.core.batch import PartitionQueue, Ticket
+from strandline.producer.routes import Route
+from strandline.vocabulary.metadata import TopicMetadata
+from strandline.vocabulary.topic_config import TopicConfig
+
+T = TypeVar("T")
+
+
+class _Call(NamedTuple):
+    """A call that waits for a topic's route."""
+
+    act: Callable[[Route[Any]], Any]
+    ended: asyncio.Future[Any]
+
+
+class Topics(Generic[Ticket]):
+    """Finds the route of a topic. `on_partition` is called with each partition that has a new queue."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator[Ticket],
+        settings: ProducerSettings,
+        scope: Scope,
+        on_partition: Callable[[TopicPartition], None],
+    ) -> None:
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._settings = settings
+        self._scope = scope
+        self._on_partition = on_partition
+        self.known: dict[str, Route[Ticket]] = {}
+        """By topic. A call for one of these waits for nothing."""
+        self._waiting: dict[str, list[_Call]] = {}
+        """The calls for the topics whose metadata is requested, the oldest first."""
+
+    async def call(self, topic: str, act: Callable[[Route[Ticket]], T]) -> T:
+        """The result of `act` with the topic's route; the metadata of an unknown topic is requested.
+
+        Calls that wait for the same topic act in their order, and before any call that begins later: all
+        of them at the moment at which the topic becomes known, and not when their tasks continue. They
+        fail together. Raises UnknownTopicOrPartition, BrokerNotAvailable, as `Scope.check`, and as `act`.
+        """
+        self._scope.check()
+        route = self.known.get(topic)
+        if route is not None:
+            return act(route)
+        if topic not in self._waiting:
+            self._scope.spawn(self._open(topic), f"metadata of {topic}")
+            self._waiting[topic] = []
+        ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting[topic].append(_Call(act, ended))
+        return await ended
+
+    async def _open(self, topic: str) -> None:
+        failure: StrandlineError = InvalidRequest(f"the producer stopped before it knew topic {topic!r}")
+        try:
+            route = self._route(await self._cluster.topic(topic))
+            self.known[topic] = route
+            for queue in tuple(route.queues):
+                self._on_partition(queue.name)
+            self._go_on(route)
+        except StrandlineError as error:
+            failure = error
+        finally:
+            for _act, ended in self._waiting.pop(topic):
+                if not ended.done():
+                    ended.set_exception(failure)
+
+    def _go_on(self, route: Route[Ticket]) -> None:
+        for act, ended in self._waiting[route.topic]:
+            if ended.done():
+                continue  # its caller was cancelled
+            try:
+                result = act(route)
+            except Exception as error:  # the caller's
+                ended.set_exception(error)
+            else:
+                ended.set_result(result)
+
+    def _route(self, metadata: TopicMetadata) -> Route[Ticket]:
+        bytes_max = min(TopicConfig.parse(metadata.config).max_message_bytes, RECORDS_BYTES_MAX)
+        size_max = min(self._settings.batch_bytes, bytes_max)
+        names = [TopicPartition(metadata.name, partition.partition) for partition in metadata.partitions]
+        queues = [self._accumulator.queue(name, size_max) for name in names]
+        identity = self._accumulator.identity
+        return Route(metadata.name, queues, bytes_max, turn=0 if identity is None else identity.producer_id)
+
+    async def chosen(self, route: Route[Ticket], partition: int) -> PartitionQueue[Ticket]:
+        """A partition by its number. Metadata is requested for an unknown one: the topic may have grown."""
+        if partition >= len(route.queues):
+            await self._cluster.topic(route.topic, partitions_min=partition + 1)
+        return route.chosen(partition)
+
+    def grown(self, name: TopicPartition) -> PartitionQueue[Ticket] | None:
+        """The queue of a new partition of a topic in use; None for any other partition."""
+        route = self.known.get(name.topic)
+        if route is None or name.partition != len(route.queues):
+            return None
+        queue = self._accumulator.queue(name, route.size_max)
+        route.queues.append(queue)
+        return queue
