@@ -13,7 +13,7 @@ import pytest
 
 from strandline.local.zookeeper_process import ZooKeeperProcess
 from tests.conftest import SessionFactory, zookeeper_in
-from tests.controller.support.running import Activate, Active, running
+from tests.controller.support.running import SESSION_MS, Activate, Active, running
 from tests.controller.support.znodes_seen import register
 
 
@@ -27,7 +27,7 @@ async def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
 def active(zookeeper: str, open_session: SessionFactory) -> Activate:
     @asynccontextmanager
     async def activate(brokers: Sequence[int], **settings: Any) -> AsyncIterator[Active]:
-        session = await open_session()
+        session = await open_session(zookeeper_session_timeout_ms=SESSION_MS)
         epochs = await register(session, brokers)
         async with running(zookeeper, **settings) as controller:
             await controller.wait_active()

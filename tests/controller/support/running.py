@@ -28,6 +28,8 @@ from tests.forking.client import spawn
 from tests.waiting import eventually
 
 CALL_S_MAX = 30.0
+SESSION_MS = 10_000
+"""Long enough for a busy machine, where a test does not ask how soon a session ends."""
 MULTI_BYTES = 72 * KIB
 """The smallest bound of what is written at once: 30 partitions need several multis."""
 
@@ -73,6 +75,7 @@ async def running(zookeeper: str, controller_id: int = 1, **settings: Any) -> As
     """Ends as a clean stop does."""
     given = {
         "zookeeper": zookeeper,
+        "zookeeper_session_timeout_ms": SESSION_MS,
         "standby_poll_ms": 10,
         "controller_id": controller_id,
         "multi_bytes_max": MULTI_BYTES,
