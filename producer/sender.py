@@ -93,7 +93,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
         self._connection = -1
         """The number of the open stream, as the accumulator knows it."""
         self._unanswered: dict[int, _Written] = {}
-        """By correlation id, the oldest first."""
+        """By correlation id, the oldest first. Empty while no stream is open."""
         self._messages = 0
         """Messages with an unanswered batch."""
         self._gathered = asyncio.Event()
@@ -124,10 +124,15 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
     def _led(self) -> list[TopicPartition]:
         return [queue.name for queue in self._accumulator.led_by(self._broker)]
 
+    async def _exchange(self, stream: ProduceStream) -> None:
+        try:
+            await super()._exchange(stream)
+        finally:
+            self._unanswered = {}
+            self._messages = 0
+
     def _opened(self) -> None:
         self._connection = next(self._connections)
-        self._unanswered = {}
-        self._messages = 0
 
     def _lost(self, error: StrandlineError) -> None:
         self._carry_out(self._accumulator.lost(self._connection, error))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from strandline import BatchMetadata, Producer
+from strandline.errors import OutcomeUnknown, StrandlineError
 from strandline.ports import Method, Request, Response, Stream
 from strandline.producer.core.partitioner import partition_for
 from strandline.producer.sender import GATHER_S_MAX, SECOND_BYTES_MIN
@@ -34,8 +35,12 @@ class Wire:
         self.written: list[list[int]] = []
         """The partitions of each message."""
         self._unanswered: list[Sequence[ProduceEntry]] = []
-        self._results: asyncio.Queue[Sequence[ProduceResult]] = asyncio.Queue()
+        self._results: asyncio.Queue[Sequence[ProduceResult] | StrandlineError] = asyncio.Queue()
         self._wrote = asyncio.Event()
+
+    def end(self) -> None:
+        """The connection breaks."""
+        self._results.put_nowait(OutcomeUnknown("the connection broke"))
 
     def answer(self, throttle_ms: int = 0) -> None:
         """Answers the oldest message."""
@@ -54,7 +59,11 @@ class Wire:
         self._wrote.set()
 
     async def read(self) -> Sequence[ProduceResult]:
-        return await self._results.get()
+        match await self._results.get():
+            case StrandlineError() as error:
+                raise error
+            case results:
+                return results
 
     async def finish(self) -> None:
         """Nothing is buffered."""
@@ -64,7 +73,7 @@ class Wire:
 
 
 class Leader(Network):
-    """Broker 1 leads everything, and has one stream."""
+    """Broker 1 leads everything. Each stream is `wire`, or the test's next one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,14 +97,14 @@ def loop() -> Iterator[SimulatedLoop]:
 
 
 @asynccontextmanager
-async def one_message_unanswered(loop: SimulatedLoop) -> AsyncIterator[tuple[Producer, Wire]]:
-    """A producer that has written one batch, and its wire."""
+async def one_message_unanswered(loop: SimulatedLoop) -> AsyncIterator[tuple[Producer, Leader]]:
+    """A producer that has written one batch, and the leader that has it."""
     network = Leader()
     host = memory_host(network, SimulatedClock(MachineClock(), loop.now_ns))
     async with Producer("broker1:9092", host=host, enable_idempotence=False) as producer:
         _ = await send(producer, 0, SMALL)
         await network.wire.has(1)
-        yield producer, network.wire
+        yield producer, network
 
 
 async def send(producer: Producer, partition: int, batch: bytes) -> asyncio.Future[BatchMetadata]:
@@ -109,7 +118,8 @@ def of_size(size: int) -> bytes:
 
 @on_virtual_time
 async def test_batches_gather_while_a_message_is_unanswered(loop: SimulatedLoop) -> None:
-    async with one_message_unanswered(loop) as (producer, wire):
+    async with one_message_unanswered(loop) as (producer, network):
+        wire = network.wire
         sent = [await send(producer, number, SMALL) for number in (1, 2, 3)]
         wire.answer()
         await wire.has(2)
@@ -126,7 +136,8 @@ async def test_nothing_of_a_call_is_sent_if_one_of_its_records_is_refused(loop: 
         for number in (1, 2)
     ]
     values: list[Any] = [b"value", "text"]
-    async with one_message_unanswered(loop) as (producer, wire):
+    async with one_message_unanswered(loop) as (producer, network):
+        wire = network.wire
         with pytest.raises(TypeError, match="record's value"):
             _ = await producer.send_many("t", values, keys=keys)
         wire.answer()
@@ -137,7 +148,8 @@ async def test_nothing_of_a_call_is_sent_if_one_of_its_records_is_refused(loop: 
 @on_virtual_time
 async def test_a_message_that_is_half_full_does_not_wait_for_an_answer(loop: SimulatedLoop) -> None:
     """So the client and the brokers work at the same time, and not in turns."""
-    async with one_message_unanswered(loop) as (producer, wire):
+    async with one_message_unanswered(loop) as (producer, network):
+        wire = network.wire
         half, began = of_size(SECOND_BYTES_MIN // 2), loop.time()
         sent = [await send(producer, number, half) for number in (1, 2)]
         await wire.has(2)
@@ -150,7 +162,8 @@ async def test_a_message_that_is_half_full_does_not_wait_for_an_answer(loop: Sim
 
 @on_virtual_time
 async def test_a_third_message_waits_for_an_answer_however_large_it_is(loop: SimulatedLoop) -> None:
-    async with one_message_unanswered(loop) as (producer, wire):
+    async with one_message_unanswered(loop) as (producer, network):
+        wire = network.wire
         large = of_size(SECOND_BYTES_MIN)
         first = await send(producer, 1, large)
         await wire.has(2)
@@ -168,9 +181,29 @@ async def test_a_third_message_waits_for_an_answer_however_large_it_is(loop: Sim
 
 
 @on_virtual_time
+async def test_a_message_of_a_broken_stream_delays_none_of_the_next_one(loop: SimulatedLoop) -> None:
+    """Nor does it count as under way."""
+    async with one_message_unanswered(loop) as (producer, network):
+        assert producer.metrics()["requests-in-flight"] == 1
+        broken, network.wire = network.wire, Wire()
+        broken.end()
+        await network.wire.has(1)
+        assert producer.metrics()["requests-in-flight"] == 1
+        began = loop.time()
+        sent = await send(producer, 1, of_size(SECOND_BYTES_MIN))
+        await network.wire.has(2)
+        assert loop.time() - began < GATHER_S_MAX
+        network.wire.answer()
+        network.wire.answer()
+        assert (await sent).partition == 1
+        assert producer.metrics()["requests-in-flight"] == 0
+
+
+@on_virtual_time
 async def test_a_client_over_its_quota_sends_no_message_ahead(loop: SimulatedLoop) -> None:
     """The broker would not read it, and leave it unanswered, for as long as the client has to wait."""
-    async with one_message_unanswered(loop) as (producer, wire):
+    async with one_message_unanswered(loop) as (producer, network):
+        wire = network.wire
         wire.answer(throttle_ms=1)
         large = of_size(SECOND_BYTES_MIN)
         first = await send(producer, 1, large)

@@ -66,6 +66,7 @@ async def test_a_batch_without_an_answer_goes_to_the_successor_of_a_leader_that_
         metadata = await producer.send_and_wait("t", b"value", partition=0)
         assert metadata.offset == 7
         assert DOUBT_S < clock.now < answer_limit_s(ProducerSettings()) / 2
+        assert producer.metrics()["requests-in-flight"] == 0
 
 
 async def test_successors_are_sought_in_the_order_of_the_batches() -> None:
