@@ -64,9 +64,9 @@ class Drains:
 
     # --- requests ------------------------------------------------------------------------------
 
-    async def begin(self, broker: BrokerId, asked: DrainBroker) -> None:
+    async def begin(self, broker: BrokerId, asked: DrainBroker) -> bool:
         """Starts a drain: from now on the broker gets no leadership (and, with `replicas`, no replica).
-        Raises InvalidRequest.
+        Returns True if this changed something. Raises InvalidRequest.
 
         The same request again changes nothing. A request that adds replicas or changes the throttle does; a
         new throttle also applies to the moves under way. Of a drain until the next restart and one without
@@ -76,8 +76,10 @@ class Drains:
             brokers = await self._term.brokers()
             standing = (await read_drains(self._term.session)).get(broker)
             wanted = _wanted(broker, brokers, standing, asked)
-            if wanted == standing or await self._write(broker, wanted):
-                return
+            if wanted == standing:
+                return False
+            if await self._write(broker, wanted):
+                return True
         raise OutcomeUnknown(f"the drain of broker {broker} was changed by others, again and again")
 
     async def undo(self, broker: BrokerId) -> None:

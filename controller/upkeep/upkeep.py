@@ -174,11 +174,19 @@ class Upkeep:
     # --- requests ------------------------------------------------------------------------------
 
     async def drain(self, broker: BrokerId, asked: DrainBroker) -> DrainProgress:
-        """Starts a drain, or reports its progress. Raises InvalidRequest."""
-        await self._drains.begin(broker, asked)
-        progress = self._drains.progress(await self.survey(), broker)
-        self._asked.set()
-        return progress
+        """Starts a drain, or reports its progress. Raises InvalidRequest.
+
+        The command repeats its request until nothing is left: the next step is not sooner for that, and in a
+        large cluster the answer is that of the last survey that knows of the drain.
+        """
+        changed = await self._drains.begin(broker, asked)
+        survey = await (self.survey() if changed else self._surveys.recent())
+        seen = survey.drains.get(broker)
+        if seen is None or seen.replicas < asked.replicas:
+            survey = await self.survey()
+        if changed:
+            self._asked.set()
+        return self._drains.progress(survey, broker)
 
     async def check(self, broker: BrokerId, *, end_drain: bool) -> BrokerCheck:
         """Returns if the broker is ready. With `end_drain`, a ready broker that has restarted since its drain

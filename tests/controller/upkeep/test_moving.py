@@ -131,3 +131,27 @@ async def test_a_leader_that_could_not_hand_over_is_asked_again(
         for _ in range(2):
             await eventually(taken, what="broker 1 is asked")
         task.cancel()
+
+
+async def test_a_drain_that_is_asked_for_again_causes_no_further_round(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """The command asks twice a second how far it is. Each answer reads the cluster once if it is small."""
+    session = await open_session()
+    async with (
+        term_alone(zookeeper, session, [1, 2], (1,), reconcile_ms=600_000) as (term, reads),
+        asyncio.TaskGroup() as tasks,
+    ):
+        upkeep = Upkeep(term, Reassignments(term))
+        await upkeep.drain(BrokerId(1), DrainBroker(1))
+        reads.reads.clear()
+        task = tasks.create_task(upkeep.run())
+
+        async def looked() -> bool:
+            return reads.reads[znodes.isr("t", 0)] == 1
+
+        await eventually(looked, what="the first round has read the partition")
+        asked = [await upkeep.drain(BrokerId(1), DrainBroker(1)) for _ in range(5)]
+        assert {(each.leaderships, each.permanent) for each in asked} == {(1, 1)}
+        assert reads.reads[znodes.isr("t", 0)] == 1 + len(asked)
+        task.cancel()
