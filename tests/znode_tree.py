@@ -11,7 +11,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from strandline.adapters.zookeeper import znodes
 from strandline.errors import CoordinationError
+from strandline.ids import TopicId
 from strandline.ports import (
     BadVersion,
     Check,
@@ -28,6 +30,7 @@ from strandline.ports import (
     SetData,
     Znode,
 )
+from strandline.vocabulary.metadata import NEVER_LED
 
 
 def _parent(path: str) -> str:
@@ -53,6 +56,18 @@ class ZnodeTree:
         self._sequence = 0
         self._sessions = 0
         self._watches: list[_Watch] = []
+
+    def add_topics(self, count: int, partitions: int) -> list[str]:
+        """Topics whose partitions never had leaders; their names."""
+        names = [f"topic-{number}" for number in range(count)]
+        data: dict[str, bytes] = {}
+        for name in names:
+            data[znodes.topic(name)] = znodes.dump_topic(znodes.TopicNode(TopicId(name), partitions, {}))
+            for number in range(partitions):
+                data[znodes.replicas(name, number)] = znodes.dump_replicas((1,))
+                data[znodes.isr(name, number)] = znodes.dump_isr(NEVER_LED)
+        self.nodes |= {path: Znode(each, 0, 0, 0, 0) for path, each in data.items()}
+        return names
 
     def open_session(self) -> MemorySession:
         self._sessions += 1
@@ -156,9 +171,12 @@ class MemorySession:
         self.state = LinkState.CONNECTED
         self.reads: Counter[str] = Counter()
         """How often each path was read."""
+        self.most_in_flight = 0
+        """The most reads of znodes that waited for their answers at once."""
         self.multis: list[tuple[Operation, ...]] = []
         """The writes that were made together, with any outcome."""
         self._tree = tree
+        self._in_flight = 0
         self._listeners: list[Callable[[LinkState], None]] = []
         self._ended = asyncio.Event()
         self._disturbances: deque[_Disturbance] = deque()
@@ -191,7 +209,12 @@ class MemorySession:
         await self._ended.wait()
 
     async def get(self, path: str) -> Znode:
-        await self._alive()
+        self._in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self._in_flight)
+        try:
+            await self._alive()
+        finally:
+            self._in_flight -= 1
         self.reads[path] += 1
         if path not in self._tree.nodes:
             raise NoNode(path)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Set
 
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.facts import Fact, read_reassignment
+from strandline.adapters.zookeeper.facts import Fact, Reader, read_reassignment
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import PartitionKey
-from strandline.ports import Coordination, NoNode
+from strandline.ports import NoNode
 from strandline.vocabulary.metadata import Reassignment
 
 
@@ -19,12 +19,12 @@ class Assignments:
     """The assignments read in one round. Make a new one for each round with `listed`, which lists the
     reassignments at its start."""
 
-    def __init__(self, session: Coordination, moving: Set[str]) -> None:
+    def __init__(self, session: Reader, moving: Set[str]) -> None:
         self._session = session
         self._moving = moving
 
     @classmethod
-    async def listed(cls, session: Coordination) -> Assignments:
+    async def listed(cls, session: Reader) -> Assignments:
         """Lists the topics under reassignment. Raises ConnectionLost."""
         try:
             return cls(session, frozenset(await session.children(znodes.REASSIGNED)))

@@ -7,12 +7,14 @@ newer knowledge. While ZooKeeper cannot be reached, it answers with its last rea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import BulkReads
 from strandline.broker.metadata.existing_partitions import ExistingPartitions
+from strandline.broker.metadata.prompt_reads import PromptReads
 from strandline.broker.metadata.shared_look import SharedLook
 from strandline.broker.metadata.topic_cache import TopicCache
 from strandline.broker.metadata.topic_outlines import TopicOutlines
@@ -27,7 +29,7 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
-from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
+from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
 from strandline.tasks import Slices, pipelined
 from strandline.vocabulary.log import LeaderWait
 from strandline.vocabulary.metadata import (
@@ -38,8 +40,6 @@ from strandline.vocabulary.metadata import (
     TopicMetadata,
 )
 from strandline.vocabulary.topics import is_topic_name
-
-T = TypeVar("T")
 
 SIZES_MAX: Final = 100
 """Topics of one request whose sizes are compared with ZooKeeper's."""
@@ -56,13 +56,14 @@ class ClusterView:
     def __init__(self, manager: ReplicaManager, settings: BrokerSettings, clock: Clock) -> None:
         self._manager = manager
         self._clock = clock
-        self._read_max_s = settings.metadata_read_ms_max / 1000
         self._wait_max_s = settings.metadata_wait_ms_max / 1000
+        self._prompt = PromptReads(self._session, settings.metadata_read_ms_max / 1000)
+        self._bulk = BulkReads(self._prompt)
         self._topics = TopicCache(
             self._get, self._life, lambda: manager.live, settings.metadata_age_ms_max / 1000, clock
         )
-        self._existing = ExistingPartitions(self._connected, settings.reconcile_ms / 1000, clock)
-        self.outlines = TopicOutlines(self._connected, self._soon)
+        self._existing = ExistingPartitions(self._prompt.connected, settings.reconcile_ms / 1000, clock)
+        self.outlines = TopicOutlines(self._prompt.connected, self._prompt.soon)
         self._sizes = SharedLook(self._compare_sizes)
         self._counts: dict[str, int] = {}
         """Partition counts of the topics that were found at their last request."""
@@ -87,7 +88,7 @@ class ClusterView:
         try:
             names = list(dict.fromkeys(topics))
             if not names and not omit_topics:
-                names = znodes.topic_names(await self._children(znodes.TOPICS))
+                names = znodes.topic_names(await self._prompt.children(znodes.TOPICS))
         except CoordinationError:
             names = self._topics.names
         if current_sizes and len(topics) <= SIZES_MAX:
@@ -117,7 +118,7 @@ class ClusterView:
         names = list(dict.fromkeys(filter(is_topic_name, topics)))
         try:
             if not topics:
-                names = znodes.topic_names(await self._children(znodes.TOPICS))
+                names = znodes.topic_names(await self._prompt.children(znodes.TOPICS))
             counts = await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         except CoordinationError as error:
             names = names if topics else list(self._counts)
@@ -140,7 +141,7 @@ class ClusterView:
     async def missing(self, names: Iterable[TopicPartition]) -> Set[TopicPartition]:
         """Those of these partitions that do not exist; none while ZooKeeper does not answer quickly."""
         try:
-            return await self._soon(self._existing.missing(names))
+            return await self._prompt.soon(self._existing.missing(names))
         except ConnectionLost:
             return frozenset()
 
@@ -149,7 +150,7 @@ class ClusterView:
         ZooKeeper cannot be read."""
         path = znodes.broker(broker)
         try:
-            node = await self._soon(self._connected().get(path))
+            node = await self._prompt.get(path)
             return znodes.load_registration(broker, node.data, node.czxid)
         except NoNode:
             return None
@@ -174,38 +175,22 @@ class ClusterView:
 
     # --- reading -----------------------------------------------------------------------------
 
+    def _session(self) -> Coordination | None:
+        session = self._manager.session
+        return None if session is None else session.coordination
+
     async def _get(self, path: str) -> bytes:
-        """Reads a znode. Raises NoNode, and ConnectionLost soon instead of waiting for ZooKeeper to
-        return."""
-        return (await self._soon(self._connected().get(path))).data
+        """Reads a znode. Raises NoNode, ConnectionLost, SessionEnded."""
+        return (await self._bulk.get(path)).data
 
     async def _life(self, broker: BrokerId) -> BrokerEpoch | None:
         """The life in which a broker is registered now; None if it is not. Raises as `_get`, except
         NoNode."""
         try:
-            node = await self._soon(self._connected().get(znodes.broker(broker)))
+            node = await self._bulk.get(znodes.broker(broker))
         except NoNode:
             return None
         return BrokerEpoch(node.czxid)
-
-    async def _children(self, path: str) -> list[str]:
-        """Lists children. Raises as `_get`."""
-        return await self._soon(self._connected().children(path))
-
-    def _connected(self) -> Coordination:
-        session = self._manager.session
-        if session is None:
-            raise SessionEnded("this broker has no ZooKeeper session right now")
-        if session.coordination.state is not LinkState.CONNECTED:
-            raise ConnectionLost("ZooKeeper cannot be reached right now")
-        return session.coordination
-
-    async def _soon(self, answer: Awaitable[T]) -> T:
-        try:
-            async with asyncio.timeout(self._read_max_s):
-                return await answer
-        except TimeoutError:
-            raise ConnectionLost(f"ZooKeeper did not answer within {self._read_max_s} s") from None
 
     async def _await_sizes(self, names: Iterable[str]) -> None:
         """A broker whose link to ZooKeeper is down waits for it a while: what it has read may be old, and the
@@ -226,7 +211,7 @@ class ClusterView:
                 return
 
     async def _compare_sizes(self, names: Set[str]) -> None:
-        await self._soon(self._connected().sync())
+        await self._prompt.sync()
         await pipelined(self._topics.compare_size, sorted(names), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     async def _read_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
@@ -243,7 +228,7 @@ class ClusterView:
         if missing := [name for name in wanted if name not in found]:
             # This broker's ZooKeeper server may lag; a name that is missing after a sync does not exist.
             with suppress(CoordinationError):
-                await self._soon(self._connected().sync())
+                await self._prompt.sync()
                 await pipelined(read, missing, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         return found
 

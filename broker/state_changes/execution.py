@@ -16,6 +16,7 @@ from typing import NamedTuple
 import structlog
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import Reader
 from strandline.broker.core.election.election import leader_stands
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
@@ -24,7 +25,7 @@ from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.errors import InvalidConfig, StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
-from strandline.ports import Coordination, NoNode
+from strandline.ports import NoNode
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command, RequestState, StateChange
 from strandline.vocabulary.topic_config import TopicConfig
@@ -38,7 +39,7 @@ Topic = znodes.TopicNode | ValueError | None
 """The content of a topic's znode; ValueError if it is unreadable, None if it does not exist."""
 
 
-async def read_topic(session: Coordination, name: str) -> Topic:
+async def read_topic(session: Reader, name: str) -> Topic:
     """Raises ConnectionLost."""
     try:
         return znodes.load_topic(name, (await session.get(znodes.topic(name))).data)

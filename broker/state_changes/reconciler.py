@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import BulkReads
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.core.state_changes.events import stray_removed
 from strandline.broker.facts.assignments import Assignments
@@ -49,12 +50,15 @@ class Reconciler:
         """
         await self._session.sync(znodes.TOPICS)
         topics = znodes.topic_names(await self._session.children(znodes.TOPICS))
-        read = partial(self._read_topic, await Assignments.listed(self._session))
+        bulk = BulkReads(self._session)
+        read = partial(self._read_topic, bulk, await Assignments.listed(bulk))
         found = await pipelined(read, topics, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         return frozenset(key for keys in found for key in keys if key is not None)
 
-    async def _read_topic(self, assignments: Assignments, name: str) -> list[PartitionKey | None]:
-        topic = await read_topic(self._session, name)
+    async def _read_topic(
+        self, bulk: BulkReads, assignments: Assignments, name: str
+    ) -> list[PartitionKey | None]:
+        topic = await read_topic(bulk, name)
         if topic is None:
             return []
         if isinstance(topic, ValueError):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from strandline.adapters.zookeeper import facts, znodes
-from strandline.adapters.zookeeper.facts import read_isr, read_registrations, read_replicas
+from strandline.adapters.zookeeper.facts import BulkReads, Reader, read_isr, read_registrations, read_replicas
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.cluster import ClusterPicture, PlacedTopic
 from strandline.controller.core.placement import ReplicaAssignment
@@ -41,16 +41,17 @@ async def read_brokers(session: FencedSession) -> Brokers:
 
 async def read_topics(session: FencedSession) -> tuple[ClusterPicture, set[str]]:
     """All topics with their assignments, and the names of topics that are being grown."""
+    bulk = BulkReads(session)
     picture = ClusterPicture()
     growing: set[str] = set()
 
     async def read(name: str) -> tuple[str, PlacedTopic] | None:
-        node = await read_topic(session, name)
+        node = await read_topic(bulk, name)
         if node is None or node.partitions == 0:
             return None
         if node.growing:
             growing.add(name)
-        found = await _pipelined(partial(read_replicas, session, name), range(node.partitions))
+        found = await _pipelined(partial(read_replicas, bulk, name), range(node.partitions))
         return name, PlacedTopic(node.topic_id, [() if each is None else each.value for each in found])
 
     for found in await _pipelined(read, znodes.topic_names(await session.children(znodes.TOPICS))):
@@ -59,7 +60,7 @@ async def read_topics(session: FencedSession) -> tuple[ClusterPicture, set[str]]
     return picture, growing
 
 
-async def read_topic(session: FencedSession, name: str) -> znodes.TopicNode | None:
+async def read_topic(session: Reader, name: str) -> znodes.TopicNode | None:
     """The topic's own znode; None if the name is not a valid topic name."""
     if not is_topic_name(name):
         return None
@@ -67,7 +68,7 @@ async def read_topic(session: FencedSession, name: str) -> znodes.TopicNode | No
     return None if found is None else found.value
 
 
-async def read_partitions(session: FencedSession, name: str, numbers: Iterable[int]) -> list[Partition]:
+async def read_partitions(session: Reader, name: str, numbers: Iterable[int]) -> list[Partition]:
     """Those of these partitions that exist."""
 
     async def read(number: int) -> Partition | None:

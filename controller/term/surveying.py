@@ -13,7 +13,7 @@ from functools import partial
 import structlog
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.adapters.zookeeper.facts import read_drains, read_reassignment, read_znode
+from strandline.adapters.zookeeper.facts import BulkReads, read_drains, read_reassignment, read_znode
 from strandline.config.limits import STATE_QUEUE_ENTRIES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.controller.core.topics import Brokers
@@ -68,7 +68,7 @@ async def read_survey(session: FencedSession, brokers: Brokers) -> Survey:
     """Reads everything that ZooKeeper has now: about two reads a partition."""
     survey, moving = await _without_topics(session, brokers)
     names = znodes.topic_names(await session.children(znodes.TOPICS))
-    found = await _pipelined(partial(_survey_topic, session, moving), names)
+    found = await _pipelined(partial(_survey_topic, BulkReads(session), moving), names)
     topics = {name: topic for name, topic in zip(names, found, strict=True) if topic is not None}
     return replace(
         survey,
@@ -86,13 +86,14 @@ async def read_survey_again(
     It equals `last` if nothing has changed. A topic that is new, or has grown, is not noticed.
     """
     survey, moving = await _without_topics(session, brokers)
+    bulk = BulkReads(session)
     before = (partition.name for partition in last.partitions if partition.reassignment is not None)
     numbers: defaultdict[str, set[int]] = defaultdict(set)
     for name, number in (*changed, *moving, *before):
         numbers[name].add(number)
 
     async def read(name: str) -> _SurveyedTopic | None:
-        return await _survey_topic(session, moving, name, numbers[name])
+        return await _survey_topic(bulk, moving, name, numbers[name])
 
     found = dict(zip(numbers, await _pipelined(read, numbers), strict=True))
     topics = {name: topic_id for name, topic_id in last.topics.items() if name not in found}
@@ -129,7 +130,7 @@ async def _without_topics(
 
 
 async def _survey_topic(
-    session: FencedSession,
+    session: BulkReads,
     moving: Mapping[TopicPartition, Reassignment],
     name: str,
     numbers: Iterable[int] | None = None,

@@ -6,7 +6,8 @@ logged: no znode is guessed at. A caller that has to tell the two apart loads th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -15,7 +16,7 @@ import structlog
 from strandline.adapters.zookeeper import balance_znodes, drain_znodes, znodes
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
-from strandline.ports import NoNode, Znode
+from strandline.ports import ConnectionLost, NoNode, Znode
 from strandline.tasks import pipelined
 from strandline.vocabulary.metadata import Balance, Drain, PartitionState, Reassignment, Registration
 
@@ -32,6 +33,41 @@ class Reader(Protocol):
     async def get(self, path: str) -> Znode: ...
 
     async def children(self, path: str) -> list[str]: ...
+
+
+class BulkReads:
+    """A `Reader` for loops over thousands of znodes: it sends at most `in_flight_max` reads at once, and the
+    others as answers arrive.
+
+    ZooKeeper answers a session in order, so elections, leases and writes wait for all reads that were sent
+    before them. `pipelined` bounds one loop only: a loop over topics whose work is a loop over partitions has
+    the product of both bounds. All loops that read through one object share its bound.
+
+    Calls raise as those of `reader`. After a read that raised ConnectionLost, so do those that waited for
+    their turn meanwhile: each would wait as long for the same silence.
+    """
+
+    def __init__(self, reader: Reader, *, in_flight_max: int = ZOOKEEPER_READS_IN_FLIGHT_MAX) -> None:
+        self._reader = reader
+        self._turns = asyncio.Semaphore(in_flight_max)
+        self._losses = 0
+
+    async def get(self, path: str) -> Znode:
+        return await self._in_turn(self._reader.get, path)
+
+    async def children(self, path: str) -> list[str]:
+        return await self._in_turn(self._reader.children, path)
+
+    async def _in_turn(self, read: Callable[[str], Awaitable[T]], path: str) -> T:
+        losses = self._losses
+        async with self._turns:
+            if self._losses != losses:
+                raise ConnectionLost(f"{path} was not read: ZooKeeper did not answer the reads before it")
+            try:
+                return await read(path)
+            except ConnectionLost:
+                self._losses += 1
+                raise
 
 
 class Fact(NamedTuple, Generic[T]):

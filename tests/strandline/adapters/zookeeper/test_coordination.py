@@ -8,12 +8,14 @@ import time
 import pytest
 
 from strandline.adapters.zookeeper.connect import connect
+from strandline.adapters.zookeeper.facts import BulkReads
 from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.config.services import ZooKeeperSettings
 from strandline.errors import CoordinationError, SettingsError
 from strandline.ports import (
     BadVersion,
     Check,
+    ConnectionLost,
     Coordination,
     Create,
     Delete,
@@ -23,8 +25,10 @@ from strandline.ports import (
     NotEmpty,
     Operation,
     SetData,
+    Znode,
 )
 from tests.conftest import SessionFactory
+from tests.waiting import eventually
 
 PIPELINED = 5_000
 
@@ -254,3 +258,47 @@ async def test_thousands_of_operations_are_pipelined(open_session: SessionFactor
     print(f"{rate:,.0f} pipelined sets a second")
     assert (await session.get("/x")).version == PIPELINED
     assert rate > 1_500
+
+
+# --- reads of thousands -----------------------------------------------------------------------------
+
+
+class SilentServer:
+    """Answers nothing until it loses the connection."""
+
+    def __init__(self) -> None:
+        self.reads: list[asyncio.Future[Znode]] = []
+
+    async def get(self, path: str) -> Znode:
+        self.reads.append(asyncio.get_running_loop().create_future())
+        return await self.reads[-1]
+
+    async def children(self, path: str) -> list[str]:
+        raise AssertionError(path)
+
+
+async def test_reads_that_wait_for_their_turn_do_not_wait_for_a_silent_server() -> None:
+    """Each of them would wait as long again; a later read asks anew whether the server is back."""
+    server = SilentServer()
+    bulk = BulkReads(server, in_flight_max=2)
+    ends: dict[str, type[Exception] | None] = {}
+
+    async def read(path: str) -> None:
+        try:
+            await bulk.get(path)
+            ends[path] = None
+        except ConnectionLost as error:
+            ends[path] = type(error)
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(5):
+            tasks.create_task(read(f"/{number}"))
+        await eventually(lambda: len(server.reads) == 2)
+        server.reads[0].set_exception(ConnectionLost("no answer"))
+        await eventually(lambda: ends == dict.fromkeys(("/0", "/2", "/3", "/4"), ConnectionLost))
+        assert len(server.reads) == 2
+        tasks.create_task(read("/later"))
+        await eventually(lambda: len(server.reads) == 3)
+        for answer in server.reads[1:]:
+            answer.set_result(Znode(b"", 0, 0, 0, 0))
+    assert (ends["/1"], ends["/later"]) == (None, None)
