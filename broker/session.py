@@ -317,7 +317,7 @@ class BrokerSession:
             defect_point("session.reconcile")
             try:
                 self.registration.look_again()
-                self._elector.look_over()
+                self._elector.look_over(only_unnoticed=True)
                 self._receiver.look_again()
                 self._notices.look_again()
                 self._security.look_again()

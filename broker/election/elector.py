@@ -128,11 +128,17 @@ class Elector:
             vacancy.handed_over = vacancy.handed_over or handed_over
         self._wake.set()
 
-    def look_over(self) -> None:
+    def look_over(self, *, only_unnoticed: bool = False) -> None:
         """Notices every replica here whose leader is dead or suspected, or whose log is damaged. A replica
-        that waits because of a suspicion knows no leader, and is among them."""
+        that waits because of a suspicion knows no leader, and is among them.
+
+        With `only_unnoticed` one that is being examined, or will be, is not examined once more after that:
+        nothing has changed, and thousands may be new here.
+        """
         reachable = self._manager.peers.reachable
         for replica in self._manager:
+            if only_unnoticed and replica.key in self._vacancies:
+                continue
             if replica.leadership is None and (
                 replica.leader not in reachable
                 or replica.leader == self._manager.me

@@ -18,7 +18,7 @@ from strandline.vocabulary.metadata import IsrMember, Reassignment
 from strandline.vocabulary.state_changes import Command, StateChange
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME
-from tests.broker.support.seat import LEADER, ME, Seat, led_by, seated
+from tests.broker.support.seat import ISR, LEADER, ME, Seat, led_by, seated
 from tests.waiting import eventually
 
 
@@ -70,6 +70,21 @@ async def test_a_notice_that_comes_during_the_claim_deposes_no_leader(seat: Seat
     await eventually(lambda: seat.leads_in() == 6)
     await seat.looked(times=2)
     assert seat.leads_in() == 6
+
+
+async def test_a_periodic_look_examines_no_partition_twice(seat: Seat) -> None:
+    """Thousands of new partitions take longer than the pause between two looks, and each look added an
+    examination of all that had no leader yet."""
+    taken, go_on = seat.coordination.hold()
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.manager.peers.live_changed(seat.registration.live)
+    await taken.wait()
+    seat.elector.look_over(only_unnoticed=True)
+    go_on.set()
+    await eventually(lambda: seat.leads_in() == 6)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert seat.coordination.reads[ISR] == 1
 
 
 # --- suspicion ----------------------------------------------------------------------------------------
