@@ -41,6 +41,9 @@ LEADER_WAITS_AT_ONCE_MAX: Final = 64
 TOPIC_WAIT_MS: Final = 3_000
 """How long a topic may be unknown before it counts as missing: brokers learn of a new one after a moment."""
 
+REFRESHED_TOGETHER_MAX: Final = 100
+"""Topics that one request asks for when all are refreshed: a broker reads all their partitions for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leader:
@@ -275,10 +278,10 @@ class Cluster:
         age_s = self._settings.metadata_max_age_ms / 1000
         while True:
             await self._clock.sleep(age_s)
-            if not self._topics:
-                continue
+            names = sorted(self._topics)
             try:
-                await self.refresh(sorted(self._topics))
+                for first in range(0, len(names), REFRESHED_TOGETHER_MAX):
+                    await self.refresh(names[first : first + REFRESHED_TOGETHER_MAX])
             except StrandlineError as error:
                 logger.warning("metadata could not be refreshed: %s", error)
 

@@ -14,6 +14,7 @@ from strandline.client.admin.acls import AclAdmin
 from strandline.client.admin.balance import BalanceAdmin
 from strandline.client.admin.brokers import BrokerAdmin
 from strandline.client.admin.groups import GroupAdmin, GroupDescription
+from strandline.client.admin.new_topics import until_led
 from strandline.client.admin.placement import LEADERS_WAIT_MS, PlacementAdmin
 from strandline.client.admin.quotas import QuotaAdmin
 from strandline.client.admin.refusals import raise_first
@@ -31,8 +32,6 @@ from strandline.config.client import ClientSettings
 from strandline.config.limits import PARTITIONS_DESCRIBED_MAX
 from strandline.config.load import load
 from strandline.errors import (
-    BrokerNotAvailable,
-    RequestTimedOut,
     StrandlineError,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
@@ -49,12 +48,10 @@ from strandline.vocabulary.log import (
     MetadataQuery,
     ReplicasQuery,
 )
-from strandline.vocabulary.metadata import ClusterMetadata, TopicMetadata
+from strandline.vocabulary.metadata import ClusterMetadata
 from strandline.vocabulary.state_changes import StateChangeEvent
 
 logger = logging.getLogger(__name__)
-UNSEEN_S = 0.5
-"""How often the controller is asked whether a new topic still exists, while a broker does not know it."""
 
 
 class Admin(
@@ -308,27 +305,7 @@ class Admin(
     async def _wait_until_led(self, created: Mapping[str, TopicId]) -> None:
         """Return once every partition has a leader. Raises RequestTimedOut, UnknownTopicOrPartition."""
         tries = Tries(self._settings, self._clock, self._cluster.request_timeout_s)
-        look_at = self._clock.monotonic() + UNSEEN_S
-        left = dict(created)
-        while left:
-            try:
-                answer = await self._ask(MetadataQuery(sorted(left)))
-            except BrokerNotAvailable as error:  # a thousand topics at once keep ZooKeeper busy
-                logger.info("asking again whether the new topics are led: %s", error.message)
-            else:
-                seen = [topic for topic in answer.cluster.topics if topic.topic_id == created[topic.name]]
-                unseen = sorted(left.keys() - {topic.name for topic in seen})
-                for topic in filter(_is_led, seen):
-                    del left[topic.name]
-                if unseen and self._clock.monotonic() >= look_at:
-                    await self._check_exist({name: created[name] for name in unseen})
-                    look_at = self._clock.monotonic() + UNSEEN_S
-            if left and tries.over:
-                raise RequestTimedOut(
-                    f"created, but some partitions of {', '.join(sorted(left)[:10])} have no leader yet"
-                )
-            if left:
-                await tries.pause()
+        await until_led(created, self._ask, self._check_exist, tries, self._clock)
 
     async def _check_exist(self, created: Mapping[str, TopicId]) -> None:
         """Ask the controller for new topics that a broker does not know, since the broker may not know them
@@ -351,7 +328,3 @@ def _is_gone(result: TopicResult, topic_id: TopicId) -> bool:
     if isinstance(result.error, TopicAlreadyExists):
         return result.topic_id not in ("", topic_id)
     return result.error is None
-
-
-def _is_led(topic: TopicMetadata) -> bool:
-    return all(p.leader != NO_BROKER for p in topic.partitions)

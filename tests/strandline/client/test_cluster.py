@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ import pytest
 
 from strandline.client.addresses import parse_bootstrap
 from strandline.client.backoff import backoff_s
-from strandline.client.cluster import LEADER_WAITS_AT_ONCE_MAX, Cluster, Leader
+from strandline.client.cluster import LEADER_WAITS_AT_ONCE_MAX, REFRESHED_TOGETHER_MAX, Cluster, Leader
 from strandline.client.scope import Scope
 from strandline.config.client import ClientSettings
 from strandline.errors import (
@@ -35,11 +35,15 @@ BROKER_1, BROKER_2, BROKER_3 = "broker1:9092", "broker2:9092", "broker3:9092"
 
 @asynccontextmanager
 async def view(
-    network: Network, *, bootstrap: str = BROKER_1, clock: Clock | None = None
+    network: Network,
+    *,
+    bootstrap: str = BROKER_1,
+    clock: Clock | None = None,
+    settings: ClientSettings | None = None,
 ) -> AsyncIterator[Cluster]:
     scope = Scope("test", lambda error: None)
     await scope.start()
-    cluster = Cluster(bootstrap, ClientSettings(), network, clock or FastClock())
+    cluster = Cluster(bootstrap, settings or ClientSettings(), network, clock or FastClock())
     cluster.run(scope)
     try:
         yield cluster
@@ -128,6 +132,27 @@ async def test_a_topic_that_is_known_as_smaller_is_requested_again() -> None:
 
         network.brokers[BROKER_1] = grown
         assert await cluster.led_by(TopicPartition("t", 1)) == Leader(2, 6)
+
+
+async def test_all_topics_are_refreshed_in_lots() -> None:
+    """One request for thousands kept a broker's connection to ZooKeeper busy for seconds."""
+    asked: list[Sequence[str]] = []
+    names = [f"t{number:03}" for number in range(REFRESHED_TOGETHER_MAX + 20)]
+
+    async def handle(query: MetadataQuery) -> MetadataAnswer:
+        asked.append(query.topics or ())
+        known = metadata((1, 5)).cluster
+        topics = tuple(replace(known.topics[0], name=name) for name in query.topics or ())
+        return MetadataAnswer(replace(known, topics=topics), {})
+
+    network = Network()
+    network.brokers[BROKER_1] = handle
+    settings = ClientSettings(metadata_max_age_ms=1_000)
+    async with view(network, settings=settings) as cluster:
+        await cluster.refresh(names)
+        await eventually(
+            lambda: asked[1:3] == [names[:REFRESHED_TOGETHER_MAX], names[REFRESHED_TOGETHER_MAX:]]
+        )
 
 
 # --- leaders ------------------------------------------------------------------------------------
