@@ -7,7 +7,6 @@ its full ISR, and answers. Then every request to a broker has ended once.
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Final
 
 from strandline.auditing import cluster, leader_epochs, requests
@@ -18,6 +17,7 @@ from strandline.host import Host
 from strandline.ids import INTERNAL_PREFIX, STATE_CHANGES_TOPIC
 from strandline.simulation.internal_topics import records
 from strandline.simulation.judging.judge import Judge, Problem
+from strandline.simulation.judging.recorded_changes import with_crowded_out, without_end
 from strandline.simulation.settling import first_missing
 from strandline.simulation.stage import Stage
 from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, parse_event
@@ -42,8 +42,8 @@ class Observer(Judge):
         self._process = stage.client("observer")
         self._observations: list[Observation] = []
         self._changes: list[StateChangeEvent] = []
-        self._due: list[StateChangeEvent] = []
-        """The events of requests that were recorded as soon as the cluster was healthy: each has to end."""
+        self._due: set[str] = set()
+        """The ids of the requests that were recorded as soon as the cluster was healthy: each has to end."""
         self._missing = ""
 
     def start(self) -> None:
@@ -56,11 +56,12 @@ class Observer(Judge):
     def problems(self) -> list[Problem]:
         lossy = self._stage.isr_history.losses()
         changes = [] if any(topic == STATE_CHANGES_TOPIC for topic, _ in lossy) else self._changes
+        complete = self._with_crowded_out(changes)
         found = [
             *cluster.findings(self._observations, changes, crowded_out=self._stage.isr_history.crowded_out),
-            *leader_epochs.findings(self._with_crowded_out(changes)),
-            *requests.findings(changes),
-            *requests.findings(self._due if changes else (), settled_ms=sys.maxsize),
+            *leader_epochs.findings(complete),
+            *requests.findings(complete),
+            *without_end(complete, self._due),
         ]
         judged = [each for each in dict.fromkeys(found) if (each.topic, each.partition) not in lossy]
         problems = [Problem(CHECK, each.sentence) for each in judged]
@@ -69,11 +70,7 @@ class Observer(Judge):
         return problems
 
     def _with_crowded_out(self, changes: list[StateChangeEvent]) -> list[StateChangeEvent]:
-        """The changes, with those that had no room in a trail while `__state_changes` was not writable: the
-        bound is by design, and ZooKeeper's log shows that they happened."""
-        recorded = {change.identity for change in changes}
-        crowded_out = self._stage.isr_history.crowded_out if changes else []
-        return [*changes, *(each for each in crowded_out if each.identity not in recorded)]
+        return with_crowded_out(changes, self._stage.isr_history.crowded_out if changes else ())
 
     async def _watch(self, host: Host) -> None:
         async with self._admin(host) as admin:
@@ -94,13 +91,12 @@ class Observer(Judge):
                     return
                 await asyncio.sleep(LOOK_S)
             await self._look(admin)
-        due = {event.id for event in await self._recorded(host)}
+        self._due = {event.id for event in await self._recorded(host)}
         ends_s = self._stage.now_s + RECORDED_S_MAX
         while self._stage.now_s < ends_s:
             await asyncio.sleep(RECORDED_LOOK_S)
             self._changes = await self._recorded(host)
-            self._due = [event for event in self._changes if event.id in due]
-            if not requests.findings(self._due, settled_ms=sys.maxsize):
+            if not without_end(self._with_crowded_out(self._changes), self._due):
                 return
 
     async def _recorded(self, host: Host) -> list[StateChangeEvent]:
