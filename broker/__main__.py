@@ -8,7 +8,7 @@ import sys
 
 
 def main() -> int:
-    """Returns exit status 0 after a clean shutdown, 2 if a setting is wrong."""
+    """Returns exit status 0 after a clean shutdown or `--help`, 2 if a setting is wrong."""
     gc.disable()  # imports make no garbage, and collections take a seventh of their time
     from strandline.adapters.system.environment import silence_grpc
 
@@ -21,6 +21,7 @@ def main() -> int:
     from strandline.adapters.system.unknown_settings import warn_of_unknown_names
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.broker.process import Broker
+    from strandline.config.explain.usage import usage
     from strandline.config.load import load
     from strandline.config.services import BrokerSettings
     from strandline.errors import SettingsError
@@ -34,6 +35,9 @@ def main() -> int:
         await Broker(settings, host).run()
 
     try:
+        if (text := usage("strandline.broker", BrokerSettings, sys.argv[1:])) is not None:
+            print(text)
+            return 0
         keep_files_private()
         settings = load(BrokerSettings)
         configure_logging(settings)

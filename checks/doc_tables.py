@@ -38,6 +38,7 @@ from strandline.config import (
     streams,
 )
 from strandline.config import metrics as metrics_settings
+from strandline.config.explain.complaints import allowed
 from strandline.consumer.measures import CONSUMER_METRICS
 from strandline.controller.metrics import METRICS as CONTROLLER_METRICS
 from strandline.producer.measures import PRODUCER_METRICS
@@ -110,25 +111,7 @@ def _number(value: Any) -> str:
 
 
 def _bounds(info: FieldInfo) -> str:
-    low = high = above = pattern = shortest = longest = None
-    for item in info.metadata:
-        above = getattr(item, "gt", above)
-        low = getattr(item, "ge", low)
-        high = getattr(item, "le", high)
-        pattern = getattr(item, "pattern", pattern)
-        shortest = getattr(item, "min_length", shortest)
-        longest = getattr(item, "max_length", longest)
-    if pattern:
-        return " or ".join(f"`{word}`" for word in re.sub(r"[\^$()]", "", pattern).split("|"))
-    if longest is not None:
-        return f"{shortest or 0} to {longest} characters"
-    if above is not None and high is not None:
-        return f"above {_number(above)}, at most {_number(high)}"
-    if low is not None and high is not None:
-        return f"{_number(low)} to {_number(high)}"
-    if low is not None:
-        return f"at least {_number(low)}"
-    return f"at most {_number(high)}" if high is not None else ""
+    return allowed(info, _number, lambda choice: f"`{choice}`")
 
 
 def settings(name: str) -> str:

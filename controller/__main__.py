@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> int:
-    """Returns exit status 0 after a clean stop, 2 if a setting is wrong."""
+    """Returns exit status 0 after a clean stop or `--help`, 2 if a setting is wrong."""
     gc.disable()  # imports make no garbage, and collections take a seventh of their time
     from strandline.adapters.system.environment import silence_grpc
 
@@ -18,6 +18,7 @@ def main() -> int:
     from strandline.adapters.system.files import keep_files_private
     from strandline.adapters.system.unknown_settings import warn_of_unknown_names
     from strandline.adapters.telemetry.logs import configure_logging
+    from strandline.config.explain.usage import usage
     from strandline.config.load import load
     from strandline.config.services import ControllerSettings
     from strandline.controller.process import serve
@@ -33,11 +34,14 @@ def main() -> int:
 
     status = 0
     try:
-        keep_files_private()
-        settings = load(ControllerSettings)
-        configure_logging(settings)
-        warn_of_unknown_names()
-        uvloop.run(run(settings))
+        if (text := usage("strandline.controller", ControllerSettings, sys.argv[1:])) is not None:
+            print(text)
+        else:
+            keep_files_private()
+            settings = load(ControllerSettings)
+            configure_logging(settings)
+            warn_of_unknown_names()
+            uvloop.run(run(settings))
     except* SettingsError as group:  # raised alone, or inside a TaskGroup
         for error in group.exceptions:
             print(f"controller: {error}", file=sys.stderr)

@@ -9,11 +9,10 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from strandline.config.explain.complaints import complaint
+from strandline.config.explain.usage import PREFIX
 from strandline.config.services import ServiceSettings
 from strandline.errors import SettingsError
-
-PREFIX: Final = "STRANDLINE_"
-"""The environment variable of a setting is this prefix and the setting's name, in letters of any case."""
 
 SECRETS: Final = ("password", "token")
 """Parts of the names of settings whose values no error shows."""
@@ -33,7 +32,7 @@ def build(cls: type[SettingsT], given: Mapping[str, Any], environment: Mapping[s
     file that `STRANDLINE_CONFIG` names sets what is left. Names there that are no setting of this
     service are ignored.
 
-    Raises SettingsError that names the first invalid setting, its value and the allowed values.
+    Raises SettingsError that names the first invalid setting, its value and what to give instead.
     """
     is_service = issubclass(cls, ServiceSettings)
     values = read_file(environment) | _variables(environment) if is_service else {}
@@ -43,12 +42,13 @@ def build(cls: type[SettingsT], given: Mapping[str, Any], environment: Mapping[s
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
+        wrong = complaint(cls, first)
         if not name:  # several settings do not fit together, and the message names them
-            raise SettingsError(f"settings: {first['msg']}") from None
+            raise SettingsError(f"settings: {wrong}") from None
         shown = first["type"] != "missing" and not any(word in name for word in SECRETS)
         value = f" = {first['input']!r}" if shown else ""
-        variable = f"{PREFIX}{name.upper()}" if is_service else name
-        raise SettingsError(f"setting {name}{value}: {first['msg']} (set {variable})") from None
+        variable = f" (set {PREFIX}{name.upper()})" if is_service else ""
+        raise SettingsError(f"setting {name}{value}: {wrong}{variable}") from None
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, Any]:

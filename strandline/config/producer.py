@@ -27,6 +27,13 @@ class ProducerSettings(ClientSettings):
     """After a batch has failed, all later records for its partition fail too, so that no record is
     ever appended after a missing one."""
 
+    @field_validator("acks", mode="before")
+    @classmethod
+    def _as_a_number(cls, acks: object) -> object:
+        if acks == "all":
+            raise ValueError("give -1, which stands for all in-sync replicas")
+        return acks
+
     @field_validator("gapless")
     @classmethod
     def _needs_idempotence(cls, gapless: bool, info: ValidationInfo) -> bool:

@@ -290,8 +290,7 @@ class BrokerSettings(ListenerSettings):
     lead again. That replica must have been in sync for this long."""
     reassignment_bytes_per_s: int = Field(default=0, ge=0)
     """The rate at which a leader sends to replicas that a reassignment adds, over all partitions;
-    0: no limit.
-    Members of the ISR, and replicas that are nearly caught up, are never slowed down."""
+    0: no limit. Members of the ISR, and replicas that are nearly caught up, are never slowed down."""
     reassignment_incoming_bytes_per_s: int = Field(default=0, ge=0)
     """The rate at which this broker takes records of replicas that reassignments add to it, from all
     leaders together; 0: no limit. It holds as `reassignment_bytes_per_s` does, and on top of it."""
@@ -369,8 +368,7 @@ class BrokerSettings(ListenerSettings):
     group_append_timeout_ms: int = Field(default=5_000, ge=1)
     """How long a coordinator's record may wait for the high watermark."""
     group_events_topic_partitions: int = Field(default=1, ge=1, le=1_000)
-    """Partitions of `__group_events`, when it is created. All events of one group are in the same
-    partition."""
+    """Partitions of `__group_events`, when it is created; all events of one group are in one of them."""
     events_waiting_max: int = Field(default=20_000, ge=1)
     """Events that wait to be written to an internal topic; beyond it the oldest are dropped and counted."""
 
@@ -389,6 +387,7 @@ class BrokerSettings(ListenerSettings):
     kafka_advertised_host: str | None = None
     """The host name under which Kafka clients reach this broker; None: `advertised_host`, else `host`."""
     kafka_advertised_port: int | None = Field(default=None, ge=1, le=65535)
+    """The port at which they reach `kafka_port`; None: the same number."""
     kafka_external_port: int | None = Field(default=None, ge=0, le=65535)
     """A second port for Kafka clients, in another network; None: no such port. It needs `kafka_port`."""
     kafka_external_host: str = "localhost"
@@ -454,11 +453,12 @@ class BrokerSettings(ListenerSettings):
             raise ValueError(f"raise it to {ms_min}, or lower leader_silence_ms = {leader_ms}: {why}")
         return silence_ms
 
-    @field_validator("kafka_external_port")
+    @field_validator("replication_advertised_port", "kafka_advertised_port", "kafka_external_port")
     @classmethod
     def _beside_another(cls, port: int | None, info: ValidationInfo) -> int | None:
-        if port is not None and info.data.get("kafka_port", 0) is None:  # missing if it is invalid itself
-            raise ValueError("needs kafka_port too: the port for clients in the brokers' own network")
+        needed = "kafka_port" if str(info.field_name).startswith("kafka_") else "replication_port"
+        if port is not None and info.data.get(needed, 0) is None:  # missing if it is invalid itself
+            raise ValueError(f"needs {needed} too: set both, or neither")
         return port
 
     def protocol_of(self, port: str) -> str:

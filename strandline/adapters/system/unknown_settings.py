@@ -14,7 +14,8 @@ from typing import Final
 import structlog
 from pydantic import BaseModel
 
-from strandline.config.load import PREFIX, read_file
+from strandline.config.explain.usage import PREFIX
+from strandline.config.load import read_file
 from strandline.config.services import BrokerSettings, ControllerSettings
 
 logger = structlog.get_logger(__name__)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from strandline.config.client import ClientSettings
+from strandline.config.explain.usage import usage
 from strandline.config.load import build
+from strandline.config.producer import ProducerSettings
 from strandline.config.services import BrokerSettings, ControllerSettings
 from strandline.errors import SettingsError
 
@@ -49,14 +51,25 @@ def test_a_client_reads_neither_environment_nor_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        ({}, r"setting broker_id: Field required \(set STRANDLINE_BROKER_ID\)"),
+        ({}, r"setting broker_id: required \(set STRANDLINE_BROKER_ID\)"),
         ({"BROKER_ID": "-1"}, r"setting broker_id = '-1': .* \(set STRANDLINE_BROKER_ID\)"),
-        ({"BROKER_ID": "1", "PUSH_WINDOW": ""}, "setting push_window = '': .* valid integer"),
+        ({"BROKER_ID": "1", "PUSH_WINDOW": ""}, "setting push_window = '': give a whole number, 1 to 64"),
         (
             {"BROKER_ID": "1", "DATA_DIR": "d", "KAFKA_EXTERNAL_PORT": "29092"},
             r"setting kafka_external_port = '29092': .*needs kafka_port too",
         ),
-        ({"BROKER_ID": "1", "LOG_LEVEL": "loud"}, r"setting log_level = 'loud': .*debug\|info"),
+        (
+            {"BROKER_ID": "1", "LOG_LEVEL": "loud"},
+            "setting log_level = 'loud': give debug or info or warning",
+        ),
+        (
+            {"BROKER_ID": "1", "REPLICATION_ADVERTISED_PORT": "9193"},
+            "setting replication_advertised_port = '9193': needs replication_port too",
+        ),
+        (
+            {"BROKER_ID": "1", "KAFKA_ADVERTISED_PORT": "9192"},
+            "setting kafka_advertised_port = '9192': needs kafka_port too",
+        ),
         ({"BROKER_ID": "1", "AUTHORIZER": "acl"}, r"setting super_users = '': .*authorizer = acl needs one"),
         (
             {"BROKER_ID": "1", "SUPER_USERS": "User:a;b"},
@@ -74,6 +87,40 @@ def test_an_invalid_setting_is_named_with_its_variable(environment: dict[str, st
     variables = {f"STRANDLINE_{name}": value for name, value in environment.items()}
     with pytest.raises(SettingsError, match=message):
         build(BrokerSettings, {"data_dir": Path("d")}, variables)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"nosuch": 1}, "setting nosuch = 1: there is no such setting"),
+        (
+            {"delivery_timout_ms": 1},
+            "setting delivery_timout_ms = 1: there is no such setting, is it delivery_timeout_ms?",
+        ),
+        ({"acks": "all"}, "setting acks = 'all': give -1, which stands for all in-sync replicas"),
+        ({"acks": 5}, "setting acks = 5: give a whole number, -1 to 1"),
+        ({"linger_ms": "soon"}, "setting linger_ms = 'soon': give a number, at least 0"),
+        ({"enable_idempotence": "maybe"}, "setting enable_idempotence = 'maybe': give true or false"),
+        ({"compression": "zip"}, "setting compression = 'zip': give none or gzip or snappy or lz4 or zstd"),
+        ({"client_id": 7}, "setting client_id = 7: give text, 0 to 249 characters"),
+        ({"ssl_cafile": 7}, "setting ssl_cafile = 7: give a path"),
+        ({"sasl_password": 7}, "setting sasl_password: give text"),
+        ({"gapless": True, "acks": 1}, "setting gapless = True: needs acks=-1 and enable_idempotence"),
+    ],
+)
+def test_an_argument_that_is_refused_is_named_with_what_to_give(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        build(ProducerSettings, given, {})
+    assert refused.value.message == message
+
+
+def test_a_program_without_arguments_says_where_its_settings_come_from() -> None:
+    text = usage("strandline.broker", BrokerSettings, ["--help"])
+    assert text is not None
+    assert "STRANDLINE_BROKER_ID and STRANDLINE_DATA_DIR" in text
+    assert usage("strandline.broker", BrokerSettings, []) is None
+    with pytest.raises(SettingsError, match=r"'--port': python -m strandline\.broker takes no arguments"):
+        usage("strandline.broker", BrokerSettings, ["--port", "9092"])
 
 
 def test_a_malformed_file_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 import strandline.config
 from strandline.adapters.system.unknown_settings import OTHER_VARIABLES, UnknownName, unknown_names
-from strandline.config.load import PREFIX
+from strandline.config.explain.usage import PREFIX
 from strandline.errors import SettingsError
 
 ROOT = Path(__file__).parents[4]

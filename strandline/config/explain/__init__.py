@@ -1,0 +1,1 @@
+"""Settings, in words for the one who sets them."""
