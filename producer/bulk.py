@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, repeat
+from types import NoneType
+from typing import Any, Final
 
 from strandline.client import arguments
 from strandline.errors import InvalidRequest, MessageTooLarge
@@ -20,6 +22,9 @@ from strandline.records import (
     pack_values,
     pack_within,
 )
+
+RECORD_PARTS: Final = ("key", "value", "headers", "timestamp in ms")
+"""What a record of `send_records` consists of."""
 
 
 def too_large(what: str, limit: int) -> MessageTooLarge:
@@ -60,6 +65,16 @@ def _no_headers(given: object) -> TypeError:
     return TypeError(f"headers are a list or a tuple of pairs (name, content), not {given!r:.100}")
 
 
+def column_of(what: str, given: object) -> Sequence[Any]:
+    """A list or a tuple of what was given as one value of each record. Raises InvalidRequest unless that is a
+    sequence."""
+    if isinstance(given, list | tuple):
+        return given
+    if isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Sequence):
+        raise InvalidRequest(f"{what} = {given!r:.100}: give a list or a tuple, with one for each record")
+    return list(given)
+
+
 def timestamp_of(given: object) -> int:
     """A timestamp in milliseconds since the Unix epoch; -1: none. Raises InvalidRequest."""
     return arguments.whole("timestamp", given, -1, arguments.INT64_MAX)
@@ -68,8 +83,11 @@ def timestamp_of(given: object) -> int:
 def one_batch(records: Sequence[RecordFields], *, bytes_max: int, codec: Codec) -> PackedRecords:
     """Pack all records into one batch, uncompressed if compression makes it too large.
 
-    Raises InvalidRequest if there are none, MessageTooLarge, TypeError.
+    Raises InvalidRequest if there are none, or for anything but quadruples, MessageTooLarge, TypeError.
     """
+    for record in column_of("records", records):
+        if not (isinstance(record, tuple | list) and len(record) == len(RECORD_PARTS)):
+            raise InvalidRequest(f"record = {record!r:.100}: give ({', '.join(RECORD_PARTS)})")
     if not records:
         raise InvalidRequest("records = []: give at least one, a batch is never empty")
     _lengths(records)
@@ -90,8 +108,8 @@ def rows_of(
 
     Raises InvalidRequest unless a column has one element for each value.
     """
-    for what, column in (("keys", keys), ("headers", headers), ("timestamps", timestamps_ms)):
-        if column is not None and len(column) != len(values):
+    for what, column in (("keys", keys), ("headers", headers), ("timestamps_ms", timestamps_ms)):
+        if column is not None and len(column_of(what, column)) != len(values):
             raise InvalidRequest(f"{len(values)} values were given with {len(column)} {what}")
     columns = keys or repeat(None), values, headers or repeat(()), timestamps_ms or repeat(now_ms)
     return list(zip(*columns, strict=False))
@@ -125,10 +143,16 @@ class Pieces:
     codec: Codec
 
     def of_values(self, values: Sequence[bytes | None]) -> Iterator[PackedRecords]:
-        """Batches of values without keys. Raises MessageTooLarge before the first of them."""
-        for start, end in self._cuts([0 if v is None else len(v) for v in values], VALUE_OVERHEAD_MAX):
+        """Batches of values without keys. Raises MessageTooLarge and TypeError before the first of them."""
+        kinds = set(map(type, values))
+        for value in values if not kinds <= {bytes, NoneType} else ():
+            if not (value is None or isinstance(value, bytes)):
+                raise not_bytes("value", value)
+        some_none = NoneType in kinds
+        lengths = [0 if v is None else len(v) for v in values] if some_none else list(map(len, values))  # type: ignore[arg-type]
+        for start, end in self._cuts(lengths, VALUE_OVERHEAD_MAX):
             piece = values[start:end]
-            if None in piece:
+            if some_none and None in piece:
                 yield self._pack([(None, value, (), self.now_ms) for value in piece])
             else:
                 yield self._pack_values(piece)  # type: ignore[arg-type]  # none is None

@@ -20,6 +20,7 @@ from strandline.host import Host
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.producer.bulk import (
     Pieces,
+    column_of,
     headers_size,
     not_bytes,
     one_batch,
@@ -58,7 +59,7 @@ from strandline.producer.tickets import (
     RecordTicket,
     Ticket,
 )
-from strandline.producer.topics import Topics
+from strandline.producer.topics import Topics, number_of
 from strandline.records import HEADER_BYTES, PackedRecords, RecordFields
 
 logger = logging.getLogger(__name__)
@@ -171,7 +172,7 @@ class Producer(Client[ProducerSettings]):
         Without `partition` the key decides (murmur2, as in Kafka's clients), and without a key the
         partitions take turns, batch by batch. Waits while `buffer_bytes` are in flight or waiting, and for
         the metadata of a topic that is new to this producer. Raises UnknownTopicOrPartition,
-        BrokerNotAvailable, MessageTooLarge, InvalidRequest for a timestamp, TypeError.
+        BrokerNotAvailable, MessageTooLarge, InvalidRequest for a timestamp or a partition, TypeError.
         """
         route = self._routes.get(topic)
         size = RECORD_OVERHEAD_MAX
@@ -248,6 +249,7 @@ class Producer(Client[ProducerSettings]):
         call by call. Order is kept within a partition. Waits and raises as `send`; a failure of some batches
         only is BulkSendFailed.
         """
+        values = column_of("values", values)
         route = self._routes.get(topic) or await self._route(topic)
         now_ms = self._clock.wall_ms()
         pieces = Pieces(now_ms, route.size_max, route.bytes_max, self._accumulator.codec)
@@ -350,8 +352,8 @@ class Producer(Client[ProducerSettings]):
         """What `send` does with a record once its topic is known: there each record costs no further call."""
         if partition is None:
             queue = route.sticky if record[0] is None else route.keyed(record[0])
-        elif partition < len(route.queues):
-            queue = route.chosen(partition)
+        elif (number := number_of(partition)) < len(route.queues):
+            queue = route.chosen(number)
         else:
             return None
         batch = queue.open

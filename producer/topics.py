@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from strandline.client import arguments
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
 from strandline.config.limits import RECORDS_BYTES_MAX
@@ -19,6 +20,13 @@ from strandline.vocabulary.metadata import TopicMetadata
 from strandline.vocabulary.topic_config import TopicConfig
 
 T = TypeVar("T")
+
+
+def number_of(partition: object) -> int:
+    """The number of a partition. Raises InvalidRequest."""
+    if type(partition) is int:
+        return partition  # also one that no topic has
+    return arguments.whole("partition", partition, 0, arguments.INT32_MAX)
 
 
 class _Call(NamedTuple):
@@ -102,7 +110,11 @@ class Topics(Generic[Ticket]):
         return Route(metadata.name, queues, bytes_max, turn=0 if identity is None else identity.producer_id)
 
     async def chosen(self, route: Route[Ticket], partition: int) -> PartitionQueue[Ticket]:
-        """A partition by its number. Metadata is requested for an unknown one: the topic may have grown."""
+        """A partition by its number. Metadata is requested for an unknown one: the topic may have grown.
+
+        Raises InvalidRequest unless it is a number."""
+        if type(partition) is not int:
+            partition = number_of(partition)
         if partition >= len(route.queues):
             await self._cluster.topic(route.topic, partitions_min=partition + 1)
         return route.chosen(partition)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from strandline.config.limits import RECORDS_BYTES_MAX
-from strandline.errors import InvalidRecord, StrandlineError
+from strandline.errors import InvalidRecord, InvalidRequest, StrandlineError
 from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack, validate
 from strandline.records.encode import NO_SEQUENCE
@@ -190,8 +190,10 @@ def unseal(batch: bytes) -> PackedRecords:
     """The records of a batch that another encoder made, to be sealed under another identity.
 
     Raises CorruptMessage, MessageTooLarge, InvalidRecord (several batches, or one of another
-    producer).
+    producer), InvalidRequest unless it is bytes.
     """
+    if not isinstance(batch, bytes | bytearray | memoryview):
+        raise InvalidRequest(f"batch = {batch!r:.100}: give the bytes of a batch")
     headers = validate(batch, bytes_max=RECORDS_BYTES_MAX)
     if len(headers) != 1:
         raise InvalidRecord(f"{len(headers)} batches were given where one is sent at a time")

@@ -47,6 +47,12 @@ def test_whole_records_come_out_as_they_went_in(records: list[RecordFields], cod
     assert [(r.key, r.value, r.headers, r.timestamp) for r in decoded] == records
 
 
+def test_a_value_that_is_not_bytes_is_found_before_the_first_batch() -> None:
+    values: list[Any] = [bytes(SIZE_MAX)] * 3 + ["text"]
+    with pytest.raises(TypeError, match="a record's value is bytes or None, not str"):
+        next(Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, Codec.NONE).of_values(values))
+
+
 def test_batches_are_nearly_full() -> None:
     pieces = list(Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, Codec.NONE).of_values([bytes(20)] * 1000))
     assert min(piece.size for piece in pieces[:-1]) > 0.8 * SIZE_MAX

@@ -1,0 +1,56 @@
+"""Arguments of the wrong kind are refused by name, before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from strandline import Producer
+from strandline.errors import InvalidRequest
+from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
+from strandline.simulation.engine.loop import SimulatedLoop
+from tests.producer.test_messages import Leader
+from tests.strandline.client.network import memory_host
+from tests.virtual_time import on_virtual_time
+
+Call = Callable[[Any], Awaitable[object]]
+
+ONE: list[bytes | None] = [b"value"]
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    loop = SimulatedLoop.new(Random(1))
+    yield loop
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: p.send("t", b"value", partition="0"), "partition = '0': give a whole number"),
+        (lambda p: p.send("t", b"value", partition=True), "partition = True: give a whole number"),
+        (lambda p: p.send_many("t", ONE, partition=0.5), r"partition = 0\.5: give a whole number"),
+        (lambda p: p.send_batch("t", 0, "text"), "batch = 'text': give the bytes of a batch"),
+        (lambda p: p.send_records("t", 0, [(b"key", b"value")]), r"record = .*: give \(key, value, headers"),
+        (lambda p: p.send_records("t", 0, b"value"), "records = b'value': give a list or a tuple"),
+        (lambda p: p.send_many("t", b"value"), "values = b'value': give a list or a tuple"),
+        (lambda p: p.send_many("t", iter(ONE)), "values = .*: give a list or a tuple"),
+        (lambda p: p.send_many("t", None), "values = None: give a list or a tuple"),
+        (lambda p: p.send_many("t", ONE, keys=b"k"), "keys = b'k': give a list or a tuple"),
+        (lambda p: p.send_many("t", ONE, timestamps_ms=5), "timestamps_ms = 5: give a list or a tuple"),
+    ],
+)
+@on_virtual_time
+async def test_an_argument_of_the_wrong_kind_is_named(loop: SimulatedLoop, call: Call, message: str) -> None:
+    """For a topic that is new to the producer, and for one that it knows."""
+    host = memory_host(Leader(), SimulatedClock(MachineClock(), loop.now_ns))
+    async with Producer("broker1:9092", host=host, enable_idempotence=False) as producer:
+        for _ in range(2):
+            with pytest.raises(InvalidRequest, match=message):
+                await call(producer)
+        measured = producer.metrics()
+        assert measured["buffer-available-bytes"] == measured["buffer-total-bytes"]
