@@ -23,7 +23,7 @@ def main() -> int:
     from strandline.broker.process import Broker
     from strandline.config.explain.usage import usage
     from strandline.config.load import load
-    from strandline.config.services import BrokerSettings
+    from strandline.config.services.broker import BrokerSettings
     from strandline.errors import SettingsError
 
     gc.freeze()  # modules and classes stay: later collections pass over them

@@ -45,7 +45,7 @@ from strandline.broker.replication.stream import ReplicaStreams
 from strandline.broker.session import BrokerSession, SessionOver
 from strandline.broker.state_changes.recorder import StateChangeRecorder
 from strandline.broker.storage.state_files.data_folder import DataFolder
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import CoordinationSession, ServiceHost
 from strandline.ids import BrokerId

@@ -22,7 +22,7 @@ from strandline.adapters.zookeeper.facts import Reader, read_isr, read_registrat
 from strandline.chaos.core.faults import OPERATED, Cut, FaultKind, Member, Role
 from strandline.chaos.world import World, WorldFailed
 from strandline.config.load import build
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import CoordinationError, StrandlineError
 from strandline.ids import BrokerId
 from strandline.local.cluster import LocalCluster

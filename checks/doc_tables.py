@@ -34,11 +34,11 @@ from strandline.config import (
     oauth,
     producer,
     sasl,
-    services,
     streams,
 )
 from strandline.config import metrics as metrics_settings
 from strandline.config.explain.complaints import allowed
+from strandline.config.services import broker, controller, listener, zookeeper
 from strandline.consumer.measures import CONSUMER_METRICS
 from strandline.controller.metrics import METRICS as CONTROLLER_METRICS
 from strandline.producer.measures import PRODUCER_METRICS
@@ -57,7 +57,10 @@ BLOCK = re.compile(
 SETTINGS: dict[str, type[BaseModel]] = {
     name: cls
     for module in (
-        services,
+        zookeeper,
+        listener,
+        broker,
+        controller,
         metrics_settings,
         authorization,
         sasl,

@@ -20,7 +20,7 @@ def main() -> int:
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.config.explain.usage import usage
     from strandline.config.load import load
-    from strandline.config.services import ControllerSettings
+    from strandline.config.services.controller import ControllerSettings
     from strandline.controller.process import serve
     from strandline.errors import SettingsError
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.zookeeper import znodes
 from strandline.client.events.writer import EventWriter
-from strandline.config.services import ControllerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.leadership.preferred import elect_preferred
 from strandline.controller.leadership.unclean import elect_unclean

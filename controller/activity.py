@@ -24,7 +24,7 @@ from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.adapters.zookeeper.security.pictures import user_picture
 from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
-from strandline.config.services import ControllerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.controller.active import ActiveController
 from strandline.controller.term.fenced_session import Deposed, FencedSession, until_answered
 from strandline.errors import LeaderHint, NotController

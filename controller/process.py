@@ -16,7 +16,7 @@ from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.crash_points import arm
 from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.metrics_server import serve_metrics
-from strandline.config.services import ControllerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.controller.activity import Activity
 from strandline.controller.api.server import admin_calls
 from strandline.controller.api.service import AdminService

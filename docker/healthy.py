@@ -9,7 +9,7 @@ from strandline.adapters.tls.grpc_credentials import open_blocking_channel
 from strandline.adapters.tls.pem import read_pem
 from strandline.config.load import load
 from strandline.config.security import ENCRYPTED
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 
 settings = load(ListenerSettings)  # of this process's environment, which is the service's
 pem = read_pem(settings) if settings.security_protocol in ENCRYPTED else None

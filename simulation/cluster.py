@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from strandline.broker.process import Broker
 from strandline.config.load import build
-from strandline.config.services import BrokerSettings, ControllerSettings
+from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.controller.process import serve
 from strandline.host import ServiceHost
 from strandline.simulation.engine.hosts import Machine, SimulatedProcess

@@ -16,7 +16,8 @@ from random import Random
 from ssl import SSLContext
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
-from strandline.config.services import ListenerSettings, ZooKeeperSettings
+from strandline.config.services.listener import ListenerSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.ports import (
     BlockingTransport,

@@ -22,7 +22,7 @@ import structlog
 
 from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.session import ZooKeeperSession
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess

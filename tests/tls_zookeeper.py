@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from strandline.adapters.zookeeper.connection.tls import ClientTls
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
 from strandline.local.zookeeper_tls import ServerTls

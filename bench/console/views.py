@@ -25,7 +25,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system_host import new_id
 from strandline.adapters.zookeeper.connect import connect
 from strandline.client.events.writer import EventWriter
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.ids import STATE_CHANGES_TOPIC
 
 TOPICS: Final = 1_000

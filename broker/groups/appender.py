@@ -17,7 +17,7 @@ from strandline.broker.core.groups.effects import Append
 from strandline.broker.core.replication.produce_ticket import Produced, ProduceOutcome
 from strandline.broker.replicas.leadership import Leadership
 from strandline.config.limits import KIB, MIB
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import CoordinatorNotAvailable, MessageTooLarge, StrandlineError
 from strandline.ids import ACKS_ALL
 from strandline.ports import Clock

@@ -20,7 +20,7 @@ from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.appender import Appender
 from strandline.broker.replicas.leadership import STORAGE_RETRY_S, Leadership
 from strandline.config.limits import KIB
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,

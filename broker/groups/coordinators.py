@@ -14,7 +14,7 @@ from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import CoordinationError
 from strandline.ids import OFFSETS_TOPIC, TopicId
 from strandline.ports import Clock

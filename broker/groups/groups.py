@@ -18,7 +18,7 @@ from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, group_events_topic
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.security.access import Access
 from strandline.vocabulary.metadata import Endpoint
 

@@ -32,7 +32,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, offsets_topic
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config.limits import GROUP_ID_LENGTH_MAX
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,
     LeaderHint,

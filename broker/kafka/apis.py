@@ -32,7 +32,7 @@ from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.client.controller_link import ControllerLink
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Clock
 from strandline.security.access import Access
 from strandline.vocabulary.metadata import Endpoint

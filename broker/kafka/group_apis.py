@@ -11,7 +11,7 @@ from strandline.broker.kafka.handlers.groups.administration import GroupAdminist
 from strandline.broker.kafka.handlers.groups.membership import MembersApi
 from strandline.broker.kafka.handlers.groups.offsets import GroupOffsetsApi
 from strandline.broker.kafka.wire import apis
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Clock
 from strandline.security.access import Access
 

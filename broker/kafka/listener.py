@@ -23,7 +23,7 @@ from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.config.security import ENCRYPTED, SASL_PLAINTEXT, SSL
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.host import BytesServer, ServiceHost
 from strandline.ports import Caller, Listener
 from strandline.security.login.steps import LoginRefused

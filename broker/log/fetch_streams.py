@@ -12,7 +12,7 @@ from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.handlers import answer_bytes
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Caller, Clock, Reply
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import Quota

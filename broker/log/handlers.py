@@ -23,7 +23,7 @@ from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.config.limits import RECORDS_BYTES_MAX
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     InvalidRequest,
     InvalidRequiredAcks,

@@ -17,7 +17,7 @@ from strandline.adapters.charged_calls import charged_time
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.guarded import GuardedLog
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Caller, Clock, Reply

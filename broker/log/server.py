@@ -12,7 +12,7 @@ from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_streams import FetchStreams
 from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.produce_stream import ProduceReply, ProduceStream
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Caller, Clock, Served, ServedCall, ServedStream
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.vocabulary.log import ProduceMessage

@@ -13,7 +13,7 @@ import structlog
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_registrations
 from strandline.broker.storage.state_files.data_folder import DataFolder
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.ports import (

@@ -20,7 +20,7 @@ from strandline.broker.metadata.topic_cache import TopicCache
 from strandline.broker.metadata.topic_outlines import TopicOutlines
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinationError,

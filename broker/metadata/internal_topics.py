@@ -16,7 +16,7 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.client.controller_link import ControllerLink
 from strandline.client.events.writer import EventWriter
 from strandline.config.limits import MIB
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,
     LeaderNotAvailable,

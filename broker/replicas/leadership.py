@@ -37,7 +37,7 @@ from strandline.broker.membership.confirmation import (
 from strandline.broker.replicas.isr_writer import IsrWriter
 from strandline.broker.replicas.reassignment import Reassigning
 from strandline.broker.replicas.replica import Replica
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     NotEnoughReplicas,
     NotLeaderOrFollower,

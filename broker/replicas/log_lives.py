@@ -10,7 +10,7 @@ from strandline.broker.replicas.replica import Replica
 from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.broker.storage.state_files.partition_folder import VERSION, Description
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import StorageFailed
 from strandline.host import Threads
 from strandline.ids import BrokerEpoch, TopicPartition

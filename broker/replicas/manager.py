@@ -30,7 +30,7 @@ from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, Description, folder_name
 from strandline.broker.storage.state_files.watermarks import Watermark, Watermarks, entry_name
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     InvalidConfig,
     LeaderHint,

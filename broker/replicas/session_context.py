@@ -8,7 +8,7 @@ from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.ids import BrokerId
 from strandline.ports import Clock, Coordination
 

@@ -20,7 +20,7 @@ from strandline.broker.membership.pulse import ANSWER_S
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.incoming import IncomingCopies
 from strandline.broker.replication.truncation import Divergence, Truncator
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     CorruptMessage,
     OffsetOutOfRange,

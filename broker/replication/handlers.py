@@ -8,7 +8,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.broker.replication.throttle import CopyThrottle
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import BrokerNotAvailable, InconsistentClusterId, InvalidRequest, StaleBrokerEpoch
 from strandline.ids import BrokerId
 from strandline.ports import Clock

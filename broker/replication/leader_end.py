@@ -21,7 +21,7 @@ from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.throttle import CopyThrottle, Grant
 from strandline.broker.replication.window import PushWindow
 from strandline.config.limits import REPLICAS_PER_BROKER_MAX
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     FencedLeaderEpoch,
     InvalidRequest,

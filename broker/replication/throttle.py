@@ -13,7 +13,7 @@ from typing import Final
 
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import StorageBusy, StorageFailed
 from strandline.ids import BrokerId, PartitionKey
 from strandline.ports import Clock

@@ -11,7 +11,7 @@ from strandline.broker.events.replica_events import OnRecorded
 from strandline.broker.metadata.internal_topics import InternalTopics, state_changes_topic
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.state_changes.outbox import Outbox
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.state_changes import StateChangeEvent, event_key, event_value
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.client.events.writer import Done, EventWriter
-from strandline.config.services import ControllerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.host import Host
 from strandline.ids import STATE_CHANGES_TOPIC
 from strandline.vocabulary.metadata import Registration

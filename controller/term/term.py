@@ -9,7 +9,7 @@ from functools import partial
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_drains
-from strandline.config.services import ControllerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.asked import asked_by

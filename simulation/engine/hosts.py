@@ -12,7 +12,8 @@ from random import Random
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from strandline.adapters.system.fail_fast import defect_in
-from strandline.config.services import ListenerSettings, ZooKeeperSettings
+from strandline.config.services.listener import ListenerSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import StrandlineError
 from strandline.host import ProbeResult, ServiceHost, ShownKey
 from strandline.simulation.engine.byte_streams import ByteStream, SimulatedByteServer, connect_bytes

@@ -24,7 +24,7 @@ from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.server_context import NewestContext
 from strandline.adapters.zookeeper.connect import connect
 from strandline.config.security import SASL_SSL, SSL
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.host import MemberStreams, ProbeResult, ServiceHost
 from strandline.ports import Clock, Method, Request, Response, Stream

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from strandline.config.limits import CONSOLE_LISTEN, KIB, MIB
 from strandline.config.security import SASL_PLAINTEXT, SASL_SSL, SSL, SecuritySettings, is_loopback
-from strandline.config.services import ServiceSettings
+from strandline.config.services.zookeeper import ServiceSettings
 
 
 class ConsoleSettings(ServiceSettings, SecuritySettings):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from strandline.config.explain.complaints import complaint
 from strandline.config.explain.usage import PREFIX
-from strandline.config.services import ServiceSettings
+from strandline.config.services.zookeeper import ServiceSettings
 from strandline.errors import SettingsError
 
 SECRETS: Final = ("password", "token")

@@ -19,7 +19,8 @@ from strandline.adapters.tls.grpc_credentials import open_channel
 from strandline.adapters.tls.pem import Pem, read_pem
 from strandline.config.load import load
 from strandline.config.security import ENCRYPTED
-from strandline.config.services import BrokerSettings, ControllerSettings
+from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.errors import SettingsError
 from strandline.local.layout import MemberFile
 from strandline.local.ports import LOOPBACK

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from strandline.config.services import BrokerSettings, ControllerSettings
+from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.errors import SettingsError
 from strandline.host import Host
 from strandline.ids import NO_BROKER

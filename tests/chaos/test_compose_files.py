@@ -13,7 +13,8 @@ import yaml
 
 from strandline.config.console import ConsoleSettings
 from strandline.config.load import build
-from strandline.config.services import BrokerSettings, ControllerSettings
+from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.controller import ControllerSettings
 
 ROOT = Path(__file__).parents[2]
 PROCESSES = (BrokerSettings, ControllerSettings, ConsoleSettings)

@@ -19,7 +19,8 @@ from strandline.adapters.system.unknown_settings import unknown_names
 from strandline.adapters.telemetry.metrics_pages import ALIVE, READY
 from strandline.cli.__main__ import cli
 from strandline.config.load import build
-from strandline.config.services import BrokerSettings, ControllerSettings
+from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.errors import SettingsError
 from tests.deploy.support.manifests import FOLDER, ROOT, Workload, containers, expanded, identity, rendered
 

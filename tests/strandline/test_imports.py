@@ -48,7 +48,7 @@ def test_the_libraries_of_metrics_are_loaded_when_their_server_starts(
 import asyncio
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.metrics_server import serve_metrics
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 
 async def main():
     settings = ListenerSettings.model_construct(metrics_port={port})

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from strandline.broker.core.groups.records import LEADER_EPOCH_MAX, STRING_BYTES_MAX
 from strandline.config.limits import GROUP_ID_LENGTH_MAX, MIB, TOPIC_NAME_LENGTH_MAX
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     InconsistentGroupProtocol,
     InvalidGroupId,

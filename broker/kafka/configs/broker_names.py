@@ -15,7 +15,7 @@ from strandline.broker.kafka.wire.admin.configs import (
     DescribedConfig,
     Synonym,
 )
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.vocabulary.metadata import Endpoint
 
 PROTOCOL_VERSION: Final = "3.9"

@@ -28,7 +28,7 @@ from strandline.broker.kafka.wire.admin.configs import (
     WantedConfigs,
 )
 from strandline.broker.metadata.topic_outlines import TopicOutline, TopicOutlines
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
 from strandline.ports import Caller, Clock
 from strandline.security.access import Access

@@ -19,7 +19,7 @@ from strandline.broker.kafka.wire.topics import by_topic, each_partition
 from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.handlers import answer_bytes
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.ids import TopicPartition
 from strandline.ports import Caller, Clock, Reply
 from strandline.records import BatchHeader

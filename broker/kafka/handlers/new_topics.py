@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from strandline.broker.kafka.handlers.controller import Deadline
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import LeaderNotAvailable
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, TopicPartition
 from strandline.ports import Clock

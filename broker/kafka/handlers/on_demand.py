@@ -11,7 +11,7 @@ import structlog
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline
 from strandline.broker.kafka.handlers.new_topics import TopicDefaults
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     InvalidTopic,
     LeaderNotAvailable,

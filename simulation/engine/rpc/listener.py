@@ -12,7 +12,7 @@ from typing import Any, Final
 from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.host import CallerLogins
 from strandline.ports import Caller, Listener, Served, ServedCall

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from strandline.adapters.zookeeper.watch import ChildrenWatch
 from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import CoordinationError
 from strandline.ports import (
     Check,

@@ -26,7 +26,7 @@ from strandline.adapters.system.accepting.byte_server import caller_at
 from strandline.adapters.system.accepting.connection_count import ConnectionCount
 from strandline.adapters.tls.subject import CertificatePrincipals, shown_subject, subject_text
 from strandline.config.limits import MESSAGE_BYTES_MAX
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.host import BytesServer, CallerLogins, ServiceHost
 from strandline.ports import Caller, Served, ServedStream

@@ -36,7 +36,7 @@ from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.subject import CertificatePrincipals, text_of_grpc
 from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.config.security import ENCRYPTED, SASL_PLAINTEXT
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.host import CallerLogins
 from strandline.ports import Caller, Clock, Listener, Rpc, Served, ServedCall, ServedStream

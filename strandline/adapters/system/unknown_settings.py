@@ -16,7 +16,8 @@ from pydantic import BaseModel
 
 from strandline.config.explain.usage import PREFIX
 from strandline.config.load import read_file
-from strandline.config.services import BrokerSettings, ControllerSettings
+from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.controller import ControllerSettings
 
 logger = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from strandline.adapters.telemetry.terminal import printable
-from strandline.config.services import ServiceSettings
+from strandline.config.services.zookeeper import ServiceSettings
 
 _QUIET: Final = ("grpc", "asyncio")
 """Libraries whose warnings repeat strandline's own events in less detail: only their errors are logged."""

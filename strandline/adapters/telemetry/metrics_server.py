@@ -20,7 +20,7 @@ import structlog
 from strandline.adapters.telemetry.loop_load import LOOP_METRICS, LoopLoad
 from strandline.adapters.telemetry.metrics import Metric, Reading, Sample, gauge
 from strandline.config.security import is_loopback
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 from strandline.errors import SettingsError
 from strandline.ports import Clock
 

@@ -8,7 +8,7 @@ from typing import Final
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper.protection import protect_root
 from strandline.adapters.zookeeper.session import ZooKeeperSession
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.ports import ConnectionLost, NotPermitted, SessionEnded
 

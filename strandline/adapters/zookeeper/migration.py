@@ -17,7 +17,7 @@ from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.protection import TOP, foreign_children, prove_identity
 from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.ports import ConnectionLost, NoNode
 from strandline.tasks import pipelined

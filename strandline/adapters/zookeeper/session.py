@@ -28,7 +28,7 @@ from strandline.adapters.zookeeper.connection.tls import client_tls
 from strandline.adapters.zookeeper.kazoo_errors import ENDED, NOT_THE_CULPRIT, raise_ended, translate
 from strandline.adapters.zookeeper.watch import ChildrenWatch
 from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.ports import (
     Check,

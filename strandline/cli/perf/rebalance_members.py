@@ -23,7 +23,7 @@ from strandline.adapters.telemetry.logs import configure_logging
 from strandline.cli.perf.rebalance_times import ASSIGNED, LOST, RECEIVED, REVOKED
 from strandline.cli.perf.worker_processes import commands
 from strandline.config.load import load
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 
 POLL_MS: Final = 250
 

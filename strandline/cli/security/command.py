@@ -81,7 +81,7 @@ def migrate_zookeeper(
         raise click.UsageError("say --enable or --disable")
     from strandline.adapters.zookeeper.migration import migrate
     from strandline.config.load import load
-    from strandline.config.services import ZooKeeperSettings
+    from strandline.config.services.zookeeper import ZooKeeperSettings
 
     given = local_zookeeper(invocation) if zookeeper is None else {"zookeeper": zookeeper}
     settings = load(ZooKeeperSettings, **given)

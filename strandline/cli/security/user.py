@@ -166,7 +166,7 @@ def bootstrap(
     from strandline.adapters.service_host import service_host
     from strandline.adapters.zookeeper.security.first_user import set_user
     from strandline.config.load import load
-    from strandline.config.services import ZooKeeperSettings
+    from strandline.config.services.zookeeper import ZooKeeperSettings
 
     password = _password(password_file)
     changes = with_password(name, password, mechanisms, iterations, lambda: secrets.token_bytes(SALT_BYTES))

@@ -270,7 +270,7 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     from strandline.adapters.telemetry.logs import configure_logging
     from strandline.config.load import load
-    from strandline.config.services import ZooKeeperSettings
+    from strandline.config.services.zookeeper import ZooKeeperSettings
 
     invocation = click.get_current_context().find_object(Invocation)
     level = "debug" if invocation is not None and invocation.debug else "error"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.broker.membership.pulse import ANSWER_S, BEAT_S, LATE_S, TICK_S, Pulse
-from strandline.config.services import SILENCES_APART_MS
+from strandline.config.services.broker import SILENCES_APART_MS
 from tests.broker.support.replicas import settings
 from tests.hand_clock import HandClock
 

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.broker.replication.follower_end import StreamBroken
 from strandline.broker.replication.stream import OwnReplicaStream, ReplicaStreams
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 from strandline.errors import NotLeaderOrFollower
 from strandline.host import MemberStreams
 from strandline.ids import BrokerEpoch, BrokerId

@@ -23,7 +23,7 @@ from strandline.broker.replication.incoming import IncomingCopies
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.broker.replication.throttle import CopyThrottle
 from strandline.broker.storage.log import PartitionLog
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import (
     BrokerEpoch,

@@ -10,7 +10,7 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.config.limits import MULTI_BYTES_MAX, PARTITIONS_PER_REQUEST_MAX
-from strandline.config.services import ControllerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.errors import (
     InvalidConfig,
     InvalidReplicaAssignment,

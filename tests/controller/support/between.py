@@ -10,7 +10,7 @@ from typing import Any, cast
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.service_host import service_host
 from strandline.adapters.zookeeper import znodes
-from strandline.config.services import ControllerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.term import Term
 from strandline.ports import Coordination, Operation, Znode

@@ -15,7 +15,7 @@ from strandline.adapters.service_host import service_host
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.audit import Audit
 from strandline.config.limits import KIB
-from strandline.config.services import ControllerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.controller.activity import Activity
 from strandline.controller.api.service import AdminService
 from strandline.local.layout import MemberFile

@@ -14,7 +14,7 @@ import pytest
 from strandline import Admin, LocalCluster
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.connect import connect
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.ports import Coordination
 from strandline.tasks import pipelined

@@ -8,7 +8,7 @@ from strandline import Producer
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.ports import Coordination
 from strandline.vocabulary.admin import NewTopic

@@ -14,7 +14,7 @@ from strandline.adapters.rpc.wire_errors import error_from_wire
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.session import ZooKeeperSession
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import LeaderHint, NotController, NotLeaderOrFollower
 from strandline.ids import BrokerId
 from strandline.local.cluster import LocalCluster

@@ -11,7 +11,7 @@ import pytest
 from strandline import Admin
 from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.security.user_znodes import user_path
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster
 from strandline.local.layout import Layout

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.service_host import service_host
-from strandline.config.services import BrokerSettings, ControllerSettings
+from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.errors import SettingsError
 from strandline.security.login.mechanisms import SCRAM_SHA_512
 from tests.tls_files import TestAuthority

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.host import Host
 from strandline.ports import Coordination, Files
 from strandline.simulation.cluster import DATA, Cluster

@@ -15,7 +15,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.broker.storage.inspect import BatchFacts, dump, verify
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.ids import BrokerId, TopicPartition
 from strandline.local.cluster import LocalCluster
 from strandline.ports import Coordination, Files, NoNode

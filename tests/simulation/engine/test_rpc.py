@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 from strandline.errors import (
     BrokerNotAvailable,
     InvalidRequest,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.ports import (
     BadVersion,
     Check,

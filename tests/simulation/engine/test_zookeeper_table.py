@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import CoordinationError
 from strandline.host import CoordinationSession
 from strandline.ports import Check, Create, Delete, MultiFailed, SessionEnded, SetData

@@ -11,7 +11,7 @@ import pytest
 
 from strandline import Admin, Producer, TopicPartition
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.host import ServiceHost
 from strandline.ids import BrokerId
 from strandline.ports import Coordination, NoNode

@@ -9,7 +9,7 @@ import pytest
 from strandline import Admin, TopicPartition
 from strandline.adapters.zookeeper import znodes
 from strandline.config.limits import KIB
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import RequestTimedOut
 from strandline.host import Host, ServiceHost
 from strandline.ids import STATE_CHANGES_TOPIC, PartitionId, PartitionKey

@@ -11,7 +11,8 @@ from strandline.config.client import ClientSettings
 from strandline.config.explain.usage import usage
 from strandline.config.load import build
 from strandline.config.producer import ProducerSettings
-from strandline.config.services import BrokerSettings, ControllerSettings
+from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.errors import SettingsError
 
 

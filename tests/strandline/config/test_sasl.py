@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.config.load import build
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import SettingsError
 
 PORT = {"broker_id": 1, "data_dir": "d", "kafka_port": 0}

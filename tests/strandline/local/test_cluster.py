@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from strandline.adapters.zookeeper.connect import connect
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster
 from strandline.local.layout import Layout

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strandline.config.load import load
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.layout import Layout
 from strandline.local.secure.files import ClusterSecurity

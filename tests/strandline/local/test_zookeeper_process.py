@@ -11,7 +11,7 @@ import pytest
 
 from strandline.adapters.zookeeper.access.identity import identity
 from strandline.config.load import load
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.local.java import find_java
 from strandline.local.layout import Layout
 from strandline.local.ports import LOOPBACK, free_ports

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.adapters.system.secret_file import refuse_readable_by_others
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 
 ALL_PERMISSIONS: Final = 31

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.adapters.system.secret_file import refuse_readable_by_others
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 
 HANDSHAKE_S_MAX: Final = 3.0

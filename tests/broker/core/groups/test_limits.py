@@ -11,7 +11,7 @@ import pytest
 from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
 from strandline.broker.core.groups.requests import DescribeGroup, ListGroups, Report
 from strandline.config.limits import GROUP_ID_LENGTH_MAX
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     GroupMaxSizeReached,
     InconsistentGroupProtocol,

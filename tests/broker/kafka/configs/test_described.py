@@ -18,7 +18,7 @@ from strandline.broker.kafka.wire.admin.configs import (
     Synonym,
 )
 from strandline.broker.metadata.topic_outlines import TopicOutline
-from strandline.config.services import BrokerSettings
+from strandline.config.services.broker import BrokerSettings
 from strandline.ids import TopicId
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.topic_config import TopicConfig

@@ -6,7 +6,7 @@ from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system_host import new_id
 from strandline.adapters.zookeeper.connect import connect
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 
 

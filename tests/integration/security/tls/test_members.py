@@ -13,7 +13,7 @@ from strandline.adapters.system_host import system_host
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.connect import connect
 from strandline.config.client import ClientSettings
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import ClusterAuthorizationFailed
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.local.cluster import LocalCluster

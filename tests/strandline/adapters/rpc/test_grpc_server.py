@@ -12,7 +12,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from strandline.adapters.rpc.grpc_listener import new_server
 from strandline.adapters.rpc.server.grpc_server import HAS_HOOKS
-from strandline.config.services import ControllerSettings
+from strandline.config.services.controller import ControllerSettings
 
 CALL_S_MAX = 10.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

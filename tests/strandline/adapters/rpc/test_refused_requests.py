@@ -19,7 +19,7 @@ from strandline.adapters.rpc.refused_requests import LOGGED_EVERY_S, MALFORMED, 
 from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.rpc.wire_errors import error_of_call
-from strandline.config.services import ControllerSettings
+from strandline.config.services.controller import ControllerSettings
 from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
 from strandline.ports import Caller, Listener, Reply, Rpc, Served, ServedCall, ServedStream
 from strandline.rpc import admin_pb2, log_pb2

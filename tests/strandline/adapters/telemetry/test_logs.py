@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from strandline.adapters.telemetry.logs import configure_logging
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 
 pytestmark = pytest.mark.usefixtures("logging_as_before")
 

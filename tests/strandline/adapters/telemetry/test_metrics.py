@@ -14,7 +14,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.metrics import Histogram, Sample, counter, gauge, histogram
 from strandline.adapters.telemetry.metrics_server import READING_SHARED_S, REQUEST_S_MAX, serve_metrics
 from strandline.config.limits import METRICS_CONNECTIONS_MAX
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 from strandline.errors import SettingsError
 from strandline.local.ports import LOOPBACK, free_ports
 from tests.scraping import ask, scrape

@@ -18,7 +18,7 @@ from strandline.adapters.telemetry.bearer_token import BearerToken
 from strandline.adapters.telemetry.metrics import gauge
 from strandline.adapters.telemetry.metrics_server import serve_metrics
 from strandline.config.limits import METRICS_CONNECTIONS_MAX
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 from strandline.errors import SettingsError
 from strandline.local.ports import LOOPBACK
 from tests.scraping import ask

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from strandline.adapters.service_host import service_host
 from strandline.adapters.tls.handshake import Certificate
-from strandline.config.services import ListenerSettings
+from strandline.config.services.listener import ListenerSettings
 from tests.tls_files import TestAuthority
 
 HOSTS = frozenset({"Broker-1.example", "*.harbour.example", "10.0.0.7", "0:0:0:0:0:0:0:1"})

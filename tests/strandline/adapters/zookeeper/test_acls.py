@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from strandline.adapters.zookeeper.access.identity import OPEN, Grant, digest_id
 from strandline.adapters.zookeeper.connect import connect
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess

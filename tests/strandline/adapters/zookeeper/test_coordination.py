@@ -10,7 +10,7 @@ import pytest
 from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.facts import BulkReads
 from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import CoordinationError, SettingsError
 from strandline.ports import (
     BadVersion,

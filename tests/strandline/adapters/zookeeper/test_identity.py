@@ -10,7 +10,7 @@ from kazoo.security import make_digest_acl_credential
 
 from strandline.adapters.zookeeper.access.identity import OPEN, Grant, Identity, digest_id, identity
 from strandline.config.load import load
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 
 SECRET = "strandline:correct:horse"

@@ -15,7 +15,7 @@ from strandline.adapters.zookeeper.migration import Migrated, MigrationRefused, 
 from strandline.adapters.zookeeper.security import acl_znodes
 from strandline.adapters.zookeeper.security.user_znodes import user_path
 from strandline.adapters.zookeeper.session import ZooKeeperSession
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.local.zookeeper_process import ZooKeeperProcess
 from tests.conftest import SessionFactory

@@ -11,7 +11,7 @@ import pytest
 from strandline.adapters.zookeeper.connect import connect, end_session
 from strandline.adapters.zookeeper.connection.addresses import resolved
 from strandline.adapters.zookeeper.session import ZooKeeperSession
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.local.zookeeper_process import ZooKeeperProcess, four_letter_word
 from strandline.ports import ConnectionLost, Create, LinkState, SessionEnded
 from tests.conftest import SessionFactory

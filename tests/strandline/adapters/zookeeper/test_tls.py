@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.connection.refusal_log import LOGGED_EVERY_S, RefusalLog
 from strandline.adapters.zookeeper.session import ZooKeeperSession
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.local.ports import LOOPBACK
 from strandline.local.zookeeper_process import ZooKeeperProcess

@@ -6,7 +6,7 @@ import pytest
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.connect import connect
-from strandline.config.services import ZooKeeperSettings
+from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.local.cluster import LocalCluster
 from strandline.vocabulary.state_changes import Command, StateChange

@@ -1,237 +1,26 @@
-"""The settings of brokers and controllers, and of all that speaks to ZooKeeper.
-
-`strandline.config.load` reads them from the environment and a file too.
-"""
+"""The settings of a broker."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from strandline.config.authorization import AuthorizationSettings
 from strandline.config.limits import (
     GROUP_REQUEST_ELEMENTS_MAX,
     KIB,
     MIB,
-    MULTI_BYTES_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     PRODUCER_EXPIRY_MS,
     PRODUCERS_PER_PARTITION_MAX,
     REASSIGNMENT_NEAR_BYTES,
     RECORDS_BYTES_MAX,
     REPLICAS_PER_BROKER_MAX,
-    STATE_QUEUE_ENTRIES_MAX,
     TASK_CHANGES_SENT_MAX,
 )
-from strandline.config.metrics import MetricsSettings
-from strandline.config.sasl import SaslSettings, check_mechanisms
-from strandline.config.security import (
-    LOOPBACK,
-    PROTOCOL_PATTERN,
-    SASL_PLAINTEXT,
-    SSL,
-    WITH_LOGINS,
-    SecuritySettings,
-    is_loopback,
-)
-
-
-class ServiceSettings(BaseModel):
-    """How a service writes its log."""
-
-    # A process builds the validators of the one class that it uses.
-    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
-
-    log_format: str = Field(default="json", pattern="^(json|console)$")
-    """json: one object a line; console: lines for people, with colours on a terminal."""
-    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
-
-
-class ZooKeeperSettings(ServiceSettings):
-    """How to reach ZooKeeper."""
-
-    zookeeper: str = "127.0.0.1:2181"
-    """host:port, several with commas, a chroot at the end if wanted."""
-    zookeeper_session_timeout_ms: int = Field(default=3_000, ge=500, le=120_000)
-    zookeeper_reconnect_delay_max_ms: int = Field(default=300, ge=10)
-    zookeeper_ssl: bool = False
-    """Whether connections to ZooKeeper are encrypted; the server then has to show a certificate."""
-    zookeeper_ssl_cafile: Path | None = None
-    """A PEM file with the authorities whose certificates ZooKeeper may show; None: those of the system."""
-    zookeeper_ssl_certfile: Path | None = None
-    """A PEM file with the certificate that this process shows to ZooKeeper, and those between it and its
-    authority; None: it shows none."""
-    zookeeper_ssl_keyfile: Path | None = Field(default=None, validate_default=True)
-    """A PEM file with the key of that certificate, in PKCS#8 and without a password; other users must not be
-    able to read it."""
-    zookeeper_ssl_check_hostname: bool = True
-    """Whether the certificate of a server has to name the host under which `zookeeper` has it."""
-    zookeeper_auth_scheme: str = Field(default="none", pattern="^(none|digest|x509)$")
-    """How ZooKeeper knows this process: digest, by a name and a password; x509, by `zookeeper_ssl_certfile`;
-    none, not at all."""
-    zookeeper_auth_file: Path | None = Field(default=None, validate_default=True)
-    """For digest: a file with a line `name:password`, which other users must not be able to read. Further
-    lines are identities that this process has besides, while a password is replaced."""
-    zookeeper_auth_plaintext: bool = False
-    """Whether digest may send its password to another machine without `zookeeper_ssl`."""
-    zookeeper_x509_ids: str = ""
-    """For x509, the identities that get access to the znodes that this process creates, separated by
-    semicolons; empty: the one of this process. Every broker and controller needs access."""
-    zookeeper_set_acl: bool = Field(default=False, validate_default=True)
-    """Whether znodes that this process creates are for the identity of the cluster only. Otherwise everyone
-    who reaches ZooKeeper may read, change and delete them."""
-
-    @field_validator("zookeeper_ssl_cafile", "zookeeper_ssl_certfile")
-    @classmethod
-    def _encrypted(cls, file: Path | None, info: ValidationInfo) -> Path | None:
-        if file is not None and not info.data.get("zookeeper_ssl", True):  # missing if it is invalid itself
-            raise ValueError("needs zookeeper_ssl = true: without it the connection is not encrypted")
-        return file
-
-    @field_validator("zookeeper_ssl_keyfile")
-    @classmethod
-    def _zookeeper_pair(cls, key: Path | None, info: ValidationInfo) -> Path | None:
-        if (info.data.get("zookeeper_ssl_certfile", key) is None) is not (key is None):
-            raise ValueError("set both zookeeper_ssl_certfile and zookeeper_ssl_keyfile, or neither")
-        return key
-
-    @field_validator("zookeeper_auth_scheme")
-    @classmethod
-    def _certified(cls, scheme: str, info: ValidationInfo) -> str:
-        if scheme == "x509" and info.data.get("zookeeper_ssl_certfile", scheme) is None:
-            raise ValueError("x509 needs zookeeper_ssl_certfile, the certificate that ZooKeeper knows it by")
-        return scheme
-
-    @field_validator("zookeeper_auth_file")
-    @classmethod
-    def _for_digest(cls, file: Path | None, info: ValidationInfo) -> Path | None:
-        scheme = info.data.get("zookeeper_auth_scheme")
-        if scheme is not None and (scheme == "digest") is (file is None):
-            raise ValueError("set zookeeper_auth_scheme = digest and zookeeper_auth_file together")
-        return file
-
-    @field_validator("zookeeper_set_acl")
-    @classmethod
-    def _by_an_identity(cls, set_acl: bool, info: ValidationInfo) -> bool:
-        if set_acl and info.data.get("zookeeper_auth_scheme") == "none":
-            raise ValueError(
-                "needs zookeeper_auth_scheme: without it nobody could read what this process creates"
-            )
-        return set_acl
-
-
-class ListenerSettings(
-    ZooKeeperSettings, SecuritySettings, AuthorizationSettings, MetricsSettings, SaslSettings
-):
-    """The addresses on which a broker or a controller listens, and the limits for its connections."""
-
-    PORTS: ClassVar[tuple[str, ...]] = ("port", "external_port")
-    """The settings of the ports that callers use."""
-
-    host: str = "127.0.0.1"
-    """Address to listen on."""
-    port: int = Field(default=0, ge=0, le=65535)
-    """0: any free port."""
-    advertised_host: str | None = None
-    """The host name under which clients and other brokers reach this process; None: `host`."""
-    advertised_port: int | None = Field(default=None, ge=1, le=65535)
-    external_port: int | None = Field(default=None, ge=0, le=65535)
-    """A second port, for clients in another network; None: no such listener. These clients receive
-    external addresses."""
-    external_host: str = "localhost"
-    """The host name under which clients of the external port reach this process."""
-    external_security_protocol: str | None = Field(default=None, pattern=PROTOCOL_PATTERN)
-    """The protocol of the external port; None: `security_protocol`."""
-    ssl_client_auth: str = Field(default="required", pattern="^(required|none)$")
-    """required: a client of a port with SSL has to show a certificate of `ssl_cafile`; none: it may not show
-    one. A port can not leave it to its clients."""
-    ssl_principal_mapping_rules: str = "DEFAULT"
-    """How the subject of a client's certificate becomes its principal, in Kafka's language:
-    `RULE:^CN=(.*?),.*$/$1/L,DEFAULT`."""
-    handshake_timeout_ms: int = Field(default=5_000, ge=100)
-    """A connection that has not become an HTTP/2 connection within this time is closed."""
-    connection_calls_max: int = Field(default=1_000, ge=1)
-    """Concurrent calls and streams of one connection; further ones wait at the client."""
-    calls_max: int = Field(default=10_000, ge=10)
-    """Concurrent calls and streams of all connections to a listener; further ones are refused."""
-    client_calls_max: int = Field(default=5_000, ge=1)
-    """Concurrent calls and streams of one address, over all its connections; further ones are refused with a
-    retriable error."""
-    call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
-    """A call with larger headers is refused."""
-    quota_delay_ms_max: int = Field(default=5_000, ge=1, le=60_000)
-    """The longest time for which a client that is over its quota waits at once. What would take longer to pay
-    for is forgiven, so this bounds how many requests a second a quota can hold back."""
-
-    audit_log: str = ""
-    """A file for the audit log, which only its owner may read, or `-` for standard error; empty: there is no
-    audit log."""
-
-    mixed_security_protocols: bool = False
-    """Whether this process speaks PLAINTEXT and SSL to other members, to each as its registration says. It is
-    for the time in which `security_protocol` changes from member to member."""
-    allow_insecure: bool = False
-    """Whether ports may be open to other machines without certificates or logins of clients: every caller
-    that reaches them can then read, write and delete everything, unless ACLs forbid it. Also whether members
-    of the cluster may send their key to another machine without encryption: with `security_protocol`
-    SASL_PLAINTEXT, everyone who can read their network can then do what a member can."""
-
-    @model_validator(mode="after")
-    def _can_log_in(self) -> Self:
-        check_mechanisms(self, self._protocol_of_ports())
-        return self
-
-    def _protocol_of_ports(self) -> dict[str, str]:
-        """By the setting of each port that there is."""
-        return {port: self.protocol_of(port) for port in self.PORTS if getattr(self, port) is not None}
-
-    def protocols(self) -> set[str]:
-        """The protocols of all ports."""
-        return set(self._protocol_of_ports().values())
-
-    def open_ports(self) -> list[str]:
-        """The settings of ports that other machines may use without showing who they are."""
-        if self.allow_insecure or is_loopback(self.host):
-            return []
-        names_callers = WITH_LOGINS | ({SSL} if self.ssl_client_auth == "required" else set())
-        return [port for port, protocol in self._protocol_of_ports().items() if protocol not in names_callers]
-
-    @property
-    def exposes_key(self) -> bool:
-        """Whether members of the cluster would send their key to this process over a network in plaintext.
-        They use `port` and `replication_port`, which have one protocol."""
-        if self.allow_insecure or is_loopback(self.host):
-            return False
-        return self.security_protocol == SASL_PLAINTEXT
-
-    @property
-    def metrics_demand_certificates(self) -> bool:
-        """Whether a client of the metrics' port has to show a certificate."""
-        return self.metrics_ssl and self.metrics_token_file is None and self.ssl_client_auth == "required"
-
-    @property
-    def metrics_for_all(self) -> bool:
-        """Whether everyone who reaches the metrics' port may read them."""
-        return self.metrics_token_file is None and not self.metrics_demand_certificates
-
-    @property
-    def metrics_address(self) -> str:
-        """The host on which metrics are served."""
-        if self.metrics_host is not None:
-            return self.metrics_host
-        return LOOPBACK if self.metrics_for_all and not is_loopback(self.host) else self.host
-
-    def protocol_of(self, port: str) -> str:
-        """The protocol of a port, which is named by its setting."""
-        own = self.external_security_protocol if port == "external_port" else None
-        return own or self.security_protocol
-
-    def has_logins(self, port: str) -> bool:
-        """Whether the clients of a port have to log in."""
-        return self.protocol_of(port) in WITH_LOGINS
-
+from strandline.config.security import PROTOCOL_PATTERN
+from strandline.config.services.listener import ListenerSettings
 
 SILENCES_APART_MS: Final = 100
 """How much longer a leader waits for its followers than they wait for it: they look ten times a second."""
@@ -469,32 +258,3 @@ class BrokerSettings(ListenerSettings):
                 return self.kafka_external_security_protocol or self.protocol_of("kafka_port")
             case _:
                 return super().protocol_of(port)
-
-
-class ControllerSettings(ListenerSettings):
-    """One controller."""
-
-    controller_id: int = Field(default=0, ge=0)
-    reconcile_ms: int = Field(default=5_000, ge=50)
-    """How often the active controller confirms that it is still active, and resumes unfinished deletions."""
-    standby_poll_ms: int = Field(default=250, ge=10)
-    """How often a standby controller checks whether there is an active one."""
-    reassignments_in_flight_max: int = Field(default=20, ge=1)
-    """Partitions that drains and a balance move at the same time."""
-    reassignment_timeout_ms: int = Field(default=3_600_000, ge=0)
-    """A reassignment that is not complete after this time is overdue, unless its request gives another time.
-    0: none is."""
-    mend_after_ms: int = Field(default=10_000, ge=50)
-    """A fault that lasts this long, and that no other component is repairing, is repaired by the
-    reconcile loop."""
-    queue_coalesce_requests: int = Field(default=1_000, ge=1)
-    """If a dead broker's queue has at least this number of requests, it is searched for superseded ones."""
-    multi_bytes_max: int = Field(default=MULTI_BYTES_MAX, ge=72 * KIB, le=MULTI_BYTES_MAX)
-    """Bytes of paths and data in one ZooKeeper transaction. A topic that needs more is written in parts."""
-    queue_merge_znodes: int = Field(default=STATE_QUEUE_ENTRIES_MAX // 2, ge=2, le=STATE_QUEUE_ENTRIES_MAX)
-    """If a dead broker's queue has at least this number of znodes, they are merged into fewer."""
-    events_waiting_max: int = Field(default=20_000, ge=1)
-    """Events that wait to be written to an internal topic; beyond it the oldest are dropped and counted."""
-    state_change_streams_max: int = Field(default=32, ge=1)
-    """Concurrent StateChanges calls."""
-    crash_points: str = ""
