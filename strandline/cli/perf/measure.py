@@ -65,7 +65,14 @@ class Load:
 
     def chunks(self) -> Sequence[int]:
         """The number of records in each bulk call."""
-        size = max(1, min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // self.record_size))
+        return self._parts(min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // self.record_size))
+
+    def batches(self) -> Sequence[int]:
+        """The number of records in each batch that is encoded beforehand."""
+        return self._parts(self.batch_bytes // self.record_size)
+
+    def _parts(self, size: int) -> Sequence[int]:
+        size = max(1, size)
         whole, rest = divmod(self.records, size)
         return [size] * whole + ([rest] if rest else [])
 
@@ -123,14 +130,14 @@ async def _produce_batches(producer: Producer, load: Load, advance: Advance) -> 
     """Sends batches encoded beforehand as opaque bytes, `in_flight` at a time for each partition."""
     from strandline.records import encode_values
 
-    in_batch = max(1, load.batch_bytes // load.record_size)
-    batch = encode_values([bytes(load.record_size)] * in_batch, SystemClock().wall_ms())
-    count = -(-load.records // in_batch)
+    now_ms, value = SystemClock().wall_ms(), bytes(load.record_size)
+    sizes = load.batches()
+    encoded = {size: encode_values([value] * size, now_ms) for size in set(sizes)}
     calls = (
-        (in_batch, partial(producer.send_batch, load.topic, number % load.partitions, batch))
-        for number in range(count)
+        (size, partial(producer.send_batch, load.topic, number % load.partitions, encoded[size]))
+        for number, size in enumerate(sizes)
     )
-    return in_batch * count, await windowed(calls, load.in_flight * load.partitions, advance)
+    return load.records, await windowed(calls, load.in_flight * load.partitions, advance)
 
 
 async def windowed(calls: Iterable[tuple[int, SendCall]], window: int, advance: Advance) -> list[float]:

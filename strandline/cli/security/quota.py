@@ -126,10 +126,19 @@ def list_(invocation: Invocation, /, **given: Any) -> None:
 )  # fmt: skip
 @pass_invocation
 def delete(invocation: Invocation, /, names: tuple[str, ...], **given: Any) -> None:
-    """Delete the limits of a user, a client id, or a user with a client id."""
+    """Delete the limits of a user, a client id, or a user with a client id.
+
+    It is no error if there are none, and the answer says so.
+    """
     entity = _entity(given)
-    _alter(invocation, QuotaAlteration(entity, dict.fromkeys(map(Quota, names) if names else Quota)))
-    invocation.out.note(f"the quotas of {entity} are deleted")
+    wanted = QuotaFilter(entity.user, entity.client_id, strict=True)
+    standing = {quota for each in run(lambda: _described(invocation, wanted)) for quota in each.limits}
+    found = standing.intersection(map(Quota, names) if names else Quota)
+    if found:
+        _alter(invocation, QuotaAlteration(entity, dict.fromkeys(found)))
+        invocation.out.note(f"deleted for {entity}: {', '.join(sorted(map(str, found)))}")
+    else:
+        invocation.out.note(f"{entity} has no {' or '.join(names) or 'quota'}: nothing is deleted")
 
 
 def _alter(invocation: Invocation, alteration: QuotaAlteration) -> None:

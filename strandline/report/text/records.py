@@ -1,4 +1,4 @@
-"""Records as JSON, one object a line: what `consume --json` prints and the console exports."""
+"""Records as JSON, one object a line: what `consume -o json` prints and the console exports."""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ async def test_quotas_are_set_listed_and_deleted(shell: Shell) -> None:
     table = (await shell("quota", "list", *alice)).out
     assert b"user alice" in table and b"1,048,576" in table
     assert (await shell("quota", "delete", *app, "--quota", "consumer_byte_rate")).status == 0
-    assert (await shell("quota", "delete", *alice)).status == 0
+    deleted = await shell("quota", "delete", *alice)
+    assert deleted.status == 0 and "deleted for user alice: producer_byte_rate" in deleted.err
+    again = await shell("quota", "delete", *alice)
+    assert again.status == 0 and "user alice has no quota: nothing is deleted" in again.err
     assert await shell.objects("quota", "list") == [
         {"user": "<default>", "client_id": "a/b", "request_percentage": 12.5}
     ]

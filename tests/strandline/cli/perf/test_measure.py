@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bench.report import median_of
 from strandline.cli.perf.measure import CHUNK_BYTES_MAX, Load, spread, throughput, windowed
+from strandline.config.limits import KIB
 
 
 def test_a_spread_is_median_99th_percentile_and_maximum_by_nearest_rank() -> None:
@@ -32,6 +33,15 @@ def test_chunks_send_each_record_once_in_bounded_calls(records: int, size: int) 
     chunks = Load("t", 1, records, size, in_flight=1, batch_bytes=1024).chunks()
     assert sum(chunks) == records
     assert max(chunks) == 1 or max(chunks) * size <= CHUNK_BYTES_MAX
+
+
+@given(records=st.integers(1, 200_000), size=st.integers(1, 300_000))
+def test_batches_have_as_many_records_as_were_asked_for(records: int, size: int) -> None:
+    """`perf produce --api batch --records 10` sends ten, and not a whole batch."""
+    load = Load("t", 1, records, size, in_flight=11, batch_bytes=256 * KIB)
+    batches = load.batches()
+    assert sum(batches) == records
+    assert max(batches) == 1 or max(batches) * size <= load.batch_bytes
 
 
 async def test_no_more_calls_are_unanswered_than_the_window_has() -> None:
