@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from strandline.client.admin.admin import Admin
@@ -15,20 +15,27 @@ from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock
 
 PAUSE_S: Final = 5.0
+UNSEEN_PAUSE_S: Final = 0.5
+"""The pause while no leader is known, as before the cluster has been read."""
 LOOKING_S: Final = 15.0
 """How long after a look a browser counts as looking."""
 ANSWERS_MS_MAX: Final = 1_000
+RATES_AFTER: Final = 2
+"""Readings that a rate takes; a size takes one."""
 PARTITIONS_MAX: Final = 5_000
 """With more partitions the loads are not known."""
 
 
 class LoadsFeed:
-    """The load of each broker, in `now`; None: it is not known. `changed` is called after each reading."""
+    """The load of each broker, in `now`; None: it is not known. `changed` is called after a reading that has
+    changed it."""
 
     def __init__(
         self, admin: Admin, clock: Clock, seen: Callable[[], Seen], changed: Callable[[], None]
     ) -> None:
         self.now: dict[int, Load] | None = None
+        self.tried = 0
+        """How often the leaders were asked since a browser looks."""
         self._admin = admin
         self._clock = clock
         self._seen = seen
@@ -49,19 +56,30 @@ class LoadsFeed:
             await self._looked.wait()
             if self._clock.monotonic() - self._looked_s > LOOKING_S:
                 self._looked.clear()
-                self.now = None
+                self.now, self.tried = None, 0
                 continue
-            await self._read()
+            leaders = self._leaders()
+            if not leaders:
+                self.now = None
+                await self._clock.sleep(UNSEEN_PAUSE_S)
+                continue
+            before = self.now
+            await self._read(leaders)
+            self.tried += 1
+            if self.now != before or self.tried <= RATES_AFTER:
+                self._changed()
             await self._clock.sleep(PAUSE_S)
 
-    async def _read(self) -> None:
-        leaders = {
+    def _leaders(self) -> dict[TopicPartition, int]:
+        return {
             TopicPartition(topic.name, each.partition): each.leader
             for topic in self._seen().topics
             for each in topic.partitions
             if each.leader != NO_BROKER
         }
-        if not leaders or len(leaders) > PARTITIONS_MAX:
+
+    async def _read(self, leaders: Mapping[TopicPartition, int]) -> None:
+        if len(leaders) > PARTITIONS_MAX:
             self.now = None
             return
         try:
@@ -69,6 +87,4 @@ class LoadsFeed:
         except StrandlineError:
             return
         described = self._rates.take(answers, self._clock.wall_ms())
-        before, self.now = self.now, loads(leaders, described, self._rates)
-        if before != self.now:
-            self._changed()
+        self.now = loads(leaders, described, self._rates)

@@ -14,6 +14,7 @@ from strandline.console.core.groups.lag import Sample
 from strandline.console.core.overview.brokers import broker_lines
 from strandline.console.core.overview.troubles import Trouble, troubles
 from strandline.console.core.seen import Seen
+from strandline.console.feeds.loads import RATES_AFTER
 from strandline.console.web.context import Console
 from strandline.errors import StrandlineError
 
@@ -30,6 +31,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         found = latest.of(seen, await lags(console, request))
         loads = console.loads.look()
         may_describe = seen.described_at_ms is not None
+        tried = console.loads.tried if may_describe else RATES_AFTER
         return await console.page(
             request,
             "overview.html",
@@ -37,6 +39,8 @@ def routes(console: Console) -> Sequence[BaseRoute]:
             seen=seen,
             troubles=found,
             brokers=broker_lines(seen, loads if may_describe else None),
+            no_size="unknown" if tried else "not read yet",
+            no_rate="unknown" if tried >= RATES_AFTER else "not measured yet",
             partitions=sum(len(topic.partitions) for topic in seen.topics),
         )
 

@@ -57,7 +57,15 @@ async def test_the_overview_shows_what_brokers_keep(harmed: MemoryCluster) -> No
         await producer.send_and_wait("orders", b"x" * 50_000)
     async with browser_of(harmed) as browser:
 
-        async def shows_sizes() -> bool:
-            return (await browser.get("/?part=cluster")).words.count(" kB ") >= 3
+        async def words() -> str:
+            return (await browser.get("/?part=cluster")).words
 
+        async def is_measuring() -> bool:
+            return "not measured yet" in await words()
+
+        async def shows_sizes() -> bool:
+            return (await words()).count(" kB ") >= 3
+
+        await eventually(is_measuring, what="the first look says that nothing was measured yet")
+        assert "unknown" not in await words()
         await eventually(shows_sizes, what="the logs of three brokers have sizes")
