@@ -163,7 +163,7 @@ async def test_a_certificate_is_an_identity(tls_server: TlsServer) -> None:
 async def test_several_certificates_share_their_znodes(tls_server: TlsServer) -> None:
     other = tls_server.authority.issue("broker-3", "b3")
     files = {"zookeeper_ssl_certfile": other.certfile, "zookeeper_ssl_keyfile": other.keyfile}
-    ids = ";".join([await seen_as(tls_server), await seen_as(tls_server, **files)])
+    ids = ";".join([await seen_as(tls_server, "first"), await seen_as(tls_server, "second", **files)])
     chroot = {"zookeeper": f"{tls_server.process.address}/shared", "zookeeper_auth_scheme": "x509"}
     settings = tls_server.settings(**chroot, zookeeper_set_acl=True, zookeeper_x509_ids=ids)
     first, second = await connect(settings), await connect(settings.model_copy(update=files))
@@ -173,9 +173,10 @@ async def test_several_certificates_share_their_znodes(tls_server: TlsServer) ->
         await session.close()
 
 
-async def seen_as(server: TlsServer, **files: Any) -> str:
-    """The id by which the server knows the certificate."""
-    session = await connect(server.settings(zookeeper_auth_scheme="x509", zookeeper_set_acl=True, **files))
+async def seen_as(server: TlsServer, chroot: str, **files: Any) -> str:
+    """The id by which the server knows the certificate. The chroot becomes its own."""
+    below = {"zookeeper": f"{server.process.address}/{chroot}", "zookeeper_auth_scheme": "x509"}
+    session = await connect(server.settings(**below, zookeeper_set_acl=True, **files))
     await session.create("/own", ephemeral=True)
     (grant,) = await session.acl("/own")
     await session.close()
