@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.errors import CoordinationError
 from strandline.ids import TopicId
 from strandline.ports import (
@@ -65,7 +66,7 @@ class ZnodeTree:
             data[znodes.topic(name)] = znodes.dump_topic(znodes.TopicNode(TopicId(name), partitions, {}))
             for number in range(partitions):
                 data[znodes.replicas(name, number)] = znodes.dump_replicas((1,))
-                data[znodes.isr(name, number)] = znodes.dump_isr(NEVER_LED)
+                data[znodes.isr(name, number)] = isr_znodes.dump_isr(NEVER_LED)
         self.nodes |= {path: Znode(each, 0, 0, 0, 0) for path, each in data.items()}
         return names
 

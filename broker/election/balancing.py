@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from strandline.adapters.zookeeper.facts import read_drains
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.broker.core.election.balancing import LedPartition, obstacle, to_balance
 from strandline.broker.election.handover import Handover
 from strandline.broker.membership.suspicion import Reach

@@ -14,6 +14,7 @@ import structlog
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.election.election import (
     Ballot,
     Follow,
@@ -257,7 +258,7 @@ class Elector:
             self._vacancies.pop(replica.key, None)
             return None
         try:
-            state = znodes.load_isr(name.topic, name.partition, node.data)
+            state = isr_znodes.load_isr(name.topic, name.partition, node.data)
         except znodes.UnreadableZnode as error:  # no election is decided by an unreadable znode
             if self._waiting.get(replica.key) != error.message:
                 logger.error("no election until a znode is repaired", reason=error.message)
@@ -312,7 +313,7 @@ class Elector:
         state = replace(ballot.state, statements=say.statements)
         path = znodes.isr(name.topic, name.partition)
         operations: list[Operation] = [
-            SetData(path, znodes.dump_isr(state), version),
+            SetData(path, isr_znodes.dump_isr(state), version),
             znodes.of_incarnation(replica.key.topic_id),
         ]
         best = longest(say.statements, ballot.assigned)
@@ -412,7 +413,7 @@ class Elector:
         assignment = Check(znodes.replicas(name.topic, name.partition), candidacy.assigned_version)
         incarnation = znodes.of_incarnation(replica.key.topic_id)
         operations: list[Operation] = [
-            SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(state), candidacy.version),
+            SetData(znodes.isr(name.topic, name.partition), isr_znodes.dump_isr(state), candidacy.version),
             assignment,
             incarnation,
         ]

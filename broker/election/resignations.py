@@ -20,6 +20,7 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_drains, read_isr, read_registration
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.election.election import successor
 from strandline.broker.core.state_changes.events import resigned
 from strandline.broker.replicas.leader_znodes import fence_operations, notice_operation
@@ -295,7 +296,7 @@ def _cut(prepared: list[_Prepared]) -> tuple[list[_Prepared], list[_Prepared]]:
     """Returns (those that fit into one `multi`, at least one; the others)."""
     size = 0
     for index, each in enumerate(prepared):
-        size += len(znodes.dump_isr(each.after))
+        size += len(isr_znodes.dump_isr(each.after))
         if size > ZNODE_BYTES_MAX and index > 0:
             return prepared[:index], prepared[index:]
     return prepared, []

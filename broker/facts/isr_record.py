@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
@@ -26,7 +27,7 @@ async def read_isr(
         try:
             await session.sync(path)
             znode = await session.get(path)
-            return znodes.load_isr(name.topic, name.partition, znode.data), znode.version
+            return isr_znodes.load_isr(name.topic, name.partition, znode.data), znode.version
         except NoNode:
             return None, 0
         except ConnectionLost:

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 import structlog
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.errors import CoordinationError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
 from strandline.ports import Check, Coordination
@@ -104,7 +105,7 @@ async def leader_of_record(
         async with asyncio.timeout(timeout_s):
             await session.multi([Check(path)])
             node = await session.get(path)
-        state = znodes.load_isr(name.topic, name.partition, node.data)
+        state = isr_znodes.load_isr(name.topic, name.partition, node.data)
     except (TimeoutError, CoordinationError, znodes.UnreadableZnode) as error:
         logger.debug("leadership not confirmed", partition=str(name), reason=repr(error))
         return None

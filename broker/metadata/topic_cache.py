@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import (
@@ -254,7 +255,7 @@ class TopicCache:
             state = NEVER_LED
             try:
                 replicas = znodes.load_replicas(name, partition, raw)
-                state = znodes.load_isr(name, partition, record)
+                state = isr_znodes.load_isr(name, partition, record)
             except znodes.UnreadableZnode as error:
                 self._unreadable.report(error)
             metadata = PartitionMetadata(partition, state.leader, state.leader_epoch, replicas, state.isr_ids)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.replication.effects import WriteIsr
 from strandline.broker.core.state_changes.events import isr_changed
 from strandline.broker.facts.isr_record import read_isr
@@ -48,7 +49,7 @@ class IsrWriter:
         crash_point("isr.before_write")
         joining = {Check(znodes.broker(broker), version=0): broker for broker in write.entering}
         operations: list[Operation] = [
-            SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(wanted), write.version),
+            SetData(znodes.isr(name.topic, name.partition), isr_znodes.dump_isr(wanted), write.version),
             znodes.of_incarnation(self._replica.key.topic_id),
             *joining,
         ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
 from strandline.broker.replicas.replica import Replica
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import Create, Delete, Operation, SetData
@@ -17,7 +18,7 @@ def fence_operations(
     """Writes `after`, which has no leader, over this version of `isr`, and removes the leader's own znode."""
     name = replica.name
     operations: list[Operation] = [
-        SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(after), version),
+        SetData(znodes.isr(name.topic, name.partition), isr_znodes.dump_isr(after), version),
         znodes.of_incarnation(replica.key.topic_id),
     ]
     if leader_node_stands:

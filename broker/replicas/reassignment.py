@@ -15,7 +15,8 @@ from typing import Final
 import structlog
 
 from strandline.adapters.system.crash_points import crash_point
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
 from strandline.broker.core.replication.effects import CloseReplicas, CompleteReassignment
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.state_changes.events import resigned
@@ -136,7 +137,7 @@ class Reassigning:
             isr = resign_operations(replica, state, move.version, move.successor, REASON)
         else:
             isr = [
-                SetData(znodes.isr(*name), znodes.dump_isr(state), move.version),
+                SetData(znodes.isr(*name), isr_znodes.dump_isr(state), move.version),
                 znodes.of_incarnation(replica.key.topic_id),
             ]
         return [

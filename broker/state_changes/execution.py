@@ -17,6 +17,7 @@ import structlog
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import Reader
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.election.election import leader_stands
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
@@ -124,7 +125,7 @@ class Executor:
 
     async def _read_record(self, topic: str, key: PartitionKey) -> PartitionState:
         raw = await self._session.get(znodes.isr(topic, key.partition))
-        return znodes.load_isr(topic, key.partition, raw.data)
+        return isr_znodes.load_isr(topic, key.partition, raw.data)
 
     async def _read_once_more(
         self, change: StateChange, topic: znodes.TopicNode, assignment: PartitionAssignment

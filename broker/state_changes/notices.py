@@ -13,9 +13,10 @@ from collections.abc import Callable
 
 import structlog
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.adapters.zookeeper.looks import Looks
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.ids import NO_BROKER

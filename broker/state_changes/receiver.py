@@ -16,7 +16,8 @@ from typing import Final, TypeVar
 import structlog
 
 from strandline.adapters.system.crash_points import crash_point
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.broker.core.state_changes.queue import Execute, Read, Record, Remove, Settle, StateQueue
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.replicas.replica import Replica

@@ -15,6 +15,7 @@ import structlog
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import BulkReads
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.core.state_changes.events import stray_removed
 from strandline.broker.facts.assignments import Assignments
@@ -140,7 +141,7 @@ class Reconciler:
                 named.update(assignment.reassignment.original)
             if me in named:
                 return ""
-            if me in znodes.load_isr(*name, record):
+            if me in isr_znodes.load_isr(*name, record):
                 logger.error("in sync and not assigned: kept", partition=str(name), assigned=sorted(named))
                 return ""
         except (NoNode, ValueError) as error:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from strandline.adapters.system.crash_points import crash_point
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.term.notices import leave_notices
 from strandline.controller.term.reading import read_partitions

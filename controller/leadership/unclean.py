@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX
 from strandline.controller.core.unclean import UncleanPlan, plan_unclean
 from strandline.controller.leadership.transfer import LOOK_AGAIN_S

@@ -15,8 +15,9 @@ from typing import Final
 import structlog
 
 from strandline.adapters.system.crash_points import crash_point
-from strandline.adapters.zookeeper import balance_znodes, znodes
+from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import Fact, read_balance
+from strandline.adapters.zookeeper.layout import balance_znodes
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.balance.planning import plan_balance
 from strandline.controller.core.balance.progress import BalanceStep, describe, next_step, settled

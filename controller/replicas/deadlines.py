@@ -14,6 +14,7 @@ import structlog
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_reassignment
+from strandline.adapters.zookeeper.layout import reassignment_znodes
 from strandline.controller.core.reassignment import TakeBackOverdue
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.controller.core.upkeep.deadlines import explained, overdue, waits_for
@@ -71,7 +72,7 @@ class Deadlines:
             reason=reason,
         )
         kept = self._term.unrecorded.keeping([event])
-        write = SetData(path, znodes.dump_reassignment(marked), found.version)
+        write = SetData(path, reassignment_znodes.dump_reassignment(marked), found.version)
         try:
             await self._term.session.write([write, *kept], partial(self._stands, name, marked))
         except MultiFailed as failed:

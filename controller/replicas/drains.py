@@ -14,8 +14,9 @@ from typing import Final
 import structlog
 
 from strandline.adapters.system.crash_points import crash_point
-from strandline.adapters.zookeeper import drain_znodes, znodes
+from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_drains
+from strandline.adapters.zookeeper.layout import drain_znodes
 from strandline.controller.core.broker_list import listed
 from strandline.controller.core.drains import (
     DrainPlan,

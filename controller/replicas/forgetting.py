@@ -14,7 +14,8 @@ from typing import Final
 import structlog
 
 from strandline.adapters.system.crash_points import crash_point
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.controller.core.forgetting import Ending, check_forgettable, endings
 from strandline.controller.term.asked import asked_by
 from strandline.controller.term.surveying import read_queue, read_survey

@@ -18,6 +18,7 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_deletion, read_replicas
+from strandline.adapters.zookeeper.layout import reassignment_znodes
 from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.doubts import doubts
 from strandline.controller.core.reassignment import Asked, MoveContext, Placed, forgotten, grown, plan_move
@@ -292,7 +293,7 @@ class Reassignments:
         except NoNode:
             assigned = await read_replicas(self._term.session, *first.name)
             return assigned is not None and assigned.value == first.wanted.target  # it has ended already
-        return node.data == znodes.dump_reassignment(first.wanted)
+        return node.data == reassignment_znodes.dump_reassignment(first.wanted)
 
     def _begun(self, each: _Planned) -> None:
         name, wanted = each.name, each.wanted
@@ -326,7 +327,7 @@ def _step(each: _Planned, topic: PlacedPartitions, stamp: Stamp, keeping: Sequen
     it stays the same: an election that has not read the reassignment then fails.
     """
     name, now, wanted = each.name, each.now, each.wanted
-    path, data = znodes.reassigned(*name), znodes.dump_reassignment(wanted)
+    path, data = znodes.reassigned(*name), reassignment_znodes.dump_reassignment(wanted)
     assigned = grown(now.assigned, wanted)
     standing: Operation = Create(path, data)
     if now.wanted is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.ids import BrokerId
 from strandline.ports import Create

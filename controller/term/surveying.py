@@ -12,8 +12,9 @@ from functools import partial
 
 import structlog
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import BulkReads, read_drains, read_reassignment, read_znode
+from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.config.limits import STATE_QUEUE_ENTRIES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.controller.core.topics import Brokers

@@ -13,6 +13,7 @@ from functools import partial
 import structlog
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.recorder import RequestRecorder
 from strandline.ports import Create, Delete, MultiFailed, NoNode, Operation
@@ -34,7 +35,9 @@ class UnrecordedEvents:
 
     def keeping(self, events: Sequence[StateChangeEvent]) -> list[Operation]:
         """The operations that keep these events; none if there are no events."""
-        return [Create(znodes.unrecorded(self._new_id()), znodes.dump_unrecorded(events))] if events else []
+        return (
+            [Create(znodes.unrecorded(self._new_id()), isr_znodes.dump_unrecorded(events))] if events else []
+        )
 
     def written(self, operations: Iterable[Operation]) -> None:
         """Has the events recorded that these operations, which were carried out, keep."""
@@ -58,7 +61,7 @@ class UnrecordedEvents:
 
     def _record(self, path: str, data: bytes) -> None:
         """Raises UnreadableZnode."""
-        events = znodes.load_unrecorded(path, data)
+        events = isr_znodes.load_unrecorded(path, data)
         self._recording.add(path)
         self._recorder.record(events, partial(self._done, path))
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
 from strandline.config.limits import KIB, MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.placement import ReplicaAssignment
@@ -80,7 +81,9 @@ def creation_steps(
         operations = (
             Create(znodes.partition(name, number)),
             Create(znodes.replicas(name, number), znodes.dump_replicas(assignment)),
-            Create(znodes.isr(name, number), znodes.dump_isr(PartitionState(NO_BROKER, NO_EPOCH, members))),
+            Create(
+                znodes.isr(name, number), isr_znodes.dump_isr(PartitionState(NO_BROKER, NO_EPOCH, members))
+            ),
         )
         subject = Subject(name, PartitionKey(topic.topic_id, PartitionId(number)), NO_EPOCH)
         asked = requests(Command.START_REPLICA, subject, assignment, stamp, reason)

@@ -16,7 +16,8 @@ from typing import Final
 import structlog
 
 from strandline.adapters.system.crash_points import crash_point
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.config.limits import MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.survey import Survey
 from strandline.controller.core.upkeep.queues import (

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.controller.core.upkeep.queues import QueueEntry, waiting_keys
 from strandline.controller.core.upkeep.repairs import (

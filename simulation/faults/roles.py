@@ -6,6 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.ids import INTERNAL_PREFIX, OFFSETS_TOPIC, TopicPartition
 from strandline.ports import NoNode
 from strandline.simulation.faults.fault import Scene
@@ -60,7 +61,7 @@ def _led(scene: Scene) -> list[Led]:
         try:
             count = znodes.load_topic(topic, tree.get(znodes.topic(topic)).data).partitions
             for number in range(count):
-                state = znodes.load_isr(topic, number, tree.get(znodes.isr(topic, number)).data)
+                state = isr_znodes.load_isr(topic, number, tree.get(znodes.isr(topic, number)).data)
                 if state.leader >= 0:
                     others = tuple(each - first for each in state.isr_ids if each != state.leader)
                     found.append(Led(TopicPartition(topic, number), state.leader - first, others))

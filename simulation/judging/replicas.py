@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.storage.scanning import Bad, scan
 from strandline.broker.storage.segment import LOG_SUFFIX, offset_in
 from strandline.broker.storage.state_files.epoch_file import read_epochs
@@ -81,7 +82,7 @@ class Replicas(Judge):
             topic, number = found[0].name
             try:
                 topic_id = znodes.load_topic(topic, tree.get(znodes.topic(topic)).data).topic_id
-                state = znodes.load_isr(topic, number, tree.get(znodes.isr(topic, number)).data)
+                state = isr_znodes.load_isr(topic, number, tree.get(znodes.isr(topic, number)).data)
             except NoNode:
                 continue  # the topic is deleted
             if topic_id == key.topic_id:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, Final
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.auditing.cluster import Observation
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import StrandlineError
@@ -92,7 +93,7 @@ class ClusterStates:
                 continue
             for number in znodes.numbers(tree.children(znodes.topic(topic))):
                 try:
-                    state = znodes.load_isr(topic, number, tree.get(znodes.isr(topic, number)).data)
+                    state = isr_znodes.load_isr(topic, number, tree.get(znodes.isr(topic, number)).data)
                 except NoNode:
                     continue
                 replica = self._replica(state.leader, topic, number)

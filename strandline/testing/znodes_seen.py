@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.groups.placement import partition_of
 from strandline.ids import NO_BROKER, OFFSETS_TOPIC
 from strandline.ports import NoNode
@@ -54,7 +55,7 @@ class ZnodesSeen:
             data = self._tree.get(znodes.isr(topic, partition)).data
         except NoNode:
             return NEVER_LED
-        return znodes.load_isr(topic, partition, data)
+        return isr_znodes.load_isr(topic, partition, data)
 
     def replicas(self, topic: str, partition: int) -> list[int]:
         """The assigned brokers, the preferred leader first. Raises UnknownMember."""

@@ -35,7 +35,16 @@ from strandline.ids import (
     TopicId,
 )
 from strandline.vocabulary import states
-from strandline.vocabulary.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
+from strandline.vocabulary.typed_json import (
+    INT32_MAX,
+    UnreadableJson,
+    broker_number,
+    broker_numbers,
+    integer,
+    parse,
+    text,
+    unreadable_as,
+)
 
 ANY_LIFE: Final = BrokerEpoch(-1)
 """As a request's `broker_epoch`: any registration of the broker may execute it. The broker was dead
@@ -284,29 +293,21 @@ def load_event(fields: Any) -> StateChangeEvent:
             state=RequestState(fields["state"]),
             topic=text(fields["topic"]),
             key=PartitionKey(TopicId(text(fields["topic_id"])), partition),
-            broker=_broker(fields["broker"]),
+            broker=broker_number(fields["broker"]),
             epoch=LeaderEpoch(integer(fields["epoch"], most=INT32_MAX)),
             at_ms=integer(fields["at"]),
-            requester=None if requester is None else _broker(requester),
+            requester=None if requester is None else broker_number(requester),
             reason=text(fields.get("reason", "")),
-            isr=None if isr is None else _brokers(isr),
-            left=_brokers(fields.get("left", ())),
-            joined=_brokers(fields.get("joined", ())),
-            replicas=_brokers(fields.get("replicas", ())),
+            isr=None if isr is None else broker_numbers(isr),
+            left=broker_numbers(fields.get("left", ())),
+            joined=broker_numbers(fields.get("joined", ())),
+            replicas=broker_numbers(fields.get("replicas", ())),
             unclean=bool(fields.get("unclean", False)),
             first=_offset(fields.get("first")),
             end=_offset(fields.get("end")),
             lost=_offset(fields.get("lost")),
             by=load_asked_by(fields.get("by")),
         )
-
-
-def _broker(raw: Any) -> BrokerId:
-    return BrokerId(integer(raw, most=INT32_MAX))
-
-
-def _brokers(raw: Any) -> tuple[BrokerId, ...]:
-    return tuple(_broker(each) for each in raw)
 
 
 def _offset(raw: Any) -> int | None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from strandline.errors import InvalidRequest, StrandlineError
+from strandline.ids import BrokerId
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -22,6 +23,16 @@ def integer(value: Any, *, least: int = -1, most: int = INT64_MAX) -> int:
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"{_brief(value)} is not a whole number from {least} to {most}")
     return value
+
+
+def broker_number(value: Any, *, least: int = -1) -> BrokerId:
+    """The id of a broker; −1, if that is allowed, is none. Raises ValueError."""
+    return BrokerId(integer(value, least=least, most=INT32_MAX))
+
+
+def broker_numbers(values: Any, *, least: int = -1) -> tuple[BrokerId, ...]:
+    """Raises ValueError, TypeError."""
+    return tuple(broker_number(each, least=least) for each in values)
 
 
 def text(value: Any) -> str:

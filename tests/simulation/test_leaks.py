@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.engine.loop import Process, SimulatedLoop
 from strandline.simulation.engine.world import World
@@ -23,7 +23,7 @@ GROWTH_MAX = 20
 
 
 def alive() -> Counter[type]:
-    znodes.load_isr.cache_clear()
+    isr_znodes.load_isr.cache_clear()
     gc.collect()
     return Counter(type(each) for each in gc.get_objects())
 

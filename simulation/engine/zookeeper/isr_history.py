@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.ports import Create, MultiFailed, NoNode, SetData
 from strandline.simulation.engine.zookeeper.ensemble import Ensemble
@@ -89,7 +90,7 @@ class IsrHistory:
             return None
         name = TopicPartition(found[1], int(found[2]))
         before = None if isinstance(write, Create) else self.states.get(name)
-        after = znodes.load_isr(*name, write.data)
+        after = isr_znodes.load_isr(*name, write.data)
         strangers = () if before is None else self._strangers(before, after)
         return IsrWrite(name, zxid, before, after, strangers)
 

@@ -13,7 +13,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
 
-from strandline.adapters.zookeeper import balance_znodes, drain_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import balance_znodes, drain_znodes, isr_znodes, reassignment_znodes
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
 from strandline.ports import ConnectionLost, NoNode, Znode
@@ -155,7 +156,7 @@ async def read_replicas(session: Reader, name: str, number: int) -> Fact[tuple[B
 
 async def read_isr(session: Reader, name: str, number: int) -> Fact[PartitionState] | None:
     return await _fact(
-        session, znodes.isr(name, number), lambda node: znodes.load_isr(name, number, node.data)
+        session, znodes.isr(name, number), lambda node: isr_znodes.load_isr(name, number, node.data)
     )
 
 
@@ -163,5 +164,5 @@ async def read_reassignment(session: Reader, name: str, number: int) -> Fact[Rea
     return await _fact(
         session,
         znodes.reassigned(name, number),
-        lambda node: znodes.load_reassignment(name, number, node.data),
+        lambda node: reassignment_znodes.load_reassignment(name, number, node.data),
     )

@@ -10,40 +10,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
-
 from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX
-from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from strandline.ports import Check
 from strandline.vocabulary.metadata import (
-    Deadline,
     Endpoint,
-    IsrMember,
-    LogCondition,
-    LogStatement,
-    PartitionState,
-    Reassignment,
     Registration,
-    Replaced,
-)
-from strandline.vocabulary.state_changes import (
-    StateChangeEvent,
-    dump_asked_by,
-    dump_event,
-    load_asked_by,
-    load_event,
 )
 from strandline.vocabulary.topics import check_topic_name, is_topic_name
-from strandline.vocabulary.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
-
-logger = structlog.get_logger(__name__)
-
-ISRS_KNOWN_MAX: Final = 256
-"""Decoded `isr` znodes that are kept, of some kilobytes each."""
+from strandline.vocabulary.typed_json import (
+    INT32_MAX,
+    UnreadableJson,
+    broker_numbers,
+    integer,
+    parse,
+    text,
+    unreadable_as,
+)
 
 CLUSTER_ID: Final = "/cluster_id"
 CLUSTER_ID_LENGTH_MAX: Final = 128
@@ -200,14 +186,6 @@ def load_cluster_id(data: bytes) -> str:
         return found
 
 
-def _broker(raw: Any) -> BrokerId:
-    return BrokerId(integer(raw, most=INT32_MAX))
-
-
-def _brokers(raw: Any) -> tuple[BrokerId, ...]:
-    return tuple(_broker(each) for each in raw)
-
-
 def _port(raw: Any) -> int:
     return integer(raw, least=0, most=65_535)
 
@@ -322,83 +300,7 @@ def dump_replicas(assigned: Sequence[int]) -> bytes:
 
 def load_replicas(name: str, number: int, data: bytes) -> tuple[BrokerId, ...]:
     with reading(replicas(name, number), data) as raw:
-        return _brokers(raw)
-
-
-def dump_isr(state: PartitionState) -> bytes:
-    fields: dict[str, Any] = {
-        "leader": state.leader,
-        "epoch": state.leader_epoch,
-        "isr": [[member.broker, member.broker_epoch] for member in state.isr],
-    }
-    if state.trail:
-        fields["trail"] = [dump_event(event) for event in state.trail]
-    if state.statements:
-        fields["statements"] = [
-            [
-                s.broker,
-                s.broker_epoch,
-                s.condition.value,
-                s.last_epoch,
-                s.log_start,
-                s.log_end,
-                s.high_watermark,
-            ]
-            for s in state.statements
-        ]
-    if state.lossy_epoch != NO_EPOCH:
-        fields["lossy_epoch"] = state.lossy_epoch
-    return dump(fields)
-
-
-@lru_cache(ISRS_KNOWN_MAX)
-def load_isr(name: str, number: int, data: bytes) -> PartitionState:
-    """The same bytes are read again and again: most of their decoding is that of the trail."""
-    path = isr(name, number)
-    with reading(path, data) as raw:
-        trail = raw.get("trail")
-        state = PartitionState(
-            _broker(raw["leader"]),
-            LeaderEpoch(integer(raw["epoch"], most=INT32_MAX)),
-            tuple(IsrMember(_broker(b), BrokerEpoch(integer(e))) for b, e in raw["isr"]),
-            statements=tuple(_statement(*each) for each in raw.get("statements", ())),
-            lossy_epoch=LeaderEpoch(integer(raw.get("lossy_epoch", NO_EPOCH), most=INT32_MAX)),
-        )
-    return replace(state, trail=_load_trail(path, trail)) if trail else state
-
-
-def _statement(
-    broker_id: Any, life: Any, condition: Any, last_epoch: Any, start: Any, end: Any, watermark: Any
-) -> LogStatement:
-    return LogStatement(
-        _broker(broker_id),
-        BrokerEpoch(integer(life)),
-        LogCondition(text(condition)),
-        integer(last_epoch, most=INT32_MAX),
-        integer(start),
-        integer(end),
-        integer(watermark),
-    )
-
-
-def _load_trail(path: str, raw: Any) -> tuple[StateChangeEvent, ...]:
-    """Skips what is no event, or an event of a later version: no election may fail because of a record."""
-    events = []
-    for fields in raw if isinstance(raw, list) else [raw]:
-        try:
-            events.append(load_event(fields))
-        except ValueError as error:
-            logger.error("not an event: it will not be recorded", path=path, reason=str(error))
-    return tuple(events)
-
-
-def dump_unrecorded(events: Iterable[StateChangeEvent]) -> bytes:
-    return dump([dump_event(event) for event in events])
-
-
-def load_unrecorded(path: str, data: bytes) -> tuple[StateChangeEvent, ...]:
-    with reading(path, data) as raw:
-        return _load_trail(path, raw)
+        return broker_numbers(raw)
 
 
 def dump_leader(broker_id: BrokerId, broker_epoch: BrokerEpoch, leader_epoch: LeaderEpoch) -> bytes:
@@ -446,55 +348,3 @@ def load_controller(data: bytes) -> ControllerNode:
             encrypted=bool(raw.get("encrypted", False)),
         )
         return ControllerNode(endpoint, integer(raw["epoch"]))
-
-
-def dump_reassignment(wanted: Reassignment) -> bytes:
-    fields: dict[str, Any] = {
-        "id": wanted.topic_id,
-        "replicas": list(wanted.replicas),
-        "original": list(wanted.original),
-        "throttle": wanted.throttle_bytes_per_s,
-        "reverting": wanted.reverting,
-        "request": wanted.request_id,
-        "at": wanted.at_ms,
-        "replaced": [[r.request_id, list(r.replicas), r.at_ms, r.until_ms] for r in wanted.replaced],
-    }
-    if wanted.by is not None:
-        fields["by"] = dump_asked_by(wanted.by)
-    if (deadline := wanted.deadline) is not None:
-        fields["deadline"] = [deadline.at_ms, deadline.cancels, deadline.passed]
-    if wanted.cause:
-        fields["cause"] = wanted.cause
-    if any(each.by is not None for each in wanted.replaced):
-        fields["replaced_by"] = [each.by and dump_asked_by(each.by) for each in wanted.replaced]
-    return dump(fields)
-
-
-def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
-    with reading(reassigned(name, number), data) as raw:
-        askers = raw.get("replaced_by") or [None] * len(raw["replaced"])
-        return Reassignment(
-            TopicId(text(raw["id"])),
-            _brokers(raw["replicas"]),
-            _brokers(raw["original"]),
-            integer(raw["throttle"], least=0),
-            bool(raw["reverting"]),
-            text(raw["request"]),
-            integer(raw["at"]),
-            tuple(
-                Replaced(
-                    text(request_id), _brokers(replicas), integer(at_ms), integer(until_ms), load_asked_by(by)
-                )
-                for (request_id, replicas, at_ms, until_ms), by in zip(raw["replaced"], askers, strict=True)
-            ),
-            load_asked_by(raw.get("by")),
-            _deadline(raw.get("deadline")),
-            text(raw.get("cause", "")),
-        )
-
-
-def _deadline(raw: Any) -> Deadline | None:
-    if raw is None:
-        return None
-    at_ms, cancels, passed = raw
-    return Deadline(integer(at_ms), bool(cancels), bool(passed))

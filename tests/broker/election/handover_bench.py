@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strandline.adapters.zookeeper import drain_znodes, queue_znodes, znodes
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import drain_znodes, isr_znodes, queue_znodes
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.election.balancing import Balancing
@@ -56,7 +57,9 @@ class HandoverBench:
         if number:
             path = znodes.replicas(NAME.topic, number)
             self.seat.tree.apply(Create(path, znodes.dump_replicas(ASSIGNED)), owner=0)
-        written = seat.tree.apply(SetData(znodes.isr(NAME.topic, number), znodes.dump_isr(state)), owner=0)
+        written = seat.tree.apply(
+            SetData(znodes.isr(NAME.topic, number), isr_znodes.dump_isr(state)), owner=0
+        )
         assert isinstance(written, int)
         manager.lead(replica, state, written)
         assert replica.leadership is not None
@@ -104,7 +107,7 @@ class HandoverBench:
 
     def record(self, number: int = 0) -> PartitionState:
         node = self.seat.tree.nodes[znodes.isr(NAME.topic, number)]
-        return znodes.load_isr(NAME.topic, number, node.data)
+        return isr_znodes.load_isr(NAME.topic, number, node.data)
 
     def notices(self, broker: BrokerId) -> list[list[ElectionNotice]]:
         """The notices to this broker, by znode."""

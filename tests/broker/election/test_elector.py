@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes, reassignment_znodes
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.membership.confirmation import QUIET_S
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
@@ -234,7 +235,7 @@ async def test_every_elected_leader_continues_the_reassignment_in_zookeeper(seat
     """CORRECTNESS E16, decided by ZooKeeper alone: the leader that began it may be dead."""
     await seat.coordination.ensure_path(znodes.reassigned_topic(NAME.topic))
     wanted = Reassignment(KEY.topic_id, (BrokerId(2), BrokerId(3), BrokerId(4)), ASSIGNED)
-    seat.tree.apply(Create(znodes.reassigned(*NAME), znodes.dump_reassignment(wanted)), owner=0)
+    seat.tree.apply(Create(znodes.reassigned(*NAME), reassignment_znodes.dump_reassignment(wanted)), owner=0)
     seat.manager.reconfigure(seat.replica, PartitionAssignment(ASSIGNED, 0), TopicConfig())
     seat.tree.apply(SetData(znodes.replicas(*NAME), znodes.dump_replicas(wanted.grown), -1), owner=0)
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}

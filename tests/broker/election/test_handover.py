@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.broker.core.replication.produce_ticket import Produced
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.election.handover import DRAIN_S_MAX
@@ -66,7 +67,7 @@ async def test_a_partition_with_another_leader_does_not_block_the_others(bench: 
         nonlocal calls
         calls += 1
         if calls == 1:  # between the read and the write
-            tree.apply(SetData(disturbed, znodes.dump_isr(led_by(3, 1, 3, epoch=9))), owner=0)
+            tree.apply(SetData(disturbed, isr_znodes.dump_isr(led_by(3, 1, 3, epoch=9))), owner=0)
 
     tree.meanwhile = depose
     await bench.handover.leave_all()
@@ -149,7 +150,7 @@ async def test_a_leadership_that_is_yielded_is_drained_first_and_says_why(bench:
     assert (notice.leader_epoch, notice.reason, notice.give_to) == (5, "preferred leader", NO_BROKER)
     assert [event.reason for event in bench.seat.recorder.events] == ["preferred leader"]
     node = bench.seat.tree.nodes[znodes.isr(NAME.topic, 1)]
-    assert znodes.load_isr(NAME.topic, 1, node.data).isr_ids == (1, 2, 3)  # it follows from now on
+    assert isr_znodes.load_isr(NAME.topic, 1, node.data).isr_ids == (1, 2, 3)  # it follows from now on
 
 
 async def test_a_partition_not_drained_in_time_keeps_its_leader_and_loses_nothing(
@@ -183,7 +184,7 @@ async def test_leadership_is_not_given_to_a_broker_that_now_reports_it_cannot_le
             del bench.seat.tree.nodes[znodes.broker(FIRST)]
         case _:
             bench.seat.tree.apply(
-                SetData(znodes.isr(NAME.topic, 1), znodes.dump_isr(led_by(ME, 2, 3, epoch=5))), owner=0
+                SetData(znodes.isr(NAME.topic, 1), isr_znodes.dump_isr(led_by(ME, 2, 3, epoch=5))), owner=0
             )
     assert not await given(bench, leadership)
     assert (bench.leader(1), bench.named(FIRST), leadership.draining) == (ME, set(), False)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.system.files import SYSTEM_FILES
-from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.broker.replicas.log_lives import anchor
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.state_changes.notices import NoticeReceiver

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.state_changes.events import elected, isr_changed, resigned
 from strandline.broker.replication.truncation import Divergence, Truncator
@@ -220,7 +220,7 @@ def at_rest(leader: Led, *brokers: BrokerId) -> None:
 
 
 def written(tree: ZnodeTree) -> PartitionState:
-    return znodes.load_isr(NAME.topic, NAME.partition, tree.nodes[ISR].data)
+    return isr_znodes.load_isr(NAME.topic, NAME.partition, tree.nodes[ISR].data)
 
 
 async def isr_has(tree: ZnodeTree, members: int) -> None:

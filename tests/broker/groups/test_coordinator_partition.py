@@ -8,6 +8,7 @@ import asyncio
 import pytest
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.groups.requests import Join, ListGroups
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.errors import (
@@ -256,7 +257,7 @@ async def test_a_coordinator_that_was_replaced_at_once_answers_nothing_from_memo
         assert await found.committed("g") is None
         link.unsubscribe(1)  # it stands, and wins; the leader has heard of nothing
         state = PartitionState(BrokerId(2), LeaderEpoch(6), (IsrMember(BrokerId(2), BrokerEpoch(20)),))
-        await found.leader.session.set(znodes.isr(*NAME), znodes.dump_isr(state))
+        await found.leader.session.set(znodes.isr(*NAME), isr_znodes.dump_isr(state))
         assert isinstance(await refusal(found.committed("g")), NotCoordinator)
         playing.cancel()
 

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.adapters.zookeeper.znodes import TopicNode
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.handlers import Handlers
@@ -119,7 +120,7 @@ async def test_a_client_of_a_partition_that_others_have_looks_for_its_leader(
     await seat.coordination.set(znodes.topic(NAME.topic), znodes.dump_topic(TopicNode(KEY.topic_id, 2, {})))
     for path, data in (
         (znodes.replicas(*there), znodes.dump_replicas((BrokerId(1),))),
-        (znodes.isr(*there), znodes.dump_isr(led_by(1, 1, epoch=5))),
+        (znodes.isr(*there), isr_znodes.dump_isr(led_by(1, 1, epoch=5))),
     ):
         await seat.coordination.ensure_path(path)
         await seat.coordination.set(path, data)

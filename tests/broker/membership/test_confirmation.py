@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.vocabulary.metadata import IsrMember, PartitionState
@@ -165,7 +166,7 @@ async def test_if_a_follower_is_silent_zookeeper_names_the_leader() -> None:
         await eventually(lambda: not leader.leadership.certain())
         assert await leader.leadership.assured()
         successor = PartitionState(BrokerId(2), LeaderEpoch(6), (IsrMember(BrokerId(2), BrokerEpoch(20)),))
-        await leader.session.set(znodes.isr(*NAME), znodes.dump_isr(successor))
+        await leader.session.set(znodes.isr(*NAME), isr_znodes.dump_isr(successor))
         assert not await leader.leadership.assured()
         leader.session.expire()
         assert not await leader.leadership.assured()

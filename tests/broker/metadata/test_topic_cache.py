@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.metadata.topic_cache import AGE_S_MAX, READING_SHARE_MAX, TopicCache
 from strandline.errors import LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
@@ -65,7 +66,7 @@ class Tree:
 
     def elect(self, partition: int, epoch: int) -> None:
         state = PartitionState(BrokerId(1), LeaderEpoch(epoch), (IsrMember(BrokerId(1), BrokerEpoch(5)),))
-        self.nodes[znodes.isr("t", partition)] = znodes.dump_isr(state)
+        self.nodes[znodes.isr("t", partition)] = isr_znodes.dump_isr(state)
 
     async def get(self, path: str) -> bytes:
         self.reads[path] += 1

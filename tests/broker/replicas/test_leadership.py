@@ -12,6 +12,7 @@ import pytest
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.replication.produce_ticket import Produced
 from strandline.errors import (
     NotEnoughReplicas,
@@ -40,13 +41,13 @@ def has(leader: Led, broker: BrokerId, end: int) -> None:
 
 
 def written(tree: ZnodeTree) -> PartitionState:
-    return znodes.load_isr(NAME.topic, NAME.partition, tree.nodes[ISR].data)
+    return isr_znodes.load_isr(NAME.topic, NAME.partition, tree.nodes[ISR].data)
 
 
 def deposed(tree: ZnodeTree) -> PartitionState:
     """Broker 3 takes over in epoch 6; what `isr` says then."""
     state = PartitionState(THIRD, LeaderEpoch(6), (IsrMember(THIRD, BrokerEpoch(30)),))
-    tree.apply(SetData(ISR, znodes.dump_isr(state)), owner=0)
+    tree.apply(SetData(ISR, isr_znodes.dump_isr(state)), owner=0)
     return state
 
 
@@ -260,7 +261,7 @@ async def test_a_leader_that_resigned_by_record_stops_leading() -> None:
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree) as leader:
         resigned = PartitionState(NO_BROKER, LeaderEpoch(5), written(tree).isr)
-        tree.apply(SetData(ISR, znodes.dump_isr(resigned)), owner=0)
+        tree.apply(SetData(ISR, isr_znodes.dump_isr(resigned)), owner=0)
         leader.leadership.live_changed({b: r for b, r in LIVE.items() if b == 1})
         await eventually(lambda: leader.stepped_down == [resigned])
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes, reassignment_znodes
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import NotLeaderOrFollower
@@ -60,7 +61,7 @@ class Moving:
 
     @property
     def record(self) -> PartitionState:
-        return znodes.load_isr(*NAME, self.tree.nodes[znodes.isr(*NAME)].data)
+        return isr_znodes.load_isr(*NAME, self.tree.nodes[znodes.isr(*NAME)].data)
 
     @property
     def assigned(self) -> tuple[BrokerId, ...]:
@@ -80,7 +81,7 @@ class Moving:
 
     def ask_for(self, wanted: Reassignment) -> None:
         """As a controller does while another one stands."""
-        self.tree.apply(SetData(MOVING, znodes.dump_reassignment(wanted), -1), owner=0)
+        self.tree.apply(SetData(MOVING, reassignment_znodes.dump_reassignment(wanted), -1), owner=0)
         added = tuple(b for b in wanted.replicas if b not in self.assigned)
         if added:
             self.tree.apply(SetData(AR, znodes.dump_replicas(self.assigned + added), -1), owner=0)
@@ -95,7 +96,7 @@ async def moving(*wanted: int, isr: tuple[int, ...] = (1, 2, 3), **given: Any) -
     for path in (AR, MOVING, znodes.STATE, znodes.elections(BrokerId(2)), znodes.elections(BrokerId(3))):
         await session.ensure_path(path)
     await session.set(AR, znodes.dump_replicas(asked.grown))
-    await session.set(MOVING, znodes.dump_reassignment(asked))
+    await session.set(MOVING, reassignment_znodes.dump_reassignment(asked))
     await session.create(znodes.leader(*NAME), ephemeral=True)
     replica.assignment = PartitionAssignment(asked.grown, 1, asked, 1, tree.nodes[MOVING].mzxid)
     async with leading(replica, 5, isr=isr, tree=tree, **given) as led:
@@ -261,7 +262,7 @@ async def test_a_deposed_leader_completes_nothing() -> None:
     """CORRECTNESS I3, E5: the completion is a compare-and-set on `isr` as every change of it is."""
     async with moving(3, 2) as it:
         state = PartitionState(BrokerId(2), LeaderEpoch(6), (IsrMember(BrokerId(2), BrokerEpoch(20)),))
-        it.tree.apply(SetData(znodes.isr(*NAME), znodes.dump_isr(state)), owner=0)
+        it.tree.apply(SetData(znodes.isr(*NAME), isr_znodes.dump_isr(state)), owner=0)
         it.report(2, 3)
         await eventually(lambda: it.led.stepped_down == [state])
         assert it.assigned == ASSIGNED

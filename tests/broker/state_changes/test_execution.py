@@ -10,7 +10,8 @@ from typing import ParamSpec, TypeVar
 
 import pytest
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.facts.assignments import Assignments
 from strandline.errors import NotLeaderOrFollower, UnknownTopicOrPartition

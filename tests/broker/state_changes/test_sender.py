@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import Create, Delete

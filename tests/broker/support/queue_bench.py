@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes, reassignment_znodes
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.replicas.replica import Replica
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
@@ -44,7 +45,7 @@ class QueueBench:
         wanted = Reassignment(KEY.topic_id, (BrokerId(1), BrokerId(4), BrokerId(3)), ASSIGNED)
         path = znodes.reassigned(*NAME)
         await self.seat.coordination.ensure_path(path)
-        self.set(path, znodes.dump_reassignment(wanted))
+        self.set(path, reassignment_znodes.dump_reassignment(wanted))
         self.assign(*wanted.grown)
 
     async def stays(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from strandline.adapters.service_host import service_host
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
@@ -187,7 +188,7 @@ async def leading(
     await session.ensure_path(znodes.topic_id(KEY.topic_id))
     for broker in LIVE:
         await session.ensure_path(znodes.broker(broker))
-    version = await session.set(path, znodes.dump_isr(state))
+    version = await session.set(path, isr_znodes.dump_isr(state))
     stepped_down: list[PartitionState | None] = []
     handed_over: list[BrokerId] = []
     recorded = Recorded()

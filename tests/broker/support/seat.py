@@ -11,6 +11,7 @@ from typing import Any
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.election.elector import Elector
 from strandline.broker.membership.registration import SessionRegistration
@@ -105,11 +106,11 @@ class Seat:
 
     @property
     def record(self) -> PartitionState:
-        return znodes.load_isr(NAME.topic, NAME.partition, self.tree.nodes[ISR].data)
+        return isr_znodes.load_isr(NAME.topic, NAME.partition, self.tree.nodes[ISR].data)
 
     def write(self, state: PartitionState) -> int:
         """Another broker writes `isr`; the new version."""
-        written = self.tree.apply(SetData(ISR, znodes.dump_isr(state)), owner=0)
+        written = self.tree.apply(SetData(ISR, isr_znodes.dump_isr(state)), owner=0)
         assert isinstance(written, int)
         return written
 
@@ -143,7 +144,7 @@ async def seated(tmp_path: Path, *, clock: Clock = CLOCK, **given: Any) -> Async
         await session.set(znodes.EPOCH, b"")
     await session.set(znodes.topic(NAME.topic), znodes.dump_topic(znodes.TopicNode(KEY.topic_id, 1, {})))
     await session.create(znodes.replicas(NAME.topic, NAME.partition), znodes.dump_replicas(ASSIGNED))
-    await session.set(ISR, znodes.dump_isr(led_by(1, 1, 2, 3, epoch=5)))
+    await session.set(ISR, isr_znodes.dump_isr(led_by(1, 1, 2, 3, epoch=5)))
     boot = tmp_path / "boot"
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", ME, boot, SYSTEM_FILES)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.config.limits import MULTI_BYTES_MAX, PARTITIONS_PER_TOPIC_MAX, TOPICS_PER_REQUEST_MAX
 from strandline.errors import (
     InvalidConfig,
@@ -262,7 +263,7 @@ async def test_altering_keeps_other_configs_and_notifies_every_replica_in_the_pr
     async with active([1, 2]) as (session, controller, _):
         await create(controller, NewTopic("t", 2, 2, {"retention.ms": "1000", "segment.ms": "7"}))
         led = PartitionState(BrokerId(1), LeaderEpoch(41), ())
-        await session.set(znodes.isr("t", 1), znodes.dump_isr(led))
+        await session.set(znodes.isr("t", 1), isr_znodes.dump_isr(led))
         await controller.admin.alter_topic(AlterTopic("t", {"retention.ms": "2000"}, ["segment.ms"]))
         node = await topic_node(session, "t")
         assert node is not None

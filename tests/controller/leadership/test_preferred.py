@@ -7,8 +7,9 @@ import asyncio
 
 import pytest
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.config.limits import PARTITIONS_PER_REQUEST_MAX
 from strandline.errors import (
     ElectionNotNeeded,
@@ -32,7 +33,7 @@ async def led(session: Coordination, name: TopicPartition, leader: int, *isr: tu
     """A partition with a leader in epoch 5, and these members in sync in these lives."""
     members = tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in isr)
     state = PartitionState(BrokerId(leader), LeaderEpoch(5), members)
-    await session.set(znodes.isr(*name), znodes.dump_isr(state))
+    await session.set(znodes.isr(*name), isr_znodes.dump_isr(state))
 
 
 async def noticed(session: Coordination, broker: int) -> list[ElectionNotice]:

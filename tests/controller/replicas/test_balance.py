@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from strandline.adapters.zookeeper import balance_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import balance_znodes
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import Coordination, NoNode

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from strandline.adapters.zookeeper import drain_znodes, queue_znodes, znodes
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import drain_znodes, queue_znodes, reassignment_znodes
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.errors import InvalidReplicationFactor, InvalidRequest, NotController, StrandlineError
 from strandline.ids import BrokerEpoch, BrokerId, TopicPartition
 from strandline.ports import Coordination, NoNode
@@ -91,7 +92,7 @@ async def test_a_drain_of_replicas_reassigns_them_and_places_nothing_new_there(a
 
         assert await eventually(moving, deadline_s=ROUND_S_MAX) == ["0", "1"], "more than two move at a time"
         node = await session.get(znodes.reassigned("t", 0))
-        wanted = znodes.load_reassignment("t", 0, node.data)
+        wanted = reassignment_znodes.load_reassignment("t", 0, node.data)
         assert (wanted.original, wanted.replicas, wanted.throttle_bytes_per_s) == ((1, 2), (3, 2), 1_000)
         await session.delete(znodes.reassigned("t", 0))  # as its leader would at the end
         await session.set(znodes.replicas("t", 0), znodes.dump_replicas([3, 2]))
@@ -209,7 +210,7 @@ async def test_a_drain_that_gets_another_throttle_remembers_the_earlier_ones(act
         async def throttle(name: TopicPartition) -> int | None:
             with suppress(NoNode):
                 node = await session.get(znodes.reassigned(*name))
-                return znodes.load_reassignment(*name, node.data).throttle_bytes_per_s
+                return reassignment_znodes.load_reassignment(*name, node.data).throttle_bytes_per_s
             return None
 
         async def throttled(bytes_per_s: int) -> bool:

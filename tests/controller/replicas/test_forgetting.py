@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.controller.core.topics import TopicPlan
 from strandline.controller.replicas.forgetting import forget_broker
 from strandline.controller.replicas.reassignment import Reassignments
@@ -115,7 +116,7 @@ async def test_what_an_unfinished_creation_left_at_it_is_still_removed(active: A
                 Create(znodes.topic_id(topic_id)),
                 Create(znodes.partition("t", 0)),
                 Create(znodes.replicas("t", 0), znodes.dump_replicas((BrokerId(1), BrokerId(GONE)))),
-                Create(znodes.isr("t", 0), znodes.dump_isr(state)),
+                Create(znodes.isr("t", 0), isr_znodes.dump_isr(state)),
                 Create(znodes.delete_topic("t"), znodes.dump_deletion(topic_id)),
             ]
         )

@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.config.limits import MULTI_BYTES_MAX, PARTITIONS_PER_REQUEST_MAX
 from strandline.config.services.controller import ControllerSettings
 from strandline.errors import (
@@ -90,7 +91,7 @@ async def test_ar_grows_and_every_replica_gets_a_request_in_one_write(active: Ac
     async with active([1, 2, 3]) as (session, controller, _):
         topic_id = await topic_on(controller, (1, 2), (2, 1))
         led = PartitionState(BrokerId(2), LeaderEpoch(41), ())
-        await session.set(znodes.isr("t", 1), znodes.dump_isr(led))
+        await session.set(znodes.isr("t", 1), isr_znodes.dump_isr(led))
         outcomes = await controller.admin.reassign(Reassign([move(1, 3, 2)], throttle_bytes_per_s=1_000))
         assert errors(outcomes) == [None]
         wanted = await reassignment(session, "t", 1)
@@ -197,7 +198,7 @@ async def test_the_write_that_forgets_a_target_keeps_its_events(active: Activate
             await begun(controller, move(0, 4 - number % 2))
         (name,) = await session.children(znodes.UNRECORDED)
         path = znodes.unrecorded(name)
-        events = znodes.load_unrecorded(path, (await session.get(path)).data)
+        events = isr_znodes.load_unrecorded(path, (await session.get(path)).data)
         assert [(each.id, each.state) for each in events] == [
             (first.request_id, RequestState.REQUESTED),
             (first.request_id, RequestState.SUPERSEDED),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes, reassignment_znodes
 from strandline.adapters.zookeeper.security.acl_znodes import CHANGES
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Coordination, Delete, NoNode, SetData
@@ -40,7 +41,7 @@ async def lead(
     """Write what the election of this leader would."""
     members = tuple(IsrMember(BrokerId(b), BrokerEpoch(epochs[b])) for b in isr)
     state = PartitionState(BrokerId(leader), LeaderEpoch(5), members)
-    await session.set(znodes.isr(name, partition), znodes.dump_isr(state))
+    await session.set(znodes.isr(name, partition), isr_znodes.dump_isr(state))
 
 
 async def topic_node(session: Coordination, name: str) -> znodes.TopicNode | None:
@@ -81,7 +82,7 @@ async def check_whole(session: Coordination, name: str, epochs: dict[int, int]) 
     placed = await assignments(session, name)
 
     async def check_isr(number: int) -> None:
-        state = znodes.load_isr(name, number, (await session.get(znodes.isr(name, number))).data)
+        state = isr_znodes.load_isr(name, number, (await session.get(znodes.isr(name, number))).data)
         living = (b for b in placed[number] if b in epochs)
         members = tuple(IsrMember(BrokerId(b), BrokerEpoch(epochs[b])) for b in living)
         assert state == PartitionState(NO_BROKER, NO_EPOCH, members)
@@ -126,7 +127,7 @@ async def reassignment(session: Coordination, name: str, number: int) -> Reassig
         data = (await session.get(znodes.reassigned(name, number))).data
     except NoNode:
         return None
-    return znodes.load_reassignment(name, number, data)
+    return reassignment_znodes.load_reassignment(name, number, data)
 
 
 async def finish_reassignment(session: Coordination, name: str, number: int) -> None:
@@ -146,7 +147,7 @@ async def kept_events(session: Coordination) -> list[StateChangeEvent]:
     found: list[StateChangeEvent] = []
     for name in sorted(await session.children(znodes.UNRECORDED)):
         path = znodes.unrecorded(name)
-        found += znodes.load_unrecorded(path, (await session.get(path)).data)
+        found += isr_znodes.load_unrecorded(path, (await session.get(path)).data)
     return found
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strandline.adapters.system_host import new_id
-from strandline.adapters.zookeeper import queue_znodes
+from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.term.writes import (

@@ -12,8 +12,9 @@ from uuid import uuid4
 import pytest
 
 from strandline import Admin, LocalCluster
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.connect import connect
+from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.ports import Coordination

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from strandline import Producer
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.connect import connect
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes, reassignment_znodes
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.ports import Coordination
@@ -72,7 +73,7 @@ async def test_leftovers_of_what_is_gone_are_removed_and_of_what_is_there_are_no
         for name, incarnation in (("t", topic_id), ("gone", TopicId("e" * 32))):
             await session.ensure_path(znodes.reassigned_topic(name))
             wanted = Reassignment(incarnation, (BrokerId(1),), (BrokerId(1),))
-            await session.create(znodes.reassigned(name, 0), znodes.dump_reassignment(wanted))
+            await session.create(znodes.reassigned(name, 0), reassignment_znodes.dump_reassignment(wanted))
         data = queue_znodes.dump_notices(
             [ElectionNotice("t", PartitionKey(topic_id, PartitionId(0)), LeaderEpoch(1))]
         )
@@ -121,14 +122,14 @@ async def test_brokers_that_lost_all_their_requests_get_their_replicas_and_serve
         for path in (znodes.topic("t"), znodes.partition("t", 0), znodes.topic_id(TopicId("d" * 32))):
             await session.create(path)
         await session.create(znodes.replicas("t", 0), znodes.dump_replicas([1, 2, 3]))
-        await session.create(znodes.isr("t", 0), znodes.dump_isr(state))
+        await session.create(znodes.isr("t", 0), isr_znodes.dump_isr(state))
         node = znodes.TopicNode(TopicId("d" * 32), 1, {})
         await session.set(znodes.topic("t"), znodes.dump_topic(node))
         async with Producer(cluster.bootstrap) as producer:
             assert (await producer.send_and_wait("t", b"x")).offset == 0
 
         async def whole() -> bool:
-            found = znodes.load_isr("t", 0, (await session.get(znodes.isr("t", 0))).data)
+            found = isr_znodes.load_isr("t", 0, (await session.get(znodes.isr("t", 0))).data)
             return set(found.isr_ids) == {1, 2, 3}
 
         await eventually(whole, deadline_s=ROUND_S_MAX)

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from strandline import Consumer, TopicPartition
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.errors import InvalidProducerEpoch, StrandlineError
 from strandline.pipeline.core.sink_options import SinkOptions, sink_options
 from strandline.pipeline.writing.row_buffer import Checks, RowBuffer
@@ -306,7 +307,7 @@ async def replace_leader(world: World, harness: Harness, topic: str) -> None:
     """Kill the leader, and start it again once another one leads."""
 
     async def state() -> Any:
-        return znodes.load_isr(topic, 0, (await harness.session.get(znodes.isr(topic, 0))).data)
+        return isr_znodes.load_isr(topic, 0, (await harness.session.get(znodes.isr(topic, 0))).data)
 
     before = await state()
     await world.cluster.kill_broker(before.leader)

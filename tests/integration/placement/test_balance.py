@@ -9,7 +9,7 @@ import pytest
 
 from strandline import Admin
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.balance_znodes import load_balance
+from strandline.adapters.zookeeper.layout.balance_znodes import load_balance
 from strandline.errors import InvalidRequest, OutcomeUnknown
 from strandline.vocabulary.metadata import Balance, BalanceState
 from tests.integration.support.controllers import armed_controller

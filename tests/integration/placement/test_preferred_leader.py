@@ -8,8 +8,9 @@ from contextlib import suppress
 import pytest
 
 from strandline import Admin, Producer, RecordMetadata
-from strandline.adapters.zookeeper import drain_znodes, queue_znodes, znodes
-from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import drain_znodes, queue_znodes
+from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey
 from strandline.ports import NoNode
 from strandline.vocabulary.metadata import Drain, PartitionState

@@ -13,6 +13,7 @@ from strandline import Admin, NewTopic
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.connect import connect
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.broker.storage.inspect import BatchFacts, dump, verify
 from strandline.config.services.zookeeper import ZooKeeperSettings
@@ -175,7 +176,7 @@ class Topic:
 
     async def state(self, partition: int = 0) -> PartitionState:
         node = await self.harness.session.get(znodes.isr(self.name, partition))
-        return znodes.load_isr(self.name, partition, node.data)
+        return isr_znodes.load_isr(self.name, partition, node.data)
 
     async def led_above(
         self, epoch: int, partition: int = 0, *, deadline_s: float = SETTLE_S_MAX

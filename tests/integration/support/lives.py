@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
 from strandline.auditing import leader_epochs
 from strandline.auditing.checks import Finding
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
@@ -237,7 +238,7 @@ async def present(harness: ClusterHarness) -> list[Present]:
         data = (await session.get(znodes.isr(*name))).data
         moving = await session.exists(znodes.reassigned(*name)) is not None
         key = PartitionKey(node.topic_id, PartitionId(number))
-        return Present(name, key, znodes.load_isr(topic, number, data), moving)
+        return Present(name, key, isr_znodes.load_isr(topic, number, data), moving)
 
     topics = await session.children(znodes.TOPICS)
     found = await pipelined(of_topic, topics, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)

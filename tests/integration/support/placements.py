@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from strandline import Admin
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes, reassignment_znodes
 from strandline.ports import ConnectionLost, NoNode
 from strandline.vocabulary.metadata import PartitionState, Reassignment
 from tests.integration.support.harness import Topic
@@ -58,7 +59,7 @@ async def standing(topic: Topic, partition: int = 0) -> Reassignment | None:
         node = await topic.harness.session.get(znodes.reassigned(topic.name, partition))
     except NoNode:
         return None
-    return znodes.load_reassignment(topic.name, partition, node.data)
+    return reassignment_znodes.load_reassignment(topic.name, partition, node.data)
 
 
 async def moved(topic: Topic, *, deadline_s: float = MOVED_S_MAX) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from strandline import Admin, Consumer
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.ids import STATE_CHANGES_TOPIC, TopicPartition
 from strandline.ports import ConnectionLost, NoNode
 from strandline.vocabulary.state_changes import ChangeKind, StateChangeEvent, parse_event
@@ -130,7 +131,7 @@ class Witness:
                 node = await self._harness.session.get(znodes.isr(*name))
             except (NoNode, ConnectionLost):
                 continue
-            state = znodes.load_isr(name.topic, name.partition, node.data)
+            state = isr_znodes.load_isr(name.topic, name.partition, node.data)
             if state.leader >= 0:
                 self.leaders[name, state.leader_epoch] = state.leader
             self.trails.update((event.identity, event) for event in state.trail)

@@ -10,7 +10,8 @@ from contextlib import suppress
 import pytest
 
 from strandline import Admin, Producer, TopicPartition
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.host import ServiceHost
 from strandline.ids import BrokerId

@@ -8,6 +8,7 @@ import pytest
 
 from strandline import Admin, TopicPartition
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.config.limits import KIB
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import RequestTimedOut
@@ -97,13 +98,13 @@ def test_an_event_that_a_dead_leader_did_not_record_is_recorded_when_its_topic_g
                 await admin.create_topics([NewTopic("t", 0, assignments=((3,),))])
                 cluster.brokers[3].kill()
                 node = await session.get(znodes.isr("t", 0))
-                state = znodes.load_isr("t", 0, node.data)
+                state = isr_znodes.load_isr("t", 0, node.data)
                 key = PartitionKey((await admin.describe_topics(["t"]))[0].topic_id, PartitionId(0))
                 done = StateChangeEvent(
                     "a move", ChangeKind.REASSIGN, RequestState.COMPLETED, "t", key, state.leader,
                     state.leader_epoch, int(host.clock.wall_ms()),
                 )  # fmt: skip
-                unrecorded = znodes.dump_isr(replace(state, trail=(*state.trail, done)))
+                unrecorded = isr_znodes.dump_isr(replace(state, trail=(*state.trail, done)))
                 await session.set(znodes.isr("t", 0), unrecorded, version=node.version)
                 await admin.delete_topics(["t"])
                 await host.clock.sleep(5)

@@ -6,18 +6,15 @@ import json
 
 import pytest
 
-from strandline.adapters.zookeeper.drain_znodes import dump_drain, load_drain
-from strandline.adapters.zookeeper.queue_znodes import (
+from strandline.adapters.zookeeper.layout.drain_znodes import dump_drain, load_drain
+from strandline.adapters.zookeeper.layout.queue_znodes import (
     ElectionNotice,
     dump_notices,
     dump_state_changes,
     load_notices,
     load_state_changes,
 )
-from strandline.adapters.zookeeper.znodes import (
-    dump_reassignment,
-    load_reassignment,
-)
+from strandline.adapters.zookeeper.layout.reassignment_znodes import dump_reassignment, load_reassignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.metadata import Drain, Reassignment, Replaced
 from strandline.vocabulary.reassignment_events import reassignment_asked

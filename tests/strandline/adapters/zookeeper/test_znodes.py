@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from strandline.adapters.zookeeper.balance_znodes import dump_balance, fitting, load_balance
-from strandline.adapters.zookeeper.znodes import dump_isr, dump_registration, load_isr, load_registration
+from strandline.adapters.zookeeper.layout.balance_znodes import dump_balance, fitting, load_balance
+from strandline.adapters.zookeeper.layout.isr_znodes import dump_isr, load_isr
+from strandline.adapters.zookeeper.znodes import dump_registration, load_registration
 from strandline.config.limits import BALANCE_REASONS_BYTES_MAX, TOPIC_NAME_LENGTH_MAX, ZNODE_BYTES_MAX
 from strandline.ids import (
     BrokerEpoch,

@@ -10,17 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.adapters.zookeeper import balance_znodes, drain_znodes, queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout import (
+    balance_znodes,
+    drain_znodes,
+    isr_znodes,
+    queue_znodes,
+    reassignment_znodes,
+)
 from strandline.vocabulary.state_changes import StateChangeEvent, load_event, parse_event
 
 LOADERS: dict[str, Callable[[bytes], object]] = {
     "registration": lambda data: znodes.load_registration(1, data, 7),
     "topic": lambda data: znodes.load_topic("t", data),
     "replicas": lambda data: znodes.load_replicas("t", 0, data),
-    "isr": lambda data: znodes.load_isr("t", 0, data),
+    "isr": lambda data: isr_znodes.load_isr("t", 0, data),
     "deletion": lambda data: znodes.load_deletion("t", data),
     "controller": znodes.load_controller,
-    "reassignment": lambda data: znodes.load_reassignment("t", 0, data),
+    "reassignment": lambda data: reassignment_znodes.load_reassignment("t", 0, data),
     "balance": balance_znodes.load_balance,
     "drain": lambda data: drain_znodes.load_drain(1, data),
     "cluster id": znodes.load_cluster_id,

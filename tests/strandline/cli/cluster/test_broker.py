@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.connect import connect
+from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.local.cluster import LocalCluster

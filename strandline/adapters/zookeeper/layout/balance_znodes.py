@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from strandline.adapters.zookeeper.znodes import BALANCE, dump, reading
 from strandline.config.limits import BALANCE_REASONS_BYTES_MAX, PARTITIONS_PER_TOPIC_MAX, ZNODE_BYTES_MAX
-from strandline.ids import BrokerId, TopicId, TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.vocabulary.metadata import Balance, BalanceMove, BalanceState
 from strandline.vocabulary.state_changes import dump_asked_by, load_asked_by
 from strandline.vocabulary.topics import check_topic_name
-from strandline.vocabulary.typed_json import INT32_MAX, integer, text
+from strandline.vocabulary.typed_json import broker_numbers, integer, text
 
 HEAD_BYTES_MAX: Final = 8 * 1024
 """What a balance has beside its moves and reasons."""
@@ -76,8 +76,10 @@ def _moves(name: str, topic: Mapping[str, Any]) -> Iterable[BalanceMove]:
     topic_id = TopicId(text(topic["id"]))
     for number, before, after, size in topic["moves"]:
         partition = TopicPartition(name, integer(number, least=0, most=PARTITIONS_PER_TOPIC_MAX))
-        yield BalanceMove(partition, topic_id, _brokers(before), _brokers(after), integer(size, least=0))
-
-
-def _brokers(raw: Iterable[Any]) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(integer(each, least=0, most=INT32_MAX)) for each in raw)
+        yield BalanceMove(
+            partition,
+            topic_id,
+            broker_numbers(before, least=0),
+            broker_numbers(after, least=0),
+            integer(size, least=0),
+        )

@@ -17,7 +17,7 @@ from strandline.vocabulary.state_changes import (
     dump_asked_by,
     load_asked_by,
 )
-from strandline.vocabulary.typed_json import INT32_MAX, integer, text
+from strandline.vocabulary.typed_json import INT32_MAX, broker_number, integer, text
 
 
 def dump_state_changes(changes: Sequence[StateChange]) -> bytes:
@@ -55,7 +55,7 @@ def load_state_changes(data: bytes) -> list[StateChange]:
                 text(item["topic"]),
                 _key(item["topic_id"], item["partition"]),
                 _epoch(item["epoch"]),
-                _broker(item["requester"]),
+                broker_number(item["requester"]),
                 integer(item["at"]),
                 BrokerEpoch(integer(item["broker_epoch"])),
                 text(item.get("reason", "")),
@@ -77,10 +77,6 @@ def _key(topic_id: Any, partition: Any) -> PartitionKey:
 
 def _epoch(raw: Any) -> LeaderEpoch:
     return LeaderEpoch(integer(raw, most=INT32_MAX))
-
-
-def _broker(raw: Any) -> BrokerId:
-    return BrokerId(integer(raw, most=INT32_MAX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +126,7 @@ def load_notices(data: bytes) -> list[ElectionNotice]:
                 text(name),
                 _key(topic_id, number),
                 _epoch(epoch),
-                _broker(give_to),
+                broker_number(give_to),
                 text(reason),
                 more[:1] == [True],
                 load_asked_by(more[1] if len(more) > 1 else None),
