@@ -196,11 +196,12 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
             await wanted.wait()
 
     async def _gather(self) -> None:
-        """Returns once the next message may be written, after `GATHER_S_MAX` at the latest."""
+        """Returns once the next message may be written: after `GATHER_S_MAX` at the latest, or with the last
+        answer if the client is over its quota."""
         self._gathered.clear()
         self._end_gathering()
         try:
-            async with asyncio.timeout(GATHER_S_MAX):
+            async with asyncio.timeout(None if self._over_quota else GATHER_S_MAX):
                 await self._gathered.wait()
         except TimeoutError:
             self._gathered.set()
@@ -210,8 +211,8 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
             self._gathered.set()
 
     def _has_gathered(self) -> bool:
-        """True if all is answered, or if there is enough for one more message that is under way. To a broker
-        that may read nothing for a while, none is sent ahead."""
+        """True if all is answered, or if there is enough for one more message under way. A client over
+        its quota sends none ahead: the broker may read nothing for a while."""
         if self._messages == 0:
             return True
         if self._over_quota or self._messages >= MESSAGES_MAX:

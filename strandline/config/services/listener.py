@@ -61,9 +61,10 @@ class ListenerSettings(
     retriable error."""
     call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
     """A call with larger headers is refused."""
-    quota_delay_ms_max: int = Field(default=5_000, ge=1, le=60_000)
+    quota_delay_ms_max: int = Field(default=5_000, ge=1, le=8_000)
     """The longest time for which a client that is over its quota waits at once. What would take longer to pay
-    for is forgiven, so this bounds how many requests a second a quota can hold back."""
+    for is forgiven, so this bounds how many requests a second a quota can hold back. It has to be shorter
+    than the `request_timeout_ms` of clients (10,000), which give up an answer that is later."""
 
     audit_log: str = ""
     """A file for the audit log, which only its owner may read, or `-` for standard error; empty: there is no

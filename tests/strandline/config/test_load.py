@@ -63,6 +63,10 @@ def test_a_client_reads_neither_environment_nor_file(tmp_path: Path) -> None:
             {"BROKER_ID": "1", "LOG_LEVEL": "loud"},
             "setting log_level = 'loud': give debug or info or warning",
         ),
+        (  # clients give up an answer after their request_timeout_ms, 10,000
+            {"BROKER_ID": "1", "QUOTA_DELAY_MS_MAX": "8001"},
+            "setting quota_delay_ms_max = '8001': give a whole number, 1 to 8000",
+        ),
         (
             {"BROKER_ID": "1", "REPLICATION_ADVERTISED_PORT": "9193"},
             "setting replication_advertised_port = '9193': needs replication_port too",
