@@ -64,14 +64,15 @@ async def until_led(
             if unseen and clock.monotonic() >= look_at:
                 await check_exist({name: created[name] for name in sorted(unseen)})
                 look_at = clock.monotonic() + UNSEEN_S
-        if left and tries.over:
+        late = [name for name in lot if name in left]
+        if late and tries.over:
             raise RequestTimedOut(
-                f"created, but some partitions of {', '.join(sorted(left)[:10])} have no leader yet"
+                f"created, but some partitions of {', '.join(late[:10])} have no leader yet"
             )
-        if left.keys().isdisjoint(lot):
-            tries.reset()
-        else:
+        if late:
             await tries.pause()
+        else:
+            tries.reset()
 
 
 def _leaderless(topic: TopicMetadata) -> Iterable[TopicPartition]:
