@@ -12,9 +12,18 @@ import pytest
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import queue_znodes, reassignment_znodes
 from strandline.broker.core.replication.reassignment import PartitionAssignment
+from strandline.broker.election.elector import IN_FLIGHT_MAX
 from strandline.broker.membership.confirmation import QUIET_S
-from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
-from strandline.ports import Create, Delete, SetData
+from strandline.ids import (
+    NO_BROKER,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    PartitionKey,
+    TopicPartition,
+)
+from strandline.ports import Create, Delete, SetData, Znode
 from strandline.vocabulary.metadata import IsrMember, Reassignment
 from strandline.vocabulary.state_changes import Command, StateChange
 from strandline.vocabulary.topic_config import TopicConfig
@@ -86,6 +95,21 @@ async def test_a_periodic_look_examines_no_partition_twice(seat: Seat) -> None:
     for _ in range(10):
         await asyncio.sleep(0)
     assert seat.coordination.reads[ISR] == 1
+
+
+async def test_thousands_of_vacancies_are_examined_a_bounded_number_at_a_time(seat: Seat) -> None:
+    """After thousands of partitions were created, each was one more task in the same turn of the event loop,
+    which sent no heartbeat for a second."""
+    for name in seat.tree.add_topics(1, partitions=IN_FLIGHT_MAX + 50):
+        for number in range(IN_FLIGHT_MAX + 50):
+            record = znodes.dump_isr(led_by(1, 1, 2, 3, epoch=5))
+            seat.tree.nodes[znodes.isr(name, number)] = Znode(record, 0, 0, 0, 0)
+            key = PartitionKey(KEY.topic_id, PartitionId(number + 1_000))
+            replica = seat.manager.create(TopicPartition(name, number), key, TopicConfig())
+            replica.log.provenance.anchored = True  # the sync of each folder is not what is measured
+            seat.elector.vacant(replica)
+    await eventually(lambda: len(seat.followed) == IN_FLIGHT_MAX + 50)
+    assert seat.coordination.most_in_flight == IN_FLIGHT_MAX
 
 
 # --- suspicion ----------------------------------------------------------------------------------------
