@@ -64,6 +64,10 @@ SIMULATION_SEED_MAX: Final = 2**53 - 1
 """The largest seed of a simulation: a plan is JSON, of which some readers change larger numbers."""
 
 ZOOKEEPER_READS_IN_FLIGHT_MAX: Final = 1_000
+ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX: Final = 200
+"""Reads in flight of work that may read every partition of the cluster. Elections and leases use the same
+connection, and from 1,000 unanswered requests on a ZooKeeper server stops reading from all of them (its
+`globalOutstandingLimit`)."""
 ZNODE_BYTES_MAX: Final = 512 * KIB
 """Half of ZooKeeper's limit of 1 MB; exceeding that limit looks like a lost connection."""
 

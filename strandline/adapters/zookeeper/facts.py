@@ -15,7 +15,7 @@ import structlog
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import balance_znodes, drain_znodes, isr_znodes, reassignment_znodes
-from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
 from strandline.ports import ConnectionLost, NoNode, Znode
 from strandline.tasks import pipelined
@@ -48,7 +48,7 @@ class BulkReads:
     their turn meanwhile: each would wait as long for the same silence.
     """
 
-    def __init__(self, reader: Reader, *, in_flight_max: int = ZOOKEEPER_READS_IN_FLIGHT_MAX) -> None:
+    def __init__(self, reader: Reader, *, in_flight_max: int = ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX) -> None:
         self._reader = reader
         self._turns = asyncio.Semaphore(in_flight_max)
         self._losses = 0

@@ -13,7 +13,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.metadata.cluster_view import AWAY_S, SIZES_WAIT_S, ClusterView
-from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX
 from strandline.errors import InvalidTopic
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import LinkState
@@ -200,8 +200,8 @@ async def test_a_request_for_many_topics_leaves_room_for_elections(tmp_path: Pat
     """A thousand topics with ten partitions each were 10,000 reads at once. The time for each began when it
     was queued, so the request failed after 2 s, and the next broker began anew; elections waited behind."""
     async with seated(tmp_path) as seat:
-        names = seat.tree.add_topics(22, partitions=50)
+        names = seat.tree.add_topics(10, partitions=50)
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         metadata, unknown = await view.describe(names)
-        assert sum(len(topic.partitions) for topic in metadata.topics) == 22 * 50 and not unknown
-        assert seat.coordination.most_in_flight == ZOOKEEPER_READS_IN_FLIGHT_MAX
+        assert sum(len(topic.partitions) for topic in metadata.topics) == 10 * 50 and not unknown
+        assert seat.coordination.most_in_flight == ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX

@@ -11,7 +11,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.replicas.epoch_source import raise_epoch
 from strandline.broker.state_changes.reconciler import Reconciler
-from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX
 from strandline.ids import LeaderEpoch
 from strandline.ports import Delete
 from strandline.vocabulary.state_changes import ChangeKind, StateChangeEvent
@@ -106,6 +106,6 @@ async def test_in_doubt_a_replica_stays(bench: QueueBench, doubt: str) -> None:
 async def test_a_comparison_with_thousands_of_partitions_leaves_room_for_elections(bench: QueueBench) -> None:
     """Each topic's loop had a bound of its own, so all partitions of the cluster were read at once."""
     seat = bench.seat
-    seat.tree.add_topics(22, partitions=50)
+    seat.tree.add_topics(10, partitions=50)
     await Reconciler(seat.context, seat.receiver.executor).read_assignments()
-    assert seat.coordination.most_in_flight == ZOOKEEPER_READS_IN_FLIGHT_MAX
+    assert seat.coordination.most_in_flight == ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.config.limits import ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.reading import read_topics
@@ -13,7 +13,7 @@ from strandline.controller.term.surveying import read_survey
 from strandline.ports import Znode
 from tests.znode_tree import ZnodeTree
 
-TOPICS, PARTITIONS = 22, 50
+TOPICS, PARTITIONS = 10, 50
 
 
 @pytest.mark.parametrize("whole", ["a survey", "the topics of a new term"])
@@ -31,4 +31,4 @@ async def test_a_reading_of_the_cluster_has_one_bound_for_topics_and_partitions(
     else:
         picture, _ = await read_topics(fenced)
         assert all(picture.topic_id(name) is not None for name in names)
-    assert session.most_in_flight == ZOOKEEPER_READS_IN_FLIGHT_MAX
+    assert session.most_in_flight == ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX

@@ -6,7 +6,7 @@ one of them for each answer, and queues a request by writing to a socket pair th
 once a few hundred bytes are unread: if ZooKeeper is down, that caller would be the event loop. This
 handler
 * never blocks the caller: the wake-up is a counter (eventfd);
-* passes answers to the event loop in batches, all that arrived meanwhile in one call;
+* passes answers to the event loop in batches, all that arrived meanwhile with one wake-up;
 * reads ahead, so that a pipelined answer costs a slice and not four system calls;
 * detects a silent server although requests are still being sent, which kazoo regards as a
   heartbeat;
@@ -26,17 +26,24 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from strandline.adapters.zookeeper.connection.server_socket import CONNECT_S_MAX, ServerSocket
 from strandline.adapters.zookeeper.connection.tls import ClientTls, TlsRefused, shake_hands
 from strandline.errors import SettingsError
 from strandline.ports import Clock
 
+CALLS_IN_A_ROW_MAX: Final = 32
+"""An answer wakes a task, and a task may create a replica. A thousand answers that arrive together would have
+the loop do nothing else for a second."""
+
 
 class LoopQueue:
     """A queue of calls from any thread to the event loop, in order, with one wake-up for all
-    waiting calls. They see the context variables of the queue's creator."""
+    waiting calls. They see the context variables of the queue's creator.
+
+    After CALLS_IN_A_ROW_MAX calls what else is ready on the loop has its turn.
+    """
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -57,8 +64,11 @@ class LoopQueue:
 
     def _drain(self) -> None:
         with self._lock:
-            ready, self._waiting = self._waiting, deque()
-            self._woken = False
+            count = min(len(self._waiting), CALLS_IN_A_ROW_MAX)
+            ready = [self._waiting.popleft() for _ in range(count)]
+            more = self._woken = bool(self._waiting)
+        if more:
+            self._loop.call_soon(self._drain, context=self._context)
         for function, args in ready:
             function(*args)
 

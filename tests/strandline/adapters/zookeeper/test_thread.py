@@ -6,14 +6,22 @@ import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from contextvars import Context
 from pathlib import Path
+from typing import TypeVarTuple
 
 import pytest
 
 from strandline.adapters.zookeeper.connection.server_socket import CONNECT_S_MAX, SILENCE_MAX, ServerSocket
-from strandline.adapters.zookeeper.connection.thread import Completion, Handler, LoopQueue, WakeUpCounter
+from strandline.adapters.zookeeper.connection.thread import (
+    CALLS_IN_A_ROW_MAX,
+    Completion,
+    Handler,
+    LoopQueue,
+    WakeUpCounter,
+)
 from strandline.adapters.zookeeper.connection.tls import ClientTls, shake_hands
 from tests.hand_clock import HandClock
 from tests.tls_files import Files, TestAuthority
@@ -71,17 +79,45 @@ async def test_calls_from_threads_arrive_in_order_on_the_loop() -> None:
         assert [number for who, number in arrived if who == sender] == list(range(1_000))
 
 
+Args = TypeVarTuple("Args")
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    wake_ups = 0
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Args], object], *args: *Args, context: Context | None = None
+    ) -> asyncio.Handle:
+        self.wake_ups += 1
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+
 def test_a_batch_costs_one_wake_up() -> None:
     """Calls that come before the loop wakes up share the wake-up: a thousand answers, one loop_queue."""
-    loop = asyncio.new_event_loop()
+    loop = CountingLoop()
     with closing(loop):
         loop_queue = LoopQueue(loop)
         arrived: list[int] = []
         for number in range(1_000):
             loop_queue.put(arrived.append, number)
-        loop.call_soon(loop.stop)
-        loop.run_forever()  # one turn
-        assert arrived == list(range(1_000))
+        loop_queue.put(loop.stop)
+        loop.run_forever()
+        assert arrived == list(range(1_000)) and loop.wake_ups == 1
+
+
+async def test_many_answers_at_once_leave_turns_to_the_loop() -> None:
+    """A thousand reads of a broker were answered together, and each woke a task that created a replica: the
+    loop sent no heartbeat for more than a second."""
+    loop_queue = LoopQueue(asyncio.get_running_loop())
+    done: list[int] = []
+    for number in range(4 * CALLS_IN_A_ROW_MAX):
+        loop_queue.put(done.append, number)
+    turns: list[int] = []
+    while len(done) < 4 * CALLS_IN_A_ROW_MAX:
+        await asyncio.sleep(0)
+        turns.append(len(done))
+    assert turns[-4:] == [n * CALLS_IN_A_ROW_MAX for n in (1, 2, 3, 4)]
+    assert done == list(range(4 * CALLS_IN_A_ROW_MAX))
 
 
 def test_a_closed_loop_is_not_called() -> None:
