@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.layout import queue_znodes, reassignment_znodes
+from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes, reassignment_znodes
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.election.elector import IN_FLIGHT_MAX
 from strandline.broker.membership.confirmation import QUIET_S
@@ -102,7 +102,7 @@ async def test_thousands_of_vacancies_are_examined_a_bounded_number_at_a_time(se
     which sent no heartbeat for a second."""
     for name in seat.tree.add_topics(1, partitions=IN_FLIGHT_MAX + 50):
         for number in range(IN_FLIGHT_MAX + 50):
-            record = znodes.dump_isr(led_by(1, 1, 2, 3, epoch=5))
+            record = isr_znodes.dump_isr(led_by(1, 1, 2, 3, epoch=5))
             seat.tree.nodes[znodes.isr(name, number)] = Znode(record, 0, 0, 0, 0)
             key = PartitionKey(KEY.topic_id, PartitionId(number + 1_000))
             replica = seat.manager.create(TopicPartition(name, number), key, TopicConfig())
