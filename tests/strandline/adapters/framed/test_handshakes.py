@@ -7,7 +7,7 @@ import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ import uvloop
 
 from strandline.adapters.framed.client import open_framed
 from strandline.adapters.rpc.refused_requests import TooManyConnections
+from strandline.adapters.system.accepting.handshakes import Encryption, Handshakes
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.errors import StrandlineError
@@ -27,6 +28,7 @@ from tests.tls_files import Files, TestAuthority
 from tests.waiting import eventually
 
 NEIGHBOUR = "127.0.0.2"
+TURNS = 100
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
@@ -166,19 +168,43 @@ def test_a_handshake_that_takes_too_long_is_closed(run: Run, files: Files) -> No
     run(play())
 
 
-def test_a_process_without_descriptors_accepts_again_later(run: Run, files: Files) -> None:
+class Counting(socket.socket):
+    """Counts how often a connection was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(fileno=socket.create_server((LOOPBACK, 0)).detach())
+        self.count = 0
+        self.asked = asyncio.Event()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        self.count += 1
+        self.asked.set()
+        return super().accept()
+
+
+def test_a_process_without_descriptors_pauses_and_accepts_again(run: Run, files: Files) -> None:
+    """Without the pause, a connection that waits would have its event loop ask in each turn."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certfile, files.keyfile)
 
     async def play() -> None:
-        async with encrypted(files, handshake_timeout_ms=100) as port:
-            with socket.create_connection(port.address) as waiting:
-                waiting.settimeout(TIMEOUT_S)
-                resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
-                try:
-                    for _ in range(3):  # in these turns the port would have accepted it
-                        await asyncio.sleep(0)
-                finally:
-                    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-                assert await asyncio.to_thread(waiting.recv, 1) == b"", "it is accepted, and says nothing"
+        with Counting() as bound:
+            async with asyncio.TaskGroup() as tasks:
+                accepting = Handshakes(
+                    bound, Encryption(context, 0.1), asyncio.BufferedProtocol, tasks, lambda _: nullcontext()
+                )
+                with socket.create_connection(bound.getsockname()) as waiting:
+                    waiting.settimeout(TIMEOUT_S)
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+                    try:
+                        await bound.asked.wait()
+                        for _ in range(TURNS):
+                            await asyncio.sleep(0)
+                    finally:
+                        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                    assert bound.count < TURNS / 2
+                    assert await asyncio.to_thread(waiting.recv, 1) == b"", "it is accepted, and says nothing"
+                accepting.close()
 
     run(play())
