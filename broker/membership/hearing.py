@@ -24,8 +24,9 @@ class Link(Protocol):
 
     @property
     def calling_since(self) -> float | None:
-        """Since when this end has tried to open the stream, and the other one has not answered; None if the
-        stream is open, or the other end opens it."""
+        """Since when this end has waited for an answer to an attempt to open the stream, or for the first
+        message on one that cannot be of an older version; None if it waits for neither, or the other end
+        opens it."""
         ...
 
 

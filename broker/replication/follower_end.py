@@ -50,6 +50,11 @@ class StreamBroken(Exception):
 class ReplicaStream(Protocol):
     """One open ReplicaFetch stream, as the follower sees it. Both calls raise StreamBroken."""
 
+    @property
+    def owes_beats(self) -> bool:
+        """True if the leader sends beats on it, as every version does that can open it."""
+        ...
+
     async def send(
         self,
         *,
@@ -123,6 +128,8 @@ class LeaderStream:
         the stream has ended and nothing is followed. A stream that breaks is no message: a broken connection
         is part of a silence."""
         self._calling_since: float | None = None
+        """Since when a stream is being opened; or since when one is open on which beats are owed, and nothing
+        has come."""
         self._handling = False
         self._connected = False
         self._answered = True
@@ -249,7 +256,7 @@ class LeaderStream:
     async def _exchange(self, stream: ReplicaStream) -> None:
         self._reset()
         self._connected = True
-        self._calling_since = None
+        self._calling_since = self._clock.monotonic() if stream.owes_beats else None
         try:
             for replica in self._wanted.values():
                 self._start(replica)
@@ -302,7 +309,8 @@ class LeaderStream:
             sequence, pushes = await stream.receive()
             self._answered = True
             self._on_answered(self.leader)
-            keeps_beats = self._heard_at is not None or not pushes
+            keeps_beats = self._heard_at is not None or not pushes or stream.owes_beats
+            self._calling_since = None
             self._handling = keeps_beats
             unsynced: list[_Following] = []
             diverged: list[tuple[Replica, Push]] = []

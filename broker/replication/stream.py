@@ -33,9 +33,14 @@ class OwnReplicaStream:
     def __init__(
         self, stream: Stream[FollowerMessage, LeaderMessage], transport: Transport | None = None
     ) -> None:
-        """`transport` has the connection; None: the stream has it."""
+        """`transport` has the connection; None: it is a stream of frames, which has one of its own."""
         self._stream = stream
         self._transport = transport
+
+    @property
+    def owes_beats(self) -> bool:
+        """Versions without beats have no port for frames."""
+        return self._transport is None
 
     async def send(
         self,

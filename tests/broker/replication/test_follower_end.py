@@ -364,6 +364,21 @@ async def test_a_leader_is_heard_from_its_first_beat_on_and_while_a_message_is_h
         assert follower.link.heard_at is None
 
 
+async def test_a_leader_that_owes_beats_is_silent_since_the_stream_was_opened() -> None:
+    """CORRECTNESS E19: one that hung in this moment would be judged by its session alone."""
+    async with following(open_replica(), 5, owes_beats=True) as follower:
+        began = CLOCK.monotonic()
+        await eventually(lambda: follower.streams)
+        assert (await follower.stream.heard()).hello is not None
+        assert (since := follower.link.calling_since) is not None
+        assert since >= began
+        follower.stream.push(Push(99))
+        while (await follower.stream.heard()).acknowledged < 1:
+            pass
+        assert follower.link.heard_at is not None, "no beat has to come first"
+        assert follower.link.calling_since is None
+
+
 async def test_a_leader_that_is_followed_no_more_is_not_silent_without_a_stream() -> None:
     """CORRECTNESS E19: this broker opens no other one, so it cannot judge that leader."""
     replica = open_replica()

@@ -27,7 +27,8 @@ class Said:
 class MemoryStream:
     """Fulfils `ReplicaStream` of the follower's end; `heard` and `push` are the leader's end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, owes_beats: bool = False) -> None:
+        self.owes_beats = owes_beats
         self._up: asyncio.Queue[Said] = asyncio.Queue()
         self._down: asyncio.Queue[tuple[int, list[Push]] | StreamBroken] = asyncio.Queue()
         self._sequence = 0

@@ -250,10 +250,11 @@ async def following(
     broker: int = 2,
     copies: IncomingCopies | None = None,
     unopened: Iterable[StreamBroken] = (),
+    owes_beats: bool = False,
     **given: Any,
 ) -> AsyncIterator[Followed]:
     """Broker 2 follows 1 in this epoch: over streams that `leader` serves, or that the test plays. The first
-    attempts to open one fail as `unopened` says."""
+    attempts to open one fail as `unopened` says. `owes_beats`: as those of frames."""
     failures = iter(unopened)
     streams: list[MemoryStream] = []
     refused: list[StrandlineError] = []
@@ -265,7 +266,7 @@ async def following(
         async def open_stream(_: Endpoint) -> MemoryStream:
             if (failure := next(failures, None)) is not None:
                 raise failure
-            stream = MemoryStream()
+            stream = MemoryStream(owes_beats=owes_beats)
             streams.append(stream)
             if leader is not None:
                 tasks.create_task(stream.serve(leader.link(broker, **given)))
