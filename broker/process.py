@@ -293,7 +293,12 @@ class Broker:
         self, manager: ReplicaManager, endpoint: Endpoint, recorder: EventRecorder, transport: Transport
     ) -> NewSession:
         key = self._key.shown
-        streams = ReplicaStreams(partial(self._host.transport, key), self._host.member_streams, key)
+        streams = ReplicaStreams(
+            partial(self._host.transport, key),
+            self._host.member_streams,
+            key,
+            self._host.clock.monotonic,
+        )
         return partial(
             BrokerSession,
             manager,

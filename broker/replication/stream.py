@@ -25,6 +25,9 @@ HEAD_START_S: Final = 0.3
 """The stream of frames has this time before gRPC is tried beside it: a busy broker takes a while to answer.
 If the path to its port drops everything, the follower hears its leader again before `leader_silence_ms`
 has passed. It has no such time at a leader that was last followed by gRPC."""
+GRPC_AGAIN_S: Final = 1.0
+"""If the port for frames refuses, gRPC is tried beside it once in this time: it most likely refuses too, and
+each attempt makes a channel."""
 
 
 class OwnReplicaStream:
@@ -82,13 +85,18 @@ class ReplicaStreams:
         new_transport: Callable[[], Transport],
         framed: MemberStreams | None,
         key: Callable[[], bytes | None],
+        now: Callable[[], float],
         connect_s_max: float = CONNECT_S_MAX,
     ) -> None:
-        """`framed` None: all are opened by gRPC. `key` returns what the stream shows, as a transport does."""
+        """`framed` None: all are opened by gRPC. `key` returns what the stream shows, as a transport does.
+        `now`: monotonic seconds."""
         self._new_transport = new_transport
         self._framed = framed
         self._key = key
         self._connect_s_max = connect_s_max
+        self._now = now
+        self._tried_grpc_at: dict[int, float] = {}
+        """By leader, when gRPC was last tried beside a port that refused."""
         self._by_grpc_only: set[int] = set()
         """Leaders of which the log says that they are followed by gRPC."""
 
@@ -96,7 +104,8 @@ class ReplicaStreams:
         """Raises StreamBroken.
 
         A port that cannot be reached may be closed to this broker only, and one that refuses may be another
-        broker's, so the other port is tried too. The first stream that is open is taken.
+        broker's, so the other port is tried too. The first stream that is open is taken. Beside a port that
+        refuses again and again, gRPC is tried every `GRPC_AGAIN_S` only.
         """
         if self._framed is None or leader.replication is None:
             return _opened([await self._by_grpc(leader)])
@@ -107,7 +116,7 @@ class ReplicaStreams:
                 attempts.append(by_frames)
                 head_start_s = 0.0 if leader.id in self._by_grpc_only else HEAD_START_S
                 await asyncio.wait(attempts, timeout=head_start_s)
-                if not by_frames.done() or isinstance(by_frames.result(), StrandlineError):
+                if not by_frames.done() or self._wants_grpc(leader, by_frames.result()):
                     attempts.append(tasks.create_task(self._by_grpc(leader)))
                 taken = await _first(attempts)
                 for each in attempts:
@@ -118,6 +127,16 @@ class ReplicaStreams:
             raise
         self._tell(leader, by_frames, taken)
         return taken or _opened([each.result() for each in attempts])
+
+    def _wants_grpc(self, leader: Endpoint, by_frames: _Attempt) -> bool:
+        """Whether to try it after this end of the attempt by frames."""
+        if not _is_answer(by_frames):
+            return isinstance(by_frames, StrandlineError)
+        now = self._now()
+        if now - self._tried_grpc_at.get(leader.id, -GRPC_AGAIN_S) < GRPC_AGAIN_S:
+            return False
+        self._tried_grpc_at[leader.id] = now
+        return True
 
     def _tell(
         self, leader: Endpoint, by_frames: asyncio.Task[_Attempt], taken: OwnReplicaStream | None

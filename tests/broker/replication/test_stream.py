@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from strandline.adapters.codecs.replication import REPLICA_FETCH
 from strandline.broker.replication.follower_end import StreamBroken
-from strandline.broker.replication.stream import OwnReplicaStream, ReplicaStreams
+from strandline.broker.replication.stream import GRPC_AGAIN_S, OwnReplicaStream, ReplicaStreams
 from strandline.config.services.listener import ListenerSettings
 from strandline.errors import NotLeaderOrFollower
 from strandline.host import MemberStreams
@@ -23,7 +23,8 @@ from strandline.local.ports import LOOPBACK, free_ports
 from strandline.ports import Caller, Reply, ServedStream, Stream, Transport
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.replication import FollowerMessage, Hello, Push
-from tests.broker.support.replicas import HOST
+from tests.broker.support.replicas import CLOCK, HOST
+from tests.hand_clock import HandClock
 from tests.strandline.adapters.framed.serving import serving
 from tests.waiting import eventually
 
@@ -43,8 +44,8 @@ async def _lead(
 
 
 LEADING = [ServedStream(REPLICA_FETCH.served, _lead)]
-BY_GRPC = ReplicaStreams(partial(HOST.transport, None), None, lambda: None)
-BY_FRAMES = ReplicaStreams(partial(HOST.transport, None), HOST.member_streams, lambda: None)
+BY_GRPC = ReplicaStreams(partial(HOST.transport, None), None, lambda: None, CLOCK.monotonic)
+BY_FRAMES = ReplicaStreams(partial(HOST.transport, None), HOST.member_streams, lambda: None, CLOCK.monotonic)
 
 
 @asynccontextmanager
@@ -124,6 +125,27 @@ async def test_a_leader_that_refuses_a_stream_has_answered() -> None:
     assert broken.value.answered
 
 
+async def test_beside_a_port_that_refuses_grpc_is_tried_once_in_a_while() -> None:
+    """A follower whose key is refused tries twenty times a second, and each time made a channel."""
+    clock, made = HandClock(), list[Transport]()
+
+    def new_transport() -> Transport:
+        made.append(HOST.transport(None))
+        return made[-1]
+
+    streams = ReplicaStreams(new_transport, HOST.member_streams, lambda: None, clock.monotonic)
+    (port,) = free_ports(1)
+    async with serving([]) as leader:
+        refusing = Endpoint(1, LOOPBACK, port, replication=leader.replication)
+        for tried in (1, 1, 1, 2):
+            if tried == 2:
+                clock.now_s += GRPC_AGAIN_S
+            with pytest.raises(StreamBroken) as broken:
+                await streams.open(refusing)
+            assert broken.value.answered
+            assert len(made) == tried
+
+
 @dataclass
 class Silent:
     """A port that accepts connections, and says nothing."""
@@ -141,7 +163,9 @@ class Silent:
 
 def patient() -> ReplicaStreams:
     """No attempt of these streams to connect reaches its limit within a test."""
-    return ReplicaStreams(partial(HOST.transport, None), HOST.member_streams, lambda: None, 10_000.0)
+    return ReplicaStreams(
+        partial(HOST.transport, None), HOST.member_streams, lambda: None, CLOCK.monotonic, 10_000.0
+    )
 
 
 @pytest.fixture
@@ -168,7 +192,9 @@ async def test_a_port_for_frames_that_drops_what_it_gets_does_not_hold_a_followe
 
 async def test_a_port_for_frames_that_is_another_brokers_is_left_for_grpc() -> None:
     """As one that a container maps wrongly. Its first message would be refused, at each attempt."""
-    streams = ReplicaStreams(partial(HOST.transport, None), HOST.member_streams, lambda: None)
+    streams = ReplicaStreams(
+        partial(HOST.transport, None), HOST.member_streams, lambda: None, CLOCK.monotonic
+    )
     async with grpc_leader() as endpoint, serving(LEADING, broker_id=2) as other:
         with capture_logs() as logged:
             stream = await streams.open(replace(endpoint, replication=other.replication))
@@ -231,7 +257,7 @@ async def test_a_follower_that_ends_once_it_has_a_stream_leaves_none(silent: Sil
     host, port = silent.address
     held = Held()
     streams = ReplicaStreams(
-        lambda: cast(Transport, Leaving()), cast(MemberStreams, late), lambda: None, 10_000.0
+        lambda: cast(Transport, Leaving()), cast(MemberStreams, late), lambda: None, CLOCK.monotonic, 10_000.0
     )
     async with serving([ServedStream(REPLICA_FETCH.served, held.lead)]) as leader:
         async with asyncio.TaskGroup() as tasks:
