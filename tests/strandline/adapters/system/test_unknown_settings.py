@@ -50,8 +50,8 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 def test_every_setting_of_every_class_is_known(tmp_path: Path) -> None:
     modules = [
-        import_module(f"strandline.config.{each.name}")
-        for each in pkgutil.iter_modules(strandline.config.__path__)
+        import_module(each.name)
+        for each in pkgutil.walk_packages(strandline.config.__path__, "strandline.config.")
     ]
     classes = [
         cls
