@@ -37,7 +37,7 @@ from strandline.errors import ErrorCode, FencedInstanceId, OutcomeUnknown, Stran
 from strandline.ids import TopicPartition
 from strandline.records import decode_batch, iterate
 from strandline.simulation.kafka.assigning import assign
-from strandline.simulation.kafka.client import AGAIN_S, LOOK_AGAIN, KafkaClient
+from strandline.simulation.kafka.client import AGAIN_S, LOOK_AGAIN, NOT_LED, KafkaClient
 from strandline.simulation.kafka.connection import Disconnected, KafkaConnection
 from strandline.simulation.kafka.group_messages import (
     FIND_COORDINATOR,
@@ -339,9 +339,10 @@ class KafkaConsumer:
         if not await self._find_positions() or not self._owned:
             await self._client.host.clock.sleep(AGAIN_S)
             return {}
-        brokers = sorted({self._client.led(name.partition).broker for name in self._owned} - {-1})
-        if not brokers:
+        if NOT_LED.broker in self._leaders():
             await self._client.refresh()
+        brokers = sorted(self._leaders() - {NOT_LED.broker})
+        if not brokers:
             return {}
         broker = self._client.random.choice(brokers)
         places = tuple(
@@ -365,6 +366,10 @@ class KafkaConsumer:
             elif name in self._owned and (left := records_max - sum(map(len, taken.values()))) > 0:
                 taken |= self._read(name, found.records, left)
         return taken
+
+    def _leaders(self) -> set[int]:
+        """The brokers that lead its partitions, and that of `NOT_LED` if not all are known to be led."""
+        return {self._client.led(name.partition).broker for name in self._owned}
 
     def _read(
         self, name: TopicPartition, data: bytes, records_max: int

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+from random import Random
+
 import pytest
 
+from strandline import Admin, Producer
 from strandline.consumer.core.protocol import Subscription
+from strandline.consumer.group.listener import RebalanceListener
+from strandline.host import Host
 from strandline.ids import TopicPartition
+from strandline.simulation.cluster import KAFKA_PORT, Cluster
+from strandline.simulation.engine.world import World
 from strandline.simulation.kafka.assigning import assign
+from strandline.simulation.kafka.client import KafkaClient
+from strandline.simulation.kafka.consumer import KafkaConsumer
 from strandline.simulation.plan import Plan
 from strandline.simulation.run import run_quietly
 from strandline.simulation.workloads.groups import Assignor, Groups
 from strandline.simulation.workloads.member import MemberPlan
+from strandline.vocabulary.admin import NewTopic
 
 PARTITIONS = [TopicPartition("t", number) for number in range(5)]
+
+
+class Listener(RebalanceListener):
+    async def on_revoked(self, removed: set[TopicPartition]) -> None:
+        """A Kafka client waits for it."""
 
 
 def subscribed(*owned: int, generation: int = 1) -> Subscription:
@@ -74,3 +90,37 @@ def test_kafka_clients_and_strandlines_members_share_a_group(assignor: Assignor)
     assert outcome.problems == ()
     assert outcome.counts["records"] > 30
     assert outcome.counts["lives"] > len(members)
+
+
+def test_a_member_reads_a_partition_that_had_no_leader_when_it_asked() -> None:
+    """With seed 1210131 of 60 s, it fetched what it knew to be led, and asked no more about the other."""
+    with World(1) as world:
+        cluster = Cluster(world, brokers=4, broker_settings={"kafka_port": KAFKA_PORT})
+        process = world.new_process("member", world.new_machine())
+
+        async def read(consumer: KafkaConsumer, partition: int) -> None:
+            while TopicPartition("t", partition) not in await consumer.getmany(timeout_ms=500, max_records=9):
+                pass
+
+        async def work(host: Host) -> None:
+            client = KafkaClient(process, cluster.kafka_bootstrap[:3], "t", Random(1), [], flexible=True)
+            async with Admin(cluster.bootstrap, host=host) as admin:
+                await admin.create_topics([NewTopic("t", 0, assignments=((0,), (3,)))])
+            async with Producer(cluster.bootstrap, host=host) as producer:
+                for partition in range(2):
+                    await (await producer.send("t", b"value", partition=partition))
+            async with KafkaConsumer(
+                client, "g", 2, instance=None, assignor="range",
+                session_timeout_ms=4_000, rebalance_timeout_ms=5_000,
+            ) as consumer:  # fmt: skip
+                cluster.brokers[3].kill()
+                await host.clock.sleep(5)
+                consumer.subscribe(["t"], Listener())
+                await read(consumer, 0)
+                cluster.start_broker(3)
+                await read(consumer, 1)
+
+        async def main() -> None:
+            await process.run(work(process.host))
+
+        world.run(asyncio.wait_for(main(), 60))
