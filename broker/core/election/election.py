@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Final
 
 from strandline.broker.core.state_changes.events import resignation
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
@@ -47,6 +48,12 @@ class Ballot:
     """An operator asked for an unclean election after the epoch of record, and chose this replica."""
     min_insync: int = 1
     """With fewer members nothing would commit: a leader that is still registered is not deposed for that."""
+
+
+FIRST_ELECTION_STEPS: Final = 20
+"""The steps of a rank in the first election of a partition. A replica notices its vacancy once its own
+start is done, and the first one may have thousands of others to start before. Nothing fails over meanwhile; a
+replica of the next rank that stands takes what is not its own, or has its claim refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,7 @@ def decide(ballot: Ballot) -> Decision:
     deposed = deposes(ballot)
     if ballot.log_whole:
         if state.leader_epoch == NO_EPOCH:  # never led: every replica is empty, any may begin
-            return Stand(order.index(ballot.me), unclean=False)
+            return Stand(order.index(ballot.me) * FIRST_ELECTION_STEPS, unclean=False)
         if deposed and not is_backed(ballot, {registration.epoch for registration in ballot.live.values()}):
             return Wait(
                 f"broker {state.leader} does not answer, and neither do others: fewer than "

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.broker.core.election.election import (
+    FIRST_ELECTION_STEPS,
     Ballot,
     Decision,
     Follow,
@@ -185,6 +186,15 @@ def test_an_unclean_winner_starts_alone() -> None:
 def test_a_partition_that_was_never_led_may_be_begun_by_any_replica() -> None:
     state = PartitionState(NO_BROKER, NO_EPOCH, members(1))
     assert vote(3, state, [3]) == Stand(0, unclean=False)
+
+
+def test_a_new_partition_waits_for_its_first_replica_to_start() -> None:
+    """Of a thousand new partitions of three replicas 2,000 claims were refused, and others made leaders of
+    replicas that were not the preferred ones: the first replicas were still being started."""
+    state = PartitionState(NO_BROKER, NO_EPOCH, ())
+    ranks = [vote(broker, state, [1, 2, 3]) for broker in (1, 2, 3)]
+    assert ranks == [Stand(n * FIRST_ELECTION_STEPS, unclean=False) for n in range(3)]
+    assert vote(2, state, [2, 3]) == Stand(0, unclean=False), "the first one is gone"
 
 
 def test_a_handed_over_partition_is_taken_at_once_by_the_one_named() -> None:
