@@ -107,11 +107,9 @@ class CoordinatorPartition:
         is dropped.
         """
         self.check()
-        if not (self._holds_lease() and self.leadership.certain()):
-            ask = self.leadership.assured if self._holds_lease() else self.leadership.confirmed
-            if not await ask():
-                raise self._not_coordinator()
-            self.check()
+        if not await self.leadership.stands(leased=self._holds_lease()):
+            raise self._not_coordinator()
+        self.check()
         waiting: Waiting = asyncio.get_running_loop().create_future()
         self._carry_out(self._core.handle(waiting, request, self._now(), by))
         answer = await waiting

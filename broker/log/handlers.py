@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from sys import maxsize
-from typing import Final
 
 from strandline.adapters.system.crash_points import defect_point
 from strandline.broker.core.record_steps import Step
@@ -17,9 +16,9 @@ from strandline.broker.log.leader_epochs import LeaderEpochs
 from strandline.broker.log.long_poll import LongPoll
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.replica_progress import ReplicasDescription
+from strandline.broker.log.standing import Standing
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
-from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.config.limits import RECORDS_BYTES_MAX
@@ -31,6 +30,7 @@ from strandline.errors import (
     LeaderHint,
     NotLeaderOrFollower,
     OffsetNotAvailable,
+    OffsetOutOfRange,
     StrandlineError,
     UnknownTopicOrPartition,
 )
@@ -38,7 +38,7 @@ from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, TopicPartition
 from strandline.ports import Clock
 from strandline.records.header import iterate
 from strandline.security.principal import Principal
-from strandline.tasks import Slices, in_slices, pipelined
+from strandline.tasks import Slices, in_slices
 from strandline.vocabulary.log import (
     EARLIEST,
     LATEST,
@@ -58,9 +58,6 @@ from strandline.vocabulary.log import (
     ReplicasQuery,
 )
 from strandline.vocabulary.topics import check_topic_name
-
-QUESTIONS_IN_FLIGHT_MAX: Final = 64
-"""Partitions of one request for which followers are asked at the same time whether their leader stands."""
 
 
 def answer_bytes(bytes_max: int, bound: int = RECORDS_BYTES_MAX) -> int:
@@ -89,6 +86,7 @@ class Handlers:
         self._clock = clock
         self._holds_lease = holds_lease
         self._producer_ids = producer_ids
+        self.standing = Standing(manager, holds_lease)
         self._epochs = LeaderEpochs(manager, self.replica)
         self._times = TimeLookup(manager.host)
         self._deletion = RecordDeletion(manager, self.replica, clock)
@@ -106,8 +104,8 @@ class Handlers:
     ) -> None:
         """Appends one batch. `done` is called exactly once, with the outcome.
 
-        `sure`: False for a partition that `unsure` returned. `by`: the caller, to whom the batch's producer
-        id has to belong; None: callers are not distinguished.
+        `sure`: False for a partition that `Standing.unsure` returned. `by`: the caller, to whom the batch's
+        producer id has to belong; None: callers are not distinguished.
         """
         topic = entry.name.topic
         if topic.startswith(INTERNAL_PREFIX) and not entry.internal:
@@ -162,29 +160,6 @@ class Handlers:
         leadership.produce(
             entry.records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset, by=by
         )
-
-    async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Returns those of these partitions that another broker may lead by now, as far as this broker can
-        find out.
-
-        Called before the leader alone acknowledges (acks 0 and 1). It costs nothing while the followers
-        acknowledge what they receive, and a round trip to them or to ZooKeeper if they have been silent.
-        """
-        asked = {name: leadership for name in partitions if (leadership := self._uncertain(name))}
-        sure = await pipelined(Leadership.assured, asked.values(), in_flight_max=QUESTIONS_IN_FLIGHT_MAX)
-        return frozenset(name for name, is_sure in zip(asked, sure, strict=True) if not is_sure)
-
-    def certain(self, partitions: Iterable[TopicPartition]) -> bool:
-        """True if `unsure` would return none of these partitions at once."""
-        return not any(map(self._uncertain, partitions))
-
-    def _uncertain(self, name: TopicPartition) -> Leadership | None:
-        """The leadership of the partition, if the followers have to be asked whether it stands."""
-        try:
-            leadership = self._manager.named(*name).led()
-        except StrandlineError:
-            return None  # `produce` answers with the error
-        return None if not self._holds_lease() or leadership.certain() else leadership
 
     def log_start(self, name: TopicPartition) -> int:
         """The first offset of a partition's log; -1 if this broker has no replica of it."""
@@ -298,6 +273,9 @@ class Handlers:
             found.append(fetched)
             size += len(fetched.records)
             self._note_read(wanted, fetched)
+        if outside := [each.name for each in found if isinstance(each.error, OffsetOutOfRange)]:
+            replaced = await self.standing.replaced(outside)
+            found = [Fetched(at.name, replaced[at.name]) if at.name in replaced else at for at in found]
         return found
 
     def _note_read(self, wanted: FetchPartition, fetched: Fetched) -> None:
@@ -435,7 +413,11 @@ class Handlers:
             if slices.used_up:
                 await slices.next()
             found.append(self._epochs.end_of(query))
-        return found
+        replaced = await self.standing.replaced([each.name for each in found if each.error is None])
+        return [
+            ListedEpochEnd(each.name, replaced[each.name]) if each.name in replaced else each
+            for each in found
+        ]
 
     async def describe_replicas(self, wanted: Sequence[ReplicasQuery]) -> list[DescribedReplicas]:
         """How far the replicas of these partitions are, as far as this broker leads them."""

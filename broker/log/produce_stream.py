@@ -106,7 +106,7 @@ class ProduceStream:
         arrived = _Arrived(self._times.now(), message.count, throttle_ms)
         unsure = frozenset[TopicPartition]()
         if message.unreplicated:
-            unsure = await self._log.handlers.unsure(message.unreplicated)
+            unsure = await self._log.handlers.standing.unsure(message.unreplicated)
         for entry in message.entries:
             if slices.used_up:
                 await slices.next()

@@ -16,7 +16,12 @@ from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
-from strandline.errors import NotLeaderOrFollower, OffsetNotAvailable, UnknownTopicOrPartition
+from strandline.errors import (
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+)
 from strandline.ids import BrokerId, Offset, TopicPartition
 from strandline.records import decode, encode_values
 from strandline.vocabulary.log import (
@@ -51,6 +56,15 @@ def handlers(seat: Seat) -> Handlers:
     return handlers_of(seat)
 
 
+def commit(seat: Seat, end: int) -> None:
+    """Both followers have the records below an offset."""
+    leadership = seat.replica.leadership
+    assert leadership is not None
+    for follower in (BrokerId(1), BrokerId(3)):
+        leadership.fetched(follower, LIVE[follower].epoch, end, subscription=1)
+    leadership.turn()
+
+
 def handlers_of(seat: Seat) -> Handlers:
     view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
     return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)))
@@ -78,11 +92,7 @@ async def test_requests_that_need_the_watermark_are_refused_until_it_is_known(
     assert isinstance(listed.error, OffsetNotAvailable)
     (fetched,) = await handlers.read([FetchPartition(NAME, 2, 5, 1 << 20)], 1 << 20)
     assert (fetched.error, fetched.records, fetched.high_watermark) == (None, b"", -1)
-    leadership = seat.replica.leadership
-    assert leadership is not None
-    for follower in (BrokerId(1), BrokerId(3)):
-        leadership.fetched(follower, LIVE[follower].epoch, 3, subscription=1)
-    leadership.turn()
+    commit(seat, 3)
     (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
     assert (listed.error, listed.offset, listed.high_watermark) == (None, 3 if asked == LATEST else -1, 3)
 
@@ -100,13 +110,9 @@ async def test_the_record_of_the_latest_time_is_found(
         for time_ms in times:
             log.append_as_leader(encode_values([b"x"], time_ms), 4, now_ms=CLOCK.wall_ms())
         seat.lead(5)
-        leadership = seat.replica.leadership
-        assert leadership is not None
         (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)])
         assert isinstance(listed.error, OffsetNotAvailable) == bool(times), "the last is not committed yet"
-        for follower in (BrokerId(1), BrokerId(3)):
-            leadership.fetched(follower, LIVE[follower].epoch, len(times), subscription=1)
-        leadership.turn()
+        commit(seat, len(times))
         (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)])
     assert (listed.error, listed.offset, listed.timestamp_ms) == (None, offset, timestamp)
 
@@ -140,10 +146,24 @@ async def test_a_leader_that_was_replaced_unnoticed_acknowledges_nothing_alone(
 ) -> None:
     """CORRECTNESS E1: its session is in force and its followers are silent, so ZooKeeper knows the leader. It
     acknowledged 74 records with acks=1 after its successor had begun to lead; all of them were lost."""
-    assert await handlers.unsure([NAME]) == frozenset()
+    assert await handlers.standing.unsure([NAME]) == frozenset()
     seat.write(led_by(3, 3, epoch=6))
-    assert await handlers.unsure([NAME, TopicPartition("nowhere", 0)]) == {NAME}
+    assert await handlers.standing.unsure([NAME, TopicPartition("nowhere", 0)]) == {NAME}
     outcomes: list[ProduceOutcome] = []
     handlers.produce(ProduceEntry(NAME, batch("d"), acks=1), outcomes.append, sure=False)
     assert [type(outcome) for outcome in outcomes] == [NotLeaderOrFollower]
     assert seat.replica.log.log_end_offset == 3
+
+
+async def test_a_leader_that_was_replaced_unnoticed_tells_no_reader_that_records_are_gone(
+    seat: Seat, handlers: Handlers
+) -> None:
+    """CORRECTNESS E1: its successor had committed 72 records, and it had 69. A member of a group that asked
+    for offset 72 began anew at 0, and committed that."""
+    commit(seat, 3)
+    ahead, last = FetchPartition(NAME, 4, 5, 1 << 20), EpochQuery(NAME, 4)
+    (fetched,), (ended,) = await handlers.read([ahead], 1 << 20), await handlers.epoch_ends([last])
+    assert (type(fetched.error), ended.error) == (OffsetOutOfRange, None)
+    seat.write(led_by(3, 3, epoch=6))
+    (fetched,), (ended,) = await handlers.read([ahead], 1 << 20), await handlers.epoch_ends([last])
+    assert [type(fetched.error), type(ended.error)] == [NotLeaderOrFollower] * 2

@@ -28,6 +28,7 @@ class Handlers:
 
     def __init__(self) -> None:
         self.taken = 0
+        self.standing = self
 
     async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         return frozenset()

@@ -61,7 +61,7 @@ class ProduceApi:
         if (refused := _refused(request, call)) is not None:
             done(refused)
             return True
-        if request.acks != ACKS_ALL and not self._handlers.certain(_names(request)):
+        if request.acks != ACKS_ALL and not self._handlers.standing.certain(_names(request)):
             return False
         outcomes = self._outcomes(request, call, done)
         _charge(request, call)
@@ -81,7 +81,7 @@ class ProduceApi:
         _charge(request, call)
         unsure = frozenset[TopicPartition]()
         if request.acks != ACKS_ALL:
-            unsure = await self._handlers.unsure(dict.fromkeys(_names(request)))
+            unsure = await self._handlers.standing.unsure(dict.fromkeys(_names(request)))
         answer: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
         done = partial(_resolve, answer)
         outcomes = self._outcomes(request, call, done)
