@@ -39,6 +39,7 @@ def admin_of(harness: SimulatedHarness) -> Admin:
 
 
 async def stored(harness: SimulatedHarness) -> Balance:
+    await harness.session.sync()  # another server may have taken the write
     return load_balance((await harness.session.get(znodes.BALANCE)).data)
 
 
