@@ -25,6 +25,7 @@ from strandline.ports import (
     MultiFailed,
     NodeExists,
     NoNode,
+    SessionEnded,
 )
 from strandline.vocabulary.metadata import Endpoint, Registration
 
@@ -163,6 +164,10 @@ class SessionRegistration:
         reads, and `sync` for a while, although the other servers may end the session meanwhile. It answers a
         write only once a quorum has it. The lease counts from before the write was sent, because ZooKeeper
         received this session's message no earlier than that.
+
+        Raises SessionEnded if the registration was changed by another process. A shutdown that an earlier
+        life of this broker announced may arrive after this life has registered: no leader would ever take it
+        back into an ISR (I7).
         """
         timeout = self._session.session_timeout_s
         margin = min(self._settings.session_margin_ms / 1000, timeout / 2)
@@ -173,6 +178,8 @@ class SessionRegistration:
                 await self._session.multi([Check(self._path)])
                 node = await self._session.exists(self._path)  # as of that write, or later
                 if node is not None and node.czxid == self.own.epoch:
+                    if node.version > 0 and not self.own.shutting_down:
+                        raise SessionEnded(f"{self._path} was changed, and not by this life of the broker")
                     self.lease_until = asked + timeout - margin
             except (ConnectionLost, MultiFailed) as error:
                 logger.debug("the lease was not renewed", reason=str(error))

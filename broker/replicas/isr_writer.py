@@ -12,7 +12,6 @@ from strandline.broker.core.replication.effects import WriteIsr
 from strandline.broker.core.state_changes.events import isr_changed
 from strandline.broker.facts.isr_record import read_isr
 from strandline.broker.replicas.replica import Replica
-from strandline.ids import BrokerId
 from strandline.ports import (
     BadVersion,
     Check,
@@ -23,7 +22,7 @@ from strandline.ports import (
     Operation,
     SetData,
 )
-from strandline.vocabulary.metadata import PartitionState
+from strandline.vocabulary.metadata import IsrMember, PartitionState
 
 
 class IsrWriter:
@@ -35,7 +34,7 @@ class IsrWriter:
         self._clock = clock
 
     async def write(
-        self, write: WriteIsr, *, on_join_refused: Callable[[BrokerId], None]
+        self, write: WriteIsr, *, on_join_refused: Callable[[IsrMember], None]
     ) -> tuple[PartitionState | None, int]:
         """Returns the content and the version of `isr` afterwards, whichever broker wrote it; the content is
         None if the partition, or this incarnation of its topic, is gone.
@@ -47,7 +46,7 @@ class IsrWriter:
         name = self._replica.name
         wanted = self._with_trail(write)
         crash_point("isr.before_write")
-        joining = {Check(znodes.broker(broker), version=0): broker for broker in write.entering}
+        joining = {Check(znodes.broker(member.broker), version=0): member for member in write.entering}
         operations: list[Operation] = [
             SetData(znodes.isr(name.topic, name.partition), isr_znodes.dump_isr(wanted), write.version),
             znodes.of_incarnation(self._replica.key.topic_id),

@@ -9,7 +9,7 @@ from typing import Generic
 from strandline.broker.core.replication.commit_queue import Ticket
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import BrokerId, Offset
-from strandline.vocabulary.metadata import PartitionState
+from strandline.vocabulary.metadata import IsrMember, PartitionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class WriteIsr:
     version: int
     left: tuple[BrokerId, ...]
     joined: tuple[BrokerId, ...]
-    entering: tuple[BrokerId, ...]
+    entering: tuple[IsrMember, ...]
     """Those that join, also in another life than the one that was in sync: the write has to fail if one of
     their registrations has changed (I7)."""
     reason: str

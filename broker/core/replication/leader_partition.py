@@ -293,11 +293,12 @@ class LeaderPartition(Generic[Ticket]):
         self._forget_unassigned()
         return None
 
-    def join_refused(self, broker: BrokerId) -> None:
-        """Its registration is not the known one: it is shutting down, or is gone (I7)."""
-        progress = self._followers.get(broker)
+    def join_refused(self, member: IsrMember) -> None:
+        """Its registration is not the known one: it is shutting down, or is gone (I7). Its next life may have
+        begun to fetch meanwhile, and is not refused."""
+        progress = self._followers.get(member.broker)
         if progress is not None:
-            progress.refused = progress.broker_epoch
+            progress.refused = member.broker_epoch
 
     # --- the loop --------------------------------------------------------------------------
 
@@ -362,7 +363,7 @@ class LeaderPartition(Generic[Ticket]):
             change.version,
             left=tuple(sorted(before - now_in)),
             joined=tuple(sorted(now_in - before)),
-            entering=tuple(sorted(member.broker for member in after if member not in change.before)),
+            entering=tuple(member for member in after if member not in change.before),
             reason=why_changed(
                 change.before, after, self._live, self._suspects | self._silent, self._why_out
             ),

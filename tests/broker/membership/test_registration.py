@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.storage.state_files.data_folder import DataFolder
-from strandline.ports import LinkState
+from strandline.ports import LinkState, SessionEnded
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.support.replicas import CLOCK, settings
 from tests.broker.support.seat import ME
@@ -86,4 +87,20 @@ async def test_a_registration_that_is_not_its_own_renews_nothing(
         keeping = tasks.create_task(registration.keep_lease())
         await eventually(lambda: len(session.multis) > 1)
         assert not registration.holds_lease()
+        keeping.cancel()
+
+
+async def test_a_life_ends_if_an_earlier_one_announces_its_shutdown_in_its_place(
+    registered: tuple[SessionRegistration, MemorySession],
+) -> None:
+    """CORRECTNESS I7, E10: the announcement was sent before this life registered, and arrived after that. No
+    leader took the broker back into an ISR."""
+    registration, session = registered
+    await session.set(PATH, znodes.dump_registration(replace(registration.own, shutting_down=True)))
+    with pytest.raises(SessionEnded, match="changed"):
+        await registration.keep_lease()
+    await registration.leave()
+    async with asyncio.TaskGroup() as tasks:
+        keeping = tasks.create_task(registration.keep_lease())
+        await eventually(registration.holds_lease)
         keeping.cancel()

@@ -3,6 +3,8 @@ change."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from strandline.broker.core.replication.isr import InSyncReplicas, Progress, is_late, may_join, why_changed
@@ -142,6 +144,24 @@ def test_calm_and_another_life_begin_anew() -> None:
     assert returns.earliest(THIRD, LIFE) == 3.0 + CALM_S
     assert returns.earliest(THIRD, BrokerEpoch(31)) < 0.0
     assert returns.earliest(BrokerId(2), BrokerEpoch(20)) < 0.0
+
+
+def test_a_life_that_was_refused_does_not_keep_the_next_one_out() -> None:
+    """CORRECTNESS I7: the next life fetches before it is known that the write with the earlier one failed."""
+    driver = Driver(isr=(1, 2))
+    driver.fetched(2, 0)
+    driver.answer = False
+    driver.fetched(3, 0)
+    (write,) = driver.writes
+    assert write.entering == (member(3, 30),)
+    next_life = {BrokerId(3): registration(3, 31)}
+    driver.partition.live_changed(alive(1, 2) | next_life)
+    driver.partition.fetched(BrokerId(3), BrokerEpoch(31), Offset(0), 0.0)
+    driver.partition.join_refused(member(3, 30))
+    driver.answer = True
+    driver.partition.isr_read(replace(write.state, isr=(member(1, 10), member(2, 20))), write.version)
+    driver.turn(0.0)
+    assert driver.partition.state.isr_ids == (1, 2, 3)
 
 
 class Flapping(Driver):
