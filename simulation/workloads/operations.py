@@ -9,7 +9,7 @@ it was given, on brokers that differ, and no balance is under way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Final, Literal
 
@@ -324,7 +324,9 @@ class _Operator(Workload):
             described = {topic.name: topic for topic in await admin.describe_topics()}
             if not await self._is_balanced(admin):
                 self._wrong.append("a balance is under way, and nobody has begun one")
-        self._wrong += misplaced(list(described.values()), moves=self._plan.moves)
+        writes = self._stage.isr_history.writes
+        created = {write.name: len(write.after.isr) for write in writes if write.before is None}
+        self._wrong += misplaced(list(described.values()), created, moves=self._plan.moves)
         for name in self._possible:
             self._found[name] = _condition(described[name]) if name in described else ABSENT
 
@@ -333,11 +335,18 @@ def _condition(topic: TopicDescription) -> Condition:
     return len(topic.partitions), topic.config[SETTING]
 
 
-def misplaced(topics: Sequence[TopicDescription], *, moves: bool) -> Iterator[str]:
-    """Partitions whose replicas share a broker, or are more or fewer than they were given."""
+def misplaced(
+    topics: Sequence[TopicDescription], created: Mapping[TopicPartition, int], *, moves: bool
+) -> Iterator[str]:
+    """Partitions whose replicas share a broker, or are more or fewer than they were given. `created`: the
+    replicas that were in sync at first. An internal topic may have no others: fewer brokers were alive.
+    """
     for topic in topics:
-        by_hand = moves and not topic.name.startswith(INTERNAL_PREFIX)
+        internal = topic.name.startswith(INTERNAL_PREFIX)
         for each in topic.partitions:
+            given: Sequence[int] = REPLICAS_MOVED if moves else (REPLICAS,)
+            if internal:
+                given = range(created[TopicPartition(topic.name, each.partition)], REPLICAS + 1)
             count = len(set(each.replicas))
-            if count < len(each.replicas) or count not in (REPLICAS_MOVED if by_hand else (REPLICAS,)):
+            if count < len(each.replicas) or count not in given:
                 yield f"{topic.name}-{each.partition} has the replicas {list(each.replicas)}"
