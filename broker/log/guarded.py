@@ -137,7 +137,7 @@ class GuardedLog:
         """As `read` answers where nothing is."""
 
         async def answer(allowed: Sequence[FetchPartition]) -> list[Fetched]:
-            return self.handlers.without_records(allowed)
+            return await self.handlers.without_records(allowed)
 
         return await self._each(caller, READ_TOPIC, partitions, answer, Fetched)
 

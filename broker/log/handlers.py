@@ -192,9 +192,15 @@ class Handlers:
     def _arrived(self, partitions: Iterable[FetchPartition]) -> bool:
         return any([self._any_at(wanted) != 0 for wanted in partitions])
 
-    def without_records(self, partitions: Iterable[FetchPartition]) -> list[Fetched]:
-        """As `read` answers for positions at which nothing is."""
-        return [self._read_one(wanted, 0, first=False) for wanted in partitions]
+    def with_nothing_new(self, partitions: Iterable[FetchPartition]) -> list[Fetched] | None:
+        """As `read` answers for positions at which nothing is; None if it has to find out first whether a
+        position is outside the log."""
+        found = [self._read_one(wanted, 0, first=False) for wanted in partitions]
+        return None if any(isinstance(each.error, OffsetOutOfRange) for each in found) else found
+
+    async def without_records(self, partitions: Iterable[FetchPartition]) -> list[Fetched]:
+        """As `read` answers if no room is left."""
+        return await self._confirmed([self._read_one(wanted, 0, first=False) for wanted in partitions])
 
     async def fetchable(
         self,
@@ -273,6 +279,10 @@ class Handlers:
             found.append(fetched)
             size += len(fetched.records)
             self._note_read(wanted, fetched)
+        return await self._confirmed(found)
+
+    async def _confirmed(self, found: list[Fetched]) -> list[Fetched]:
+        """The answers, but for positions that only a leader which was replaced calls outside the log (E1)."""
         if outside := [each.name for each in found if isinstance(each.error, OffsetOutOfRange)]:
             replaced = await self.standing.replaced(outside)
             found = [Fetched(at.name, replaced[at.name]) if at.name in replaced else at for at in found]

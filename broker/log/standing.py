@@ -65,7 +65,7 @@ class Standing:
         replica = None
         try:
             replica = self._manager.named(*name)
-            if await replica.led().stands(leased=self._holds_lease()):
+            if self._holds_lease() and await replica.led().assured():
                 return None
             raise NotLeaderOrFollower(f"{name}: another broker may lead it by now")
         except StrandlineError as error:

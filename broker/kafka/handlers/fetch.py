@@ -178,11 +178,8 @@ class _Poll:
 
     def _ended(self, arrived: bool) -> None:
         self._give_back()
-        if arrived:
-            self._done(None)
-        else:
-            found = self._api.log.handlers.without_records(self._wanted)
-            self._done(self._api.answer(self._request, self._call, found))
+        found = None if arrived else self._api.log.handlers.with_nothing_new(self._wanted)
+        self._done(None if found is None else self._api.answer(self._request, self._call, found))
 
     def _end(self) -> None:
         self._poll.cancel()

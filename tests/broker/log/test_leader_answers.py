@@ -166,4 +166,7 @@ async def test_a_leader_that_was_replaced_unnoticed_tells_no_reader_that_records
     assert (type(fetched.error), ended.error) == (OffsetOutOfRange, None)
     seat.write(led_by(3, 3, epoch=6))
     (fetched,), (ended,) = await handlers.read([ahead], 1 << 20), await handlers.epoch_ends([last])
-    assert [type(fetched.error), type(ended.error)] == [NotLeaderOrFollower] * 2
+    (without_room,) = await handlers.without_records([ahead])
+    errors = [fetched.error, ended.error, without_room.error]
+    assert [type(each) for each in errors] == [NotLeaderOrFollower] * 3
+    assert handlers.with_nothing_new([ahead]) is None
