@@ -31,6 +31,7 @@ from strandline.broker.core.election.election import (
     is_backed,
     others_after,
     vacancy_reason,
+    wait_s,
 )
 from strandline.broker.core.state_changes.events import elected
 from strandline.broker.facts.assignments import Assignments
@@ -60,7 +61,6 @@ from strandline.vocabulary.metadata import IsrMember, PartitionState
 
 logger = structlog.get_logger(__name__)
 
-RANK_WAIT_PER_VACANCY_S = 0.001
 IN_FLIGHT_MAX: Final = 250
 """Vacancies that are examined, or claimed, at the same time. Each takes some 0.3 ms between two awaits:
 thousands at once block the event loop, and each request to ZooKeeper waits for all others."""
@@ -300,7 +300,7 @@ class Elector:
 
     def _is_time(self, vacancy: _Vacancy, rank: int) -> bool:
         """True if it is this rank's turn. Otherwise the vacancy is due then, unless the broker shuts down."""
-        moment = vacancy.noticed + rank * self._rank_wait_s()
+        moment = vacancy.noticed + wait_s(rank, self._step_s, len(self._vacancies))
         if not self.accepting:
             self._settle(vacancy)
         elif moment > self._clock.monotonic():
@@ -339,11 +339,6 @@ class Elector:
             high_watermark_known=mine.high_watermark,
         )
         vacancy.due = self._clock.monotonic()
-
-    def _rank_wait_s(self) -> float:
-        """Time that each rank waits for the one before it. With a thousand vacancies the first candidates
-        take longer than with one, and the wait allows for that."""
-        return self._step_s + RANK_WAIT_PER_VACANCY_S * len(self._vacancies)
 
     def _settle(self, vacancy: _Vacancy) -> None:
         """Ends the vacancy, unless it was noticed again meanwhile."""

@@ -50,6 +50,13 @@ class Ballot:
     """With fewer members nothing would commit: a leader that is still registered is not deposed for that."""
 
 
+RANK_WAIT_PER_VACANCY_S: Final = 0.001
+"""With a thousand vacancies the first candidates take longer than with one, and each rank's wait allows for
+that."""
+RANK_WAIT_S_MAX: Final = 10.0
+"""The longest wait of any rank: the one before it may be alive and unable to stand. Two that stand together
+cost a refused write."""
+
 FIRST_ELECTION_STEPS: Final = 20
 """The steps of a rank in the first election of a partition. A replica notices its vacancy once its own
 start is done, and the first one may have thousands of others to start before. Nothing fails over meanwhile; a
@@ -107,6 +114,11 @@ def leader_stands(
     if registration is None or registration.epoch in suspects:
         return False
     return IsrMember(state.leader, registration.epoch) in state.isr
+
+
+def wait_s(rank: int, step_s: float, vacancies: int) -> float:
+    """Seconds from the notice of a vacancy until it is this rank's turn, with so many vacancies at once."""
+    return min(rank * (step_s + RANK_WAIT_PER_VACANCY_S * vacancies), RANK_WAIT_S_MAX)
 
 
 def decide(ballot: Ballot) -> Decision:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from strandline.broker.core.election.election import (
     FIRST_ELECTION_STEPS,
+    RANK_WAIT_S_MAX,
     Ballot,
     Decision,
     Follow,
@@ -22,6 +23,7 @@ from strandline.broker.core.election.election import (
     is_backed,
     others_after,
     successor,
+    wait_s,
 )
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Registration
@@ -309,3 +311,10 @@ def test_at_most_one_replica_acts_at_once_and_only_members_stand(
         if isinstance(decision, Stand):
             assert me in isr
             assert not decision.unclean
+
+
+def test_a_rank_waits_longer_if_much_is_vacant_and_never_for_long() -> None:
+    assert wait_s(0, 0.15, 5_000) == 0
+    assert wait_s(2, 0.15, 50) == pytest.approx(0.4)
+    assert wait_s(FIRST_ELECTION_STEPS, 0.15, 1) == pytest.approx(3.02)
+    assert wait_s(2 * FIRST_ELECTION_STEPS, 0.15, 5_000) == RANK_WAIT_S_MAX
