@@ -177,16 +177,21 @@ class Upkeep:
         """Starts a drain, or reports its progress. Raises InvalidRequest.
 
         The command repeats its request until nothing is left: the next step is not sooner for that, and in a
-        large cluster the answer is that of the last survey that knows of the drain.
+        large cluster the answer is that of the last survey that knows of the drain, until nothing is left.
         """
         changed = await self._drains.begin(broker, asked)
-        survey = await (self.survey() if changed else self._surveys.recent())
-        seen = survey.drains.get(broker)
-        if seen is None or seen.replicas < asked.replicas:
-            survey = await self.survey()
-        if changed:
-            self._asked.set()
-        return self._drains.progress(survey, broker)
+        try:
+            if not changed:
+                recent = await self._surveys.recent()
+                seen = recent.drains.get(broker)
+                changed = seen is None or seen.replicas < asked.replicas  # an answer was lost
+                known = self._drains.progress(recent, broker)
+                if not changed and known.leaderships + known.replicas > 0:
+                    return known
+            return self._drains.progress(await self.survey(), broker)
+        finally:
+            if changed:
+                self._asked.set()
 
     async def check(self, broker: BrokerId, *, end_drain: bool) -> BrokerCheck:
         """Returns if the broker is ready. With `end_drain`, a ready broker that has restarted since its drain
