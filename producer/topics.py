@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -20,6 +21,8 @@ from strandline.vocabulary.metadata import TopicMetadata
 from strandline.vocabulary.topic_config import TopicConfig
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 def number_of(partition: object) -> int:
@@ -85,6 +88,9 @@ class Topics(Generic[Ticket]):
             self._go_on(route)
         except StrandlineError as error:
             failure = error
+        except Exception as error:  # its calls fail, as each of them would have without the others
+            logger.exception("the metadata of a topic could not be used")
+            failure = InvalidRequest(f"topic {topic!r}: its metadata could not be used: {error!r}")
         finally:
             for _act, ended in self._waiting.pop(topic):
                 if not ended.done():
