@@ -133,9 +133,9 @@ def delete(invocation: Invocation, /, names: tuple[str, ...], **given: Any) -> N
     entity = _entity(given)
     wanted = QuotaFilter(entity.user, entity.client_id, strict=True)
     standing = {quota for each in run(lambda: _described(invocation, wanted)) for quota in each.limits}
-    found = standing.intersection(map(Quota, names) if names else Quota)
-    if found:
-        _alter(invocation, QuotaAlteration(entity, dict.fromkeys(found)))
+    named = list(map(Quota, names)) if names else list(Quota)
+    _alter(invocation, QuotaAlteration(entity, dict.fromkeys(named)))
+    if found := standing.intersection(named):
         invocation.out.note(f"deleted for {entity}: {', '.join(sorted(map(str, found)))}")
     else:
         invocation.out.note(f"{entity} has no {' or '.join(names) or 'quota'}: nothing is deleted")
