@@ -117,7 +117,7 @@ def leader_stands(
 
 
 def wait_s(rank: int, step_s: float, vacancies: int) -> float:
-    """Seconds from the notice of a vacancy until it is this rank's turn, with so many vacancies at once."""
+    """Seconds from the notice of a vacancy until the turn of this rank, with this number of vacancies."""
     return min(rank * (step_s + RANK_WAIT_PER_VACANCY_S * vacancies), RANK_WAIT_S_MAX)
 
 
