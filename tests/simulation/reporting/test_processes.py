@@ -31,7 +31,7 @@ def work(piece):
         case "killed": os.kill(os.getpid(), 9)
         case "hang": loop_forever()
         case "pid":
-            print(os.getpid(), flush=True)
+            os.write(1, b"%d\\n" % os.getpid())  # at once: the other piece writes there too
             loop_forever()
 
 for ended in each_in_a_process(work, sys.argv[2:], jobs=2, cpu_s_max=float(sys.argv[1])):
@@ -80,10 +80,13 @@ def test_a_piece_that_hangs_is_ended_at_its_bound_of_cpu_time() -> None:
 async def test_no_process_outlives_its_parent(number: signal.Signals) -> None:
     with parent(600, "pid", "pid") as process:
         assert process.stdout is not None
-        children = [int(process.stdout.readline()) for _ in range(2)]
-        process.send_signal(number)
-        process.wait()
-        await eventually(lambda: not any(_runs(child) for child in children), what="the children's end")
+        try:
+            children = [int(process.stdout.readline()) for _ in range(2)]
+            process.send_signal(number)
+            process.wait()
+            await eventually(lambda: not any(_runs(child) for child in children), what="the children's end")
+        finally:
+            process.kill()
 
 
 def _runs(pid: int) -> bool:
