@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from random import Random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -19,13 +18,6 @@ from tests.virtual_time import on_virtual_time
 Call = Callable[[Any], Awaitable[object]]
 
 ONE: list[bytes | None] = [b"value"]
-
-
-@pytest.fixture
-def loop() -> Iterator[SimulatedLoop]:
-    loop = SimulatedLoop.new(Random(1))
-    yield loop
-    loop.close()
 
 
 @pytest.mark.parametrize(

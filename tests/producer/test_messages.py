@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
-from random import Random
 from typing import Any
 
 import pytest
@@ -86,14 +85,6 @@ class Leader(Network):
         wire: Any = self.wire
         stream: Stream[Request, Response] = wire
         return stream
-
-
-@pytest.fixture
-def loop() -> Iterator[SimulatedLoop]:
-    """Its time passes only while all tasks wait."""
-    loop = SimulatedLoop.new(Random(1))
-    yield loop
-    loop.close()
 
 
 @asynccontextmanager

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from random import Random
-
-import pytest
 
 from strandline import Producer
 from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
@@ -37,13 +34,6 @@ class SlowMetadata(Leader):
     async def _answer(self, _query: MetadataQuery) -> MetadataAnswer:
         self.queries += 1
         return await asyncio.shield(self.answer)
-
-
-@pytest.fixture
-def loop() -> Iterator[SimulatedLoop]:
-    loop = SimulatedLoop.new(Random(1))
-    yield loop
-    loop.close()
 
 
 @asynccontextmanager

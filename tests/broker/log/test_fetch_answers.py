@@ -14,9 +14,9 @@ from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownTopicOrPartition
-from strandline.ids import BrokerId, TopicPartition
+from strandline.ids import TopicPartition
 from strandline.vocabulary.log import Fetched, FetchPartition
-from tests.broker.support.replicas import CLOCK, LIVE, NAME, batch, settings, write
+from tests.broker.support.replicas import CLOCK, NAME, batch, settings, write
 from tests.broker.support.seat import seated
 
 EPOCH = 5
@@ -32,11 +32,7 @@ async def handlers(tmp_path: Path) -> AsyncIterator[Handlers]:
     async with seated(tmp_path) as seat:
         write(seat.replica, 4, *VALUES)
         seat.lead(EPOCH)
-        leadership = seat.replica.leadership
-        assert leadership is not None
-        for follower in (BrokerId(1), BrokerId(3)):
-            leadership.fetched(follower, LIVE[follower].epoch, END, subscription=1)
-        leadership.turn()
+        seat.commit(END)
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
         yield Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)

@@ -34,7 +34,7 @@ from strandline.vocabulary.log import (
     OffsetQuery,
     ProduceEntry,
 )
-from tests.broker.support.replicas import CLOCK, KEY, LIVE, NAME, batch, settings, write
+from tests.broker.support.replicas import CLOCK, KEY, NAME, batch, settings, write
 from tests.broker.support.seat import Seat, led_by, seated
 
 COMMITTED, WITHHELD = ("a", "b"), ("c",)
@@ -54,15 +54,6 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
 @pytest.fixture
 def handlers(seat: Seat) -> Handlers:
     return handlers_of(seat)
-
-
-def commit(seat: Seat, end: int) -> None:
-    """Both followers have the records below an offset."""
-    leadership = seat.replica.leadership
-    assert leadership is not None
-    for follower in (BrokerId(1), BrokerId(3)):
-        leadership.fetched(follower, LIVE[follower].epoch, end, subscription=1)
-    leadership.turn()
 
 
 def handlers_of(seat: Seat) -> Handlers:
@@ -92,7 +83,7 @@ async def test_requests_that_need_the_watermark_are_refused_until_it_is_known(
     assert isinstance(listed.error, OffsetNotAvailable)
     (fetched,) = await handlers.read([FetchPartition(NAME, 2, 5, 1 << 20)], 1 << 20)
     assert (fetched.error, fetched.records, fetched.high_watermark) == (None, b"", -1)
-    commit(seat, 3)
+    seat.commit(3)
     (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
     assert (listed.error, listed.offset, listed.high_watermark) == (None, 3 if asked == LATEST else -1, 3)
 
@@ -112,7 +103,7 @@ async def test_the_record_of_the_latest_time_is_found(
         seat.lead(5)
         (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)])
         assert isinstance(listed.error, OffsetNotAvailable) == bool(times), "the last is not committed yet"
-        commit(seat, len(times))
+        seat.commit(len(times))
         (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)])
     assert (listed.error, listed.offset, listed.timestamp_ms) == (None, offset, timestamp)
 
@@ -160,7 +151,7 @@ async def test_a_leader_that_was_replaced_unnoticed_tells_no_reader_that_records
 ) -> None:
     """CORRECTNESS E1: its successor had committed 72 records, and it had 69. A member of a group that asked
     for offset 72 began anew at 0, and committed that."""
-    commit(seat, 3)
+    seat.commit(3)
     ahead, last = FetchPartition(NAME, 4, 5, 1 << 20), EpochQuery(NAME, 4)
     (fetched,), (ended,) = await handlers.read([ahead], 1 << 20), await handlers.epoch_ends([last])
     assert (type(fetched.error), ended.error) == (OffsetOutOfRange, None)

@@ -21,7 +21,7 @@ from strandline.errors import (
 )
 from strandline.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from strandline.vocabulary.log import EARLIEST, EpochQuery, ListedEpochEnd, OffsetQuery
-from tests.broker.support.replicas import CLOCK, LIVE, NAME, batch, settings, write
+from tests.broker.support.replicas import CLOCK, NAME, batch, settings, write
 from tests.broker.support.seat import Seat, seated
 
 EPOCH = 9
@@ -48,15 +48,6 @@ def handlers(seat: Seat) -> Handlers:
     return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)))
 
 
-def commit(seat: Seat, end: int) -> None:
-    """Both followers have the records below an offset."""
-    leadership = seat.replica.leadership
-    assert leadership is not None
-    for follower in (BrokerId(1), BrokerId(3)):
-        leadership.fetched(follower, LIVE[follower].epoch, end, subscription=1)
-    leadership.turn()
-
-
 async def end_of(handlers: Handlers, epoch: int, *, leader_epoch: int = -1) -> ListedEpochEnd:
     (found,) = await handlers.epoch_ends([EpochQuery(NAME, epoch, leader_epoch)])
     return found
@@ -70,13 +61,13 @@ async def test_an_epoch_ends_where_the_next_one_began(
     seat: Seat, handlers: Handlers, asked: int, epoch: int, end: int
 ) -> None:
     """CORRECTNESS T3, T9: the largest epoch not above the one asked for; none for one that is not known."""
-    commit(seat, 6)
+    seat.commit(6)
     assert await end_of(handlers, asked) == ListedEpochEnd(NAME, None, epoch, end)
 
 
 async def test_an_end_is_never_above_the_high_watermark(seat: Seat, handlers: Handlers) -> None:
     """CORRECTNESS H8: what follows may still be truncated, so no client has read it."""
-    commit(seat, 5)
+    seat.commit(5)
     assert seat.replica.high_watermark == 5
     assert await end_of(handlers, EPOCH) == ListedEpochEnd(NAME, None, EPOCH, 5)
 
@@ -88,7 +79,7 @@ async def test_an_end_that_may_be_committed_is_not_lowered_while_the_watermark_i
     assert await end_of(handlers, 2) == ListedEpochEnd(NAME, None, 2, 2)
     for epoch in (4, EPOCH):
         assert isinstance((await end_of(handlers, epoch)).error, OffsetNotAvailable)
-    commit(seat, 5)
+    seat.commit(5)
     assert await end_of(handlers, 4) == ListedEpochEnd(NAME, None, 4, 5)
 
 
@@ -98,7 +89,7 @@ async def test_a_client_that_knows_another_current_epoch_is_refused(
 ) -> None:
     """CORRECTNESS T6: it asks a deposed leader, or one that has not heard of its election; ListOffsets
     compares the epoch too."""
-    commit(seat, 6)
+    seat.commit(6)
     assert isinstance((await end_of(handlers, 2, leader_epoch=known)).error, error)
     assert (await end_of(handlers, 2, leader_epoch=EPOCH)).error is None
     for leader_epoch, expected in ((known, error), (EPOCH, type(None)), (-1, type(None))):
@@ -109,7 +100,7 @@ async def test_a_client_that_knows_another_current_epoch_is_refused(
 
 async def test_only_the_leader_answers(seat: Seat, handlers: Handlers) -> None:
     """CORRECTNESS T3: a follower's list of epochs may be of a log that will be truncated."""
-    commit(seat, 6)
+    seat.commit(6)
     seat.manager.follow(seat.replica, BrokerId(3), LeaderEpoch(EPOCH + 1))
     nowhere = TopicPartition("nowhere", 0)
     found = await handlers.epoch_ends([EpochQuery(NAME, 4), EpochQuery(nowhere, 4)])

@@ -121,6 +121,14 @@ class Seat:
         for follower in (BrokerId(1), BrokerId(3)):  # they have every record: none is ever late
             self.replica.leadership.fetched(follower, LIVE[follower].epoch, 0, subscription=1)
 
+    def commit(self, end: int) -> None:
+        """Both followers have the records below an offset."""
+        leadership = self.replica.leadership
+        assert leadership is not None
+        for follower in (BrokerId(1), BrokerId(3)):
+            leadership.fetched(follower, LIVE[follower].epoch, end, subscription=1)
+        leadership.turn()
+
     async def looked(self, *, times: int) -> None:
         """The elector has read `isr` this number of times, and acted on it."""
         await eventually(lambda: self.coordination.reads[ISR] >= times)

@@ -18,14 +18,14 @@ from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
-from strandline.ids import BrokerId, Offset
+from strandline.ids import Offset
 from strandline.ports import Caller, Listener
 from strandline.records import encode_values, gap_batch
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.hints import NO_HINTS
 from tests.broker.kafka.support.memory_connection import turns
 from tests.broker.support.access import opened
-from tests.broker.support.replicas import ASSIGNED, CLOCK, LIVE, NAME, settings, write
+from tests.broker.support.replicas import ASSIGNED, CLOCK, NAME, settings, write
 from tests.broker.support.seat import ME, led_by, seated
 
 EPOCH = 5
@@ -80,11 +80,7 @@ async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_
     async with seated(tmp_path) as seat:
         write(seat.replica, 4, "a" * BATCH_BYTES)
         seat.lead(EPOCH)
-        leadership = seat.replica.leadership
-        assert leadership is not None
-        for follower in (BrokerId(1), BrokerId(3)):
-            leadership.fetched(follower, LIVE[follower].epoch, 1, subscription=1)
-        leadership.turn()
+        seat.commit(1)
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
         handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)

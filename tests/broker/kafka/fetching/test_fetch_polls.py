@@ -35,7 +35,7 @@ from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.decide import Acls
 from tests.broker.kafka.support.hints import NO_HINTS
 from tests.broker.kafka.support.memory_connection import turns
-from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings, write
+from tests.broker.support.replicas import CLOCK, NAME, settings, write
 from tests.broker.support.seat import Seat, seated
 from tests.waiting import eventually
 
@@ -71,9 +71,7 @@ class World:
         assert leadership is not None
         write(self.seat.replica, EPOCH, "b")
         leadership.core.appended(Offset(END + 1), CLOCK.monotonic())
-        for follower in (BrokerId(1), BrokerId(3)):
-            leadership.fetched(follower, LIVE[follower].epoch, END + 1, subscription=1)
-        leadership.turn()
+        self.seat.commit(END + 1)
 
     @property
     def at_rest(self) -> bool:
@@ -86,11 +84,7 @@ async def a_world(tmp_path: Path, rules: Rules | None = None) -> AsyncIterator[W
     async with seated(tmp_path) as seat:
         write(seat.replica, 4, "a")
         seat.lead(EPOCH)
-        leadership = seat.replica.leadership
-        assert leadership is not None
-        for follower in (BrokerId(1), BrokerId(3)):
-            leadership.fetched(follower, LIVE[follower].epoch, END, subscription=1)
-        leadership.turn()
+        seat.commit(END)
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
         handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
