@@ -107,7 +107,8 @@ class CoordinatorPartition:
         is dropped.
         """
         self.check()
-        if not await self.leadership.stands(leased=self._holds_lease()):
+        ask = self.leadership.assured if self._holds_lease() else self.leadership.confirmed
+        if not await ask():
             raise self._not_coordinator()
         self.check()
         waiting: Waiting = asyncio.get_running_loop().create_future()

@@ -195,12 +195,15 @@ class Handlers:
     def with_nothing_new(self, partitions: Iterable[FetchPartition]) -> list[Fetched] | None:
         """As `read` answers for positions at which nothing is; None if it has to find out first whether a
         position is outside the log."""
-        found = [self._read_one(wanted, 0, first=False) for wanted in partitions]
+        found = self._offsets_at(partitions)
         return None if any(isinstance(each.error, OffsetOutOfRange) for each in found) else found
 
     async def without_records(self, partitions: Iterable[FetchPartition]) -> list[Fetched]:
         """As `read` answers if no room is left."""
-        return await self._confirmed([self._read_one(wanted, 0, first=False) for wanted in partitions])
+        return await self._confirmed(self._offsets_at(partitions))
+
+    def _offsets_at(self, partitions: Iterable[FetchPartition]) -> list[Fetched]:
+        return [self._read_one(wanted, 0, first=False) for wanted in partitions]
 
     async def fetchable(
         self,

@@ -160,10 +160,6 @@ class Leadership:
         follow = await all_follow(self.followers, others, self._settings.keep_in_sync_ms / 1000)
         return follow and not self.ended()
 
-    async def stands(self, *, leased: bool) -> bool:
-        """`assured` with a lease, which this broker has or lacks now; `confirmed` without."""
-        return await (self.assured() if leased else self.confirmed())
-
     # --- produce ---------------------------------------------------------------------------
 
     def produce(

@@ -43,7 +43,7 @@ GROUPS: Final = (
         "a coordinator that may have been replaced answers",
         "G1",
         _COORDINATOR_PARTITION,
-        "        if not await self.leadership.stands(leased=self._holds_lease()):\n",
+        "        if not await ask():\n",
         "        if self.ended():\n",
         workloads=_GROUPS,
     ),
