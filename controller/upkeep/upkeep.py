@@ -185,8 +185,10 @@ class Upkeep:
                 recent = await self._surveys.recent()
                 seen = recent.drains.get(broker)
                 changed = seen is None or seen.replicas < asked.replicas  # an answer was lost
-                known = self._drains.progress(recent, broker)
-                if not changed and known.leaderships + known.replicas > 0:
+                if (
+                    not changed
+                    and (known := self._drains.progress(recent, broker)).leaderships + known.replicas
+                ):
                     return known
             return self._drains.progress(await self.survey(), broker)
         finally:
