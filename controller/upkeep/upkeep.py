@@ -185,10 +185,8 @@ class Upkeep:
                 recent = await self._surveys.recent()
                 seen = recent.drains.get(broker)
                 changed = seen is None or seen.replicas < asked.replicas  # an answer was lost
-                if (
-                    not changed
-                    and (known := self._drains.progress(recent, broker)).leaderships + known.replicas
-                ):
+                known = None if changed else self._drains.progress(recent, broker)
+                if known is not None and known.leaderships + known.replicas > 0:
                     return known
             return self._drains.progress(await self.survey(), broker)
         finally:
