@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Sequence
 from types import TracebackType
@@ -17,7 +16,7 @@ from strandline.config.load import load
 from strandline.config.producer import ProducerSettings
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.host import Host
-from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ids import TopicPartition
 from strandline.producer.bulk import (
     Pieces,
     column_of,
@@ -28,39 +27,26 @@ from strandline.producer.bulk import (
     timestamp_of,
     too_large,
 )
-from strandline.producer.core.accumulator import (
-    Accumulator,
-    Acknowledged,
-    DelaySend,
-    DoubtLeader,
-    Effect,
-    Failed,
-    Renew,
-    Send,
-)
 from strandline.producer.core.batch import (
     RECORD_OVERHEAD_MAX,
     Batch,
     PartitionQueue,
     unseal,
 )
-from strandline.producer.flushes import Flushes
-from strandline.producer.identity import new_identity
-from strandline.producer.measures import PRODUCER_METRICS, ProducerMeasures
+from strandline.producer.measures import PRODUCER_METRICS
+from strandline.producer.outbox import Outbox
 from strandline.producer.record_future import RecordFuture
 from strandline.producer.routes import Route
-from strandline.producer.sender import Sender
 from strandline.producer.tickets import (
     BatchMetadata,
     BatchTicket,
     Bulk,
     BulkMetadata,
     RecordMetadata,
-    RecordTicket,
     Ticket,
 )
 from strandline.producer.topics import Topics, number_of
-from strandline.records import HEADER_BYTES, PackedRecords, RecordFields
+from strandline.records import HEADER_BYTES, RecordFields
 
 logger = logging.getLogger(__name__)
 
@@ -92,19 +78,11 @@ class Producer(Client[ProducerSettings]):
         host = client_host(given, host)
         super().__init__("producer", bootstrap, given, host.transport(None), host.clock)
         self._wall_ms = self._clock.wall_ms
-        self._accumulator: Accumulator[Ticket] = Accumulator(self._settings)
+        self._outbox = Outbox(self._cluster, self._settings, self._scope, self._clock)
         self._topics = Topics(
-            self._cluster, self._accumulator, self._settings, self._scope, self._leader_changed
+            self._cluster, self._outbox.accumulator, self._settings, self._scope, self._leader_changed
         )
         self._routes = self._topics.known
-        self._senders: dict[int, Sender] = {}
-        self._connections = itertools.count()
-        self._buffered = 0
-        self._room = asyncio.Event()
-        self._flushes = Flushes[Ticket]()
-        self._buffer_bytes = self._settings.buffer_bytes
-        self._measures = ProducerMeasures(self._clock, self._buffer_bytes)
-        self._linger_s = self._settings.linger_ms / 1000
 
     # --- life --------------------------------------------------------------------------------
 
@@ -114,15 +92,10 @@ class Producer(Client[ProducerSettings]):
         await super().start()
         self._cluster.on_change(self._leader_changed)
         try:
-            if self._accumulator.idempotent:
-                limit_s = self._settings.request_timeout_ms / 1000
-                self._accumulator.identity = await new_identity(
-                    self._cluster, self._settings, self._clock, limit_s
-                )
+            await self._outbox.start()
         except BaseException:
             await self._close()
             raise
-        self._scope.spawn(self._watch_deadlines(), "deadlines")
 
     async def stop(self, *, timeout_s: float | None = None) -> None:
         """Flush and close. Records that have not ended after `timeout_s` fail; without it each ends within
@@ -131,8 +104,7 @@ class Producer(Client[ProducerSettings]):
             async with asyncio.timeout(timeout_s):
                 await self.flush()
                 if self._settings.acks == 0:
-                    for sender in self._senders.values():
-                        await sender.finish()
+                    await self._outbox.finish()
         except TimeoutError:
             logger.warning("stopped before everything was answered")
         finally:
@@ -142,7 +114,7 @@ class Producer(Client[ProducerSettings]):
         try:
             await super().stop()
         finally:
-            self._carry_out(self._accumulator.give_up())
+            self._give_up()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -153,7 +125,12 @@ class Producer(Client[ProducerSettings]):
 
     def _failed(self, error: BaseException) -> None:
         super()._failed(error)
-        self._carry_out(self._accumulator.give_up())
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """End every call and every record that waits."""
+        self._topics.give_up()
+        self._outbox.give_up()
 
     # --- sending -----------------------------------------------------------------------------
 
@@ -188,8 +165,9 @@ class Producer(Client[ProducerSettings]):
             size += headers_size(headers)
         if timestamp_ms is not None:
             timestamp_ms = timestamp_of(timestamp_ms)
-        if self._buffered >= self._buffer_bytes:
-            await self._wait_for_room()
+        outbox = self._outbox
+        if outbox.buffered >= outbox.buffer_bytes:
+            await outbox.wait_for_room()
         if route is None:
             now_ms = self._wall_ms() if timestamp_ms is None else timestamp_ms
             first = await self._send_first(topic, (key, value, headers, now_ms), size, partition)
@@ -207,7 +185,7 @@ class Producer(Client[ProducerSettings]):
             full = batch is not None
             batch = self._next_batch(route, queue, size, takes_turns=partition is None and key is None)
         batch.size += size
-        self._buffered += size
+        outbox.buffered += size
         records = batch.records
         future = RecordFuture(batch.ticket, len(records))  # type: ignore[arg-type]  # an open batch has this kind
         records.append((key, value, headers, self._wall_ms() if timestamp_ms is None else timestamp_ms))
@@ -252,18 +230,18 @@ class Producer(Client[ProducerSettings]):
         values = column_of("values", values)
         route = self._routes.get(topic) or await self._route(topic)
         now_ms = self._clock.wall_ms()
-        pieces = Pieces(now_ms, route.size_max, route.bytes_max, self._accumulator.codec)
+        pieces = Pieces(now_ms, route.size_max, route.bytes_max, self._outbox.accumulator.codec)
         chosen = None if partition is None else await self._topics.chosen(route, partition)
         bulk = Bulk(topic, len(values), self._loop.create_future())
         if keys is None and headers is None and timestamps_ms is None:
             for packed in pieces.of_values(values):
-                await self._add(chosen or route.next(), packed, bulk.part())
+                await self._outbox.add(chosen or route.next(), packed, bulk.part())
         else:
             rows = rows_of(values, keys, headers, timestamps_ms, now_ms)
             checked = [(queue, pieces.of_records(records)) for queue, records in route.grouped(rows, chosen)]
             for queue, batches in checked:
                 for packed in batches:
-                    await self._add(queue, packed, bulk.part())
+                    await self._outbox.add(queue, packed, bulk.part())
         bulk.close()
         return bulk.future
 
@@ -277,7 +255,7 @@ class Producer(Client[ProducerSettings]):
         if packed.size > route.bytes_max:
             raise too_large(f"batch of {packed.size} bytes", route.bytes_max)
         future: asyncio.Future[BatchMetadata] = self._loop.create_future()
-        await self._add(await self._topics.chosen(route, partition), packed, BatchTicket(future))
+        await self._outbox.add(await self._topics.chosen(route, partition), packed, BatchTicket(future))
         return future
 
     async def send_records(
@@ -302,32 +280,25 @@ class Producer(Client[ProducerSettings]):
                     f"expected_offset = {expected_offset}: with acks=0 nobody would say that it was refused"
                 )
         route = self._routes.get(topic) or await self._route(topic)
-        packed = one_batch(records, bytes_max=route.bytes_max, codec=self._accumulator.codec)
+        packed = one_batch(records, bytes_max=route.bytes_max, codec=self._outbox.accumulator.codec)
         future: asyncio.Future[BatchMetadata] = self._loop.create_future()
-        await self._add(
+        await self._outbox.add(
             await self._topics.chosen(route, partition), packed, BatchTicket(future), expected_offset
         )
         return future
 
     async def flush(self) -> None:
         """Send the open batches, and wait until every record so far is acknowledged or has failed."""
-        batches: set[Batch[Ticket]] = set()
-        for queue in self._accumulator:
-            if queue.open is not None:
-                queue.open.due = True
-                self._wake_sender(queue)
-            batches.update(queue.unsettled())
-        await self._flushes.ends_of(batches)
+        await self._outbox.flush()
 
     @property
     def failure(self) -> StrandlineError | None:
         """Why a gapless producer no longer sends to some partition; None while it sends to all."""
-        return next((queue.gap.error for queue in self._accumulator if queue.gap is not None), None)
+        return next((queue.gap.error for queue in self._outbox.accumulator if queue.gap is not None), None)
 
     def metrics(self) -> dict[str, float]:
         """What this producer measures, by Kafka's names: those of `METRICS`. From any thread."""
-        in_flight = sum([sender.in_flight for sender in tuple(self._senders.values())])
-        return self._measures.read(self._buffered, in_flight)
+        return self._outbox.measured()
 
     # --- routes and batches ------------------------------------------------------------------
 
@@ -339,12 +310,11 @@ class Producer(Client[ProducerSettings]):
     ) -> RecordFuture | None:
         """`send` to a topic that is new to this producer; None if its metadata lacks the partition. The
         record counts as buffered while it waits."""
-        self._buffered += size
+        self._outbox.buffered += size
         try:
             return await self._topics.call(topic, lambda route: self._put(route, record, size, partition))
         finally:
-            self._buffered -= size
-            self._room.set()
+            self._outbox.free(size)
 
     def _put(
         self, route: Route[Ticket], record: RecordFields, size: int, partition: int | None
@@ -360,7 +330,7 @@ class Producer(Client[ProducerSettings]):
         if batch is None or batch.size + size > queue.size_max:
             batch = self._next_batch(route, queue, size, takes_turns=partition is None and record[0] is None)
         batch.size += size
-        self._buffered += size
+        self._outbox.buffered += size
         batch.records.append(record)
         return RecordFuture(batch.ticket, len(batch.records) - 1)  # type: ignore[arg-type]  # as in `send`
 
@@ -371,130 +341,10 @@ class Producer(Client[ProducerSettings]):
         MessageTooLarge."""
         if HEADER_BYTES + size > route.bytes_max:
             raise too_large(f"record of {size} bytes", route.bytes_max)
-        return self._begin(route.next() if takes_turns and queue.begun else queue)
-
-    def _begin(self, queue: Queue) -> Batch[Ticket]:
-        """A new open batch."""
-        self._scope.check()
-        batch = self._accumulator.begin(queue, RecordTicket(queue.name), self._clock.monotonic())
-        self._buffered += batch.size
-        if queue.gap is not None:
-            self._loop.call_soon(self._fail_behind_gap, queue)
-        if self._linger_s == 0:
-            batch.due = True
-            self._wake_sender(queue)
-        else:
-            self._loop.call_later(self._linger_s, self._linger_ended, batch)
-            if queue.waiting:
-                self._wake_sender(queue)
-        return batch
-
-    async def _add(
-        self, queue: Queue, packed: PackedRecords, ticket: Ticket, expected_offset: int | None = None
-    ) -> None:
-        """Add a complete batch."""
-        self._scope.check()
-        if self._buffered >= self._buffer_bytes:
-            await self._wait_for_room()
-        batch = self._accumulator.add(queue, packed, ticket, self._clock.monotonic(), expected_offset)
-        self._buffered += batch.size
-        self._wake_sender(queue)
-        if queue.gap is not None:
-            self._fail_behind_gap(queue)
-        await asyncio.sleep(0)
-
-    def _fail_behind_gap(self, queue: Queue) -> None:
-        self._carry_out(self._accumulator.fail_behind_gap(queue))
-
-    def _linger_ended(self, batch: Batch[Ticket]) -> None:
-        if not (batch.due or batch.settled):
-            batch.due = True
-            self._wake_sender(batch.queue)
-
-    def _wake_sender(self, queue: Queue) -> None:
-        """The queue may have something to send."""
-        if queue.broker == NO_BROKER:
-            self._cluster.doubt(queue.name)
-            return
-        self._accumulator.ready(queue)
-        sender = self._senders.get(queue.broker)
-        if sender is None:
-            sender = self._senders[queue.broker] = Sender(
-                queue.broker,
-                cluster=self._cluster,
-                accumulator=self._accumulator,
-                carry_out=self._carry_out,
-                connections=self._connections,
-                measures=self._measures,
-                settings=self._settings,
-                clock=self._clock,
-            )
-            self._scope.spawn(sender.run(), f"broker {queue.broker}")
-        sender.wake()
-
-    async def _wait_for_room(self) -> None:
-        while self._buffered >= self._buffer_bytes:
-            self._scope.check()
-            self._room.clear()
-            await self._room.wait()
-
-    # --- what the accumulator decides --------------------------------------------------------
-
-    def _carry_out(self, effects: list[Effect[Ticket]]) -> None:
-        for effect in effects:
-            match effect:
-                case Acknowledged(batch, base_offset):
-                    self._measures.sent.add(batch.record_count)
-                    batch.ticket.acknowledge(batch.queue.name, base_offset, batch.record_count)
-                    self._settled(batch)
-                case Failed(batch, error):
-                    self._measures.failed.add(batch.record_count)
-                    self._log_failure(batch, error)
-                    batch.ticket.fail(error)
-                    self._settled(batch)
-                case Send(queue):
-                    self._wake_sender(queue)
-                case DelaySend(queue, pause, seconds):
-                    self._loop.call_later(seconds, self._backed_off, queue, pause)
-                case DoubtLeader(queue, error):
-                    self._cluster.follow(queue.name, error)
-                case Renew(queue):
-                    self._scope.spawn(self._renew(queue), f"producer id for {queue.name}")
-
-    def _settled(self, batch: Batch[Ticket]) -> None:
-        self._buffered -= batch.size
-        self._room.set()
-        self._flushes.settled(batch)
-
-    @staticmethod
-    def _log_failure(batch: Batch[Ticket], error: StrandlineError) -> None:
-        logger.warning(
-            "%d records of %s not delivered: %s (%s): %s",
-            batch.record_count, batch.queue.name, type(error).__name__, error.outcome.value, error,
-        )  # fmt: skip
-
-    def _backed_off(self, queue: Queue, pause: int) -> None:
-        self._carry_out(self._accumulator.backed_off(queue, pause))
+        return self._outbox.begin(route.next() if takes_turns and queue.begun else queue)
 
     def _leader_changed(self, name: TopicPartition) -> None:
-        queue = self._accumulator.find(name) or self._topics.grown(name)
+        queue = self._outbox.accumulator.find(name) or self._topics.grown(name)
         leader = self._cluster.leader(name)
-        if queue is None or leader is None:
-            return
-        self._carry_out(self._accumulator.led(name, leader.broker, leader.epoch))
-        if leader.broker == NO_BROKER and not queue.empty:
-            self._cluster.doubt(name)
-
-    async def _renew(self, queue: Queue) -> None:
-        self._carry_out(
-            self._accumulator.renewed(queue, await new_identity(self._cluster, self._settings, self._clock))
-        )
-
-    async def _watch_deadlines(self) -> None:
-        """Fail the batches at their deadlines. A new batch's deadline is never earlier than an old one's."""
-        delivery_s = self._settings.delivery_timeout_ms / 1000
-        while True:
-            now = self._clock.monotonic()
-            self._carry_out(self._accumulator.expire(now))
-            deadline = self._accumulator.next_deadline()
-            await self._clock.sleep(delivery_s if deadline is None else deadline - now)
+        if queue is not None and leader is not None:
+            self._outbox.led(queue, leader.broker, leader.epoch)

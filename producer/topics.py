@@ -79,7 +79,7 @@ class Topics(Generic[Ticket]):
         return await ended
 
     async def _open(self, topic: str) -> None:
-        failure: StrandlineError = InvalidRequest(f"the producer stopped before it knew topic {topic!r}")
+        failure = self._stopped(topic)
         try:
             route = self._route(await self._cluster.topic(topic))
             self.known[topic] = route
@@ -92,9 +92,21 @@ class Topics(Generic[Ticket]):
             logger.exception("the metadata of a topic could not be used")
             failure = InvalidRequest(f"topic {topic!r}: its metadata could not be used: {error!r}")
         finally:
-            for _act, ended in self._waiting.pop(topic):
-                if not ended.done():
-                    ended.set_exception(failure)
+            self._end(topic, failure)
+
+    def give_up(self) -> None:
+        """Fail the calls that wait: the producer has ended. A task that never began ends none of them."""
+        for topic in tuple(self._waiting):
+            self._end(topic, self._stopped(topic))
+
+    def _end(self, topic: str, failure: StrandlineError) -> None:
+        for _act, ended in self._waiting.pop(topic, ()):
+            if not ended.done():
+                ended.set_exception(failure)
+
+    @staticmethod
+    def _stopped(topic: str) -> StrandlineError:
+        return InvalidRequest(f"the producer stopped before it knew topic {topic!r}")
 
     def _go_on(self, route: Route[Ticket]) -> None:
         for act, ended in self._waiting[route.topic]:

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from strandline import Producer
-from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
+from strandline.errors import CorruptMessage, InvalidRequest, StrandlineError, UnknownTopicOrPartition
 from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
 from strandline.simulation.engine.loop import SimulatedLoop
 from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
@@ -132,3 +134,22 @@ async def test_calls_end_when_the_producer_stops(loop: SimulatedLoop) -> None:
         ended = await call
         assert isinstance(ended, InvalidRequest)
         assert "stopped before it knew topic 't'" in ended.message
+
+
+@on_virtual_time
+async def test_calls_end_when_the_producer_fails_in_the_turn_of_the_call(loop: SimulatedLoop) -> None:
+    """The task that would request the metadata is cancelled before it begins."""
+    failed = CorruptMessage("a task failed")
+
+    async def fail() -> None:
+        raise failed
+
+    ended: int | StrandlineError | None = None
+    with pytest.raises(CorruptMessage):
+        async with started(loop) as (producer, _network), asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            producer._scope.spawn(fail(), "one that fails")
+            ended = await tasks.create_task(end(producer))
+    assert isinstance(ended, InvalidRequest)
+    assert "stopped before it knew topic 't'" in ended.message
+    measured = producer.metrics()
+    assert measured["buffer-available-bytes"] == measured["buffer-total-bytes"]

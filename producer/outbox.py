@@ -1,0 +1,220 @@
+"""What a producer has accepted and not yet delivered: its batches, and the senders that carry them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from typing import Final
+
+from strandline.client.cluster import Cluster
+from strandline.client.scope import Scope
+from strandline.config.producer import ProducerSettings
+from strandline.errors import StrandlineError
+from strandline.ids import NO_BROKER
+from strandline.ports import Clock
+from strandline.producer.core.accumulator import (
+    Accumulator,
+    Acknowledged,
+    DelaySend,
+    DoubtLeader,
+    Effect,
+    Failed,
+    Renew,
+    Send,
+)
+from strandline.producer.core.batch import Batch, PartitionQueue
+from strandline.producer.flushes import Flushes
+from strandline.producer.identity import new_identity
+from strandline.producer.measures import ProducerMeasures
+from strandline.producer.sender import Sender
+from strandline.producer.tickets import RecordTicket, Ticket
+from strandline.records import PackedRecords
+
+logger = logging.getLogger(__name__)
+
+Queue = PartitionQueue[Ticket]
+
+
+class Outbox:
+    """Holds the batches within `buffer_bytes`, and does what the accumulator decides about them."""
+
+    def __init__(self, cluster: Cluster, settings: ProducerSettings, scope: Scope, clock: Clock) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._scope = scope
+        self._clock = clock
+        self.accumulator: Final[Accumulator[Ticket]] = Accumulator(settings)
+        self.buffer_bytes: Final = settings.buffer_bytes
+        self.buffered = 0
+        """Bytes of records that have not ended."""
+        self._room = asyncio.Event()
+        self._linger_s = settings.linger_ms / 1000
+        self._senders: dict[int, Sender] = {}
+        self._connections = itertools.count()
+        self._flushes = Flushes[Ticket]()
+        self._measures = ProducerMeasures(clock, self.buffer_bytes)
+
+    async def start(self) -> None:
+        """Raises BrokerNotAvailable if no broker of the bootstrap answers."""
+        self._loop = asyncio.get_running_loop()
+        if self.accumulator.idempotent:
+            limit_s = self._settings.request_timeout_ms / 1000
+            self.accumulator.identity = await new_identity(
+                self._cluster, self._settings, self._clock, limit_s
+            )
+        self._scope.spawn(self._watch_deadlines(), "deadlines")
+
+    # --- batches -----------------------------------------------------------------------------
+
+    def begin(self, queue: Queue) -> Batch[Ticket]:
+        """A new open batch."""
+        self._scope.check()
+        batch = self.accumulator.begin(queue, RecordTicket(queue.name), self._clock.monotonic())
+        self.buffered += batch.size
+        if queue.gap is not None:
+            self._loop.call_soon(self._fail_behind_gap, queue)
+        if self._linger_s == 0:
+            batch.due = True
+            self._wake_sender(queue)
+        else:
+            self._loop.call_later(self._linger_s, self._linger_ended, batch)
+            if queue.waiting:
+                self._wake_sender(queue)
+        return batch
+
+    async def add(
+        self, queue: Queue, packed: PackedRecords, ticket: Ticket, expected_offset: int | None = None
+    ) -> None:
+        """Add a complete batch, once there is room."""
+        self._scope.check()
+        if self.buffered >= self.buffer_bytes:
+            await self.wait_for_room()
+        batch = self.accumulator.add(queue, packed, ticket, self._clock.monotonic(), expected_offset)
+        self.buffered += batch.size
+        self._wake_sender(queue)
+        if queue.gap is not None:
+            self._fail_behind_gap(queue)
+        await asyncio.sleep(0)
+
+    async def wait_for_room(self) -> None:
+        """Return once less than `buffer_bytes` are buffered. Raises as `Scope.check`."""
+        while self.buffered >= self.buffer_bytes:
+            self._scope.check()
+            self._room.clear()
+            await self._room.wait()
+
+    def free(self, size: int) -> None:
+        """These bytes are no longer buffered."""
+        self.buffered -= size
+        self._room.set()
+
+    async def flush(self) -> None:
+        """Send the open batches, and wait until every record so far is acknowledged or has failed."""
+        batches: set[Batch[Ticket]] = set()
+        for queue in self.accumulator:
+            if queue.open is not None:
+                queue.open.due = True
+                self._wake_sender(queue)
+            batches.update(queue.unsettled())
+        await self._flushes.ends_of(batches)
+
+    async def finish(self) -> None:
+        """Return once the brokers have handled all that was written: with acks=0 they answer nothing."""
+        for sender in self._senders.values():
+            await sender.finish()
+
+    def give_up(self) -> None:
+        """Fail every batch that has not ended."""
+        self._carry_out(self.accumulator.give_up())
+
+    def led(self, queue: Queue, broker: int, epoch: int) -> None:
+        """A partition's leader is known anew."""
+        self._carry_out(self.accumulator.led(queue.name, broker, epoch))
+        if broker == NO_BROKER and not queue.empty:
+            self._cluster.doubt(queue.name)
+
+    def measured(self) -> dict[str, float]:
+        """By Kafka's names. From any thread."""
+        in_flight = sum([sender.in_flight for sender in tuple(self._senders.values())])
+        return self._measures.read(self.buffered, in_flight)
+
+    def _fail_behind_gap(self, queue: Queue) -> None:
+        self._carry_out(self.accumulator.fail_behind_gap(queue))
+
+    def _linger_ended(self, batch: Batch[Ticket]) -> None:
+        if not (batch.due or batch.settled):
+            batch.due = True
+            self._wake_sender(batch.queue)
+
+    def _wake_sender(self, queue: Queue) -> None:
+        """The queue may have something to send."""
+        if queue.broker == NO_BROKER:
+            self._cluster.doubt(queue.name)
+            return
+        self.accumulator.ready(queue)
+        sender = self._senders.get(queue.broker)
+        if sender is None:
+            sender = self._senders[queue.broker] = Sender(
+                queue.broker,
+                cluster=self._cluster,
+                accumulator=self.accumulator,
+                carry_out=self._carry_out,
+                connections=self._connections,
+                measures=self._measures,
+                settings=self._settings,
+                clock=self._clock,
+            )
+            self._scope.spawn(sender.run(), f"broker {queue.broker}")
+        sender.wake()
+
+    # --- what the accumulator decides --------------------------------------------------------
+
+    def _carry_out(self, effects: list[Effect[Ticket]]) -> None:
+        for effect in effects:
+            match effect:
+                case Acknowledged(batch, base_offset):
+                    self._measures.sent.add(batch.record_count)
+                    batch.ticket.acknowledge(batch.queue.name, base_offset, batch.record_count)
+                    self._settled(batch)
+                case Failed(batch, error):
+                    self._measures.failed.add(batch.record_count)
+                    self._log_failure(batch, error)
+                    batch.ticket.fail(error)
+                    self._settled(batch)
+                case Send(queue):
+                    self._wake_sender(queue)
+                case DelaySend(queue, pause, seconds):
+                    self._loop.call_later(seconds, self._backed_off, queue, pause)
+                case DoubtLeader(queue, error):
+                    self._cluster.follow(queue.name, error)
+                case Renew(queue):
+                    self._scope.spawn(self._renew(queue), f"producer id for {queue.name}")
+
+    def _settled(self, batch: Batch[Ticket]) -> None:
+        self.free(batch.size)
+        self._flushes.settled(batch)
+
+    @staticmethod
+    def _log_failure(batch: Batch[Ticket], error: StrandlineError) -> None:
+        logger.warning(
+            "%d records of %s not delivered: %s (%s): %s",
+            batch.record_count, batch.queue.name, type(error).__name__, error.outcome.value, error,
+        )  # fmt: skip
+
+    def _backed_off(self, queue: Queue, pause: int) -> None:
+        self._carry_out(self.accumulator.backed_off(queue, pause))
+
+    async def _renew(self, queue: Queue) -> None:
+        self._carry_out(
+            self.accumulator.renewed(queue, await new_identity(self._cluster, self._settings, self._clock))
+        )
+
+    async def _watch_deadlines(self) -> None:
+        """Fail the batches at their deadlines. A new batch's deadline is never earlier than an old one's."""
+        delivery_s = self._settings.delivery_timeout_ms / 1000
+        while True:
+            now = self._clock.monotonic()
+            self._carry_out(self.accumulator.expire(now))
+            deadline = self.accumulator.next_deadline()
+            await self._clock.sleep(delivery_s if deadline is None else deadline - now)
