@@ -196,8 +196,11 @@ class LeaderStream:
         )
 
     def new_life(self) -> None:
-        """Notes that the leader has another life, which may be of a version without beats."""
-        self._heard_at = self._calling_since = None
+        """Notes that the leader has another life, which may be of a version without beats. A call that
+        waits counts anew: it may have reached this life."""
+        self._heard_at = None
+        if self._calling_since is not None:
+            self._calling_since = self._clock.monotonic()
 
     @property
     def follows(self) -> bool:

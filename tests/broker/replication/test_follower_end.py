@@ -372,6 +372,10 @@ async def test_a_leader_that_owes_beats_is_silent_since_the_stream_was_opened() 
         assert (await follower.stream.heard()).hello is not None
         assert (since := follower.link.calling_since) is not None
         assert since >= began
+        registered = CLOCK.monotonic()
+        follower.link.new_life()
+        assert (since := follower.link.calling_since) is not None, "the stream may be one to this life"
+        assert since >= registered
         follower.stream.push(Push(99))
         while (await follower.stream.heard()).acknowledged < 1:
             pass
