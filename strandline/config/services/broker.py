@@ -25,6 +25,14 @@ from strandline.config.services.listener import ListenerSettings
 SILENCES_APART_MS: Final = 100
 """How much longer a leader waits for its followers than they wait for it: they look ten times a second."""
 
+_BESIDE: Final = {
+    "replication_advertised_port": "replication_port",
+    "kafka_advertised_host": "kafka_port",
+    "kafka_advertised_port": "kafka_port",
+    "kafka_external_port": "kafka_port",
+}
+"""Settings that say nothing without another one."""
+
 
 class BrokerSettings(ListenerSettings):
     """One broker."""
@@ -242,13 +250,13 @@ class BrokerSettings(ListenerSettings):
             raise ValueError(f"raise it to {ms_min}, or lower leader_silence_ms = {leader_ms}: {why}")
         return silence_ms
 
-    @field_validator("replication_advertised_port", "kafka_advertised_port", "kafka_external_port")
+    @field_validator(*_BESIDE)
     @classmethod
-    def _beside_another(cls, port: int | None, info: ValidationInfo) -> int | None:
-        needed = "kafka_port" if str(info.field_name).startswith("kafka_") else "replication_port"
-        if port is not None and info.data.get(needed, 0) is None:  # missing if it is invalid itself
+    def _beside_another(cls, value: object, info: ValidationInfo) -> object:
+        needed = _BESIDE[str(info.field_name)]
+        if value is not None and info.data.get(needed, 0) is None:  # missing if it is invalid itself
             raise ValueError(f"needs {needed} too: set both, or neither")
-        return port
+        return value
 
     def protocol_of(self, port: str) -> str:
         match port:

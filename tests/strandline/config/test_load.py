@@ -75,6 +75,10 @@ def test_a_client_reads_neither_environment_nor_file(tmp_path: Path) -> None:
             {"BROKER_ID": "1", "KAFKA_ADVERTISED_PORT": "9192"},
             "setting kafka_advertised_port = '9192': needs kafka_port too",
         ),
+        (
+            {"BROKER_ID": "1", "KAFKA_ADVERTISED_HOST": "k1"},
+            "setting kafka_advertised_host = 'k1': needs kafka_port too",
+        ),
         ({"BROKER_ID": "1", "AUTHORIZER": "acl"}, r"setting super_users = '': .*authorizer = acl needs one"),
         (
             {"BROKER_ID": "1", "SUPER_USERS": "User:a;b"},
