@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -47,10 +48,10 @@ def call(stream: int, path: bytes) -> bytes:
     return frame(HEADERS, END_HEADERS, stream, head) + frame(DATA, END_STREAM, stream, bytes(5))
 
 
-@pytest.fixture
-async def port() -> AsyncIterator[int]:
-    """Of a server with the health service."""
-    server = new_server(ControllerSettings(), lambda error, peer: None)
+@asynccontextmanager
+async def serving(**settings: Any) -> AsyncIterator[int]:
+    """The port of a server with the health service."""
+    server = new_server(ControllerSettings(**settings), lambda error, peer: None)
     servicer = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
     await servicer.set("", health_pb2.HealthCheckResponse.SERVING)
@@ -58,6 +59,12 @@ async def port() -> AsyncIterator[int]:
     await server.start()
     yield found
     await server.stop(None)
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    async with serving() as found:
+        yield found
 
 
 async def test_a_name_that_is_no_text_ends_no_server(port: int) -> None:
@@ -112,3 +119,22 @@ async def test_calls_that_arrive_at_once_are_all_answered(port: int) -> None:
                 ended += kind == RST_STREAM or (kind == HEADERS and bool(flags & END_STREAM))
             writer.transport.abort()
     assert (answered, reset) == (4 * calls, 0)
+
+
+async def test_calls_beyond_the_bound_of_a_connection_wait_at_the_client() -> None:
+    """gRPC counts a call that the client has its answer of until the server has forgotten it, and would
+    refuse the next one in its place: a client could not know whether it had an effect."""
+    answered = 0
+
+    async def repeat(stub: health_pb2_grpc.HealthStub) -> None:
+        nonlocal answered
+        for _ in range(50):
+            await stub.Check(health_pb2.HealthCheckRequest(), timeout=CALL_S_MAX)
+            answered += 1
+
+    async with serving(connection_calls_max=8) as port:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel, asyncio.TaskGroup() as tasks:
+            stub = health_pb2_grpc.HealthStub(channel)
+            for _ in range(16):
+                tasks.create_task(repeat(stub))
+    assert answered == 16 * 50
