@@ -132,9 +132,12 @@ async def test_calls_beyond_the_bound_of_a_connection_wait_at_the_client() -> No
             await stub.Check(health_pb2.HealthCheckRequest(), timeout=CALL_S_MAX)
             answered += 1
 
-    async with serving(connection_calls_max=8) as port:
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel, asyncio.TaskGroup() as tasks:
-            stub = health_pb2_grpc.HealthStub(channel)
-            for _ in range(16):
-                tasks.create_task(repeat(stub))
+    async with (
+        serving(connection_calls_max=8) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+        asyncio.TaskGroup() as tasks,
+    ):
+        stub = health_pb2_grpc.HealthStub(channel)
+        for _ in range(16):
+            tasks.create_task(repeat(stub))
     assert answered == 16 * 50
