@@ -30,13 +30,12 @@ from strandline.producer.bulk import (
 from strandline.producer.core.batch import (
     RECORD_OVERHEAD_MAX,
     Batch,
-    PartitionQueue,
     unseal,
 )
 from strandline.producer.measures import PRODUCER_METRICS
-from strandline.producer.outbox import Outbox
 from strandline.producer.record_future import RecordFuture
 from strandline.producer.routes import Route
+from strandline.producer.send_buffer import Queue, SendBuffer
 from strandline.producer.tickets import (
     BatchMetadata,
     BatchTicket,
@@ -51,7 +50,6 @@ from strandline.records import HEADER_BYTES, RecordFields
 logger = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[str, bytes | None]]
-Queue = PartitionQueue[Ticket]
 
 
 class Producer(Client[ProducerSettings]):
@@ -78,9 +76,9 @@ class Producer(Client[ProducerSettings]):
         host = client_host(given, host)
         super().__init__("producer", bootstrap, given, host.transport(None), host.clock)
         self._wall_ms = self._clock.wall_ms
-        self._outbox = Outbox(self._cluster, self._settings, self._scope, self._clock)
+        self._buffer = SendBuffer(self._cluster, self._settings, self._scope, self._clock)
         self._topics = Topics(
-            self._cluster, self._outbox.accumulator, self._settings, self._scope, self._leader_changed
+            self._cluster, self._buffer.accumulator, self._settings, self._scope, self._leader_changed
         )
         self._routes = self._topics.known
 
@@ -92,7 +90,7 @@ class Producer(Client[ProducerSettings]):
         await super().start()
         self._cluster.on_change(self._leader_changed)
         try:
-            await self._outbox.start()
+            await self._buffer.start()
         except BaseException:
             await self._close()
             raise
@@ -104,7 +102,7 @@ class Producer(Client[ProducerSettings]):
             async with asyncio.timeout(timeout_s):
                 await self.flush()
                 if self._settings.acks == 0:
-                    await self._outbox.finish()
+                    await self._buffer.finish()
         except TimeoutError:
             logger.warning("stopped before everything was answered")
         finally:
@@ -125,12 +123,12 @@ class Producer(Client[ProducerSettings]):
 
     def _failed(self, error: BaseException) -> None:
         super()._failed(error)
-        self._give_up()
+        self._give_up(error)
 
-    def _give_up(self) -> None:
-        """End every call and every record that waits."""
-        self._topics.give_up()
-        self._outbox.give_up()
+    def _give_up(self, error: BaseException | None = None) -> None:
+        """End every call and every record that waits. `error`: why the producer failed."""
+        self._topics.give_up(error)
+        self._buffer.give_up()
 
     # --- sending -----------------------------------------------------------------------------
 
@@ -165,9 +163,9 @@ class Producer(Client[ProducerSettings]):
             size += headers_size(headers)
         if timestamp_ms is not None:
             timestamp_ms = timestamp_of(timestamp_ms)
-        outbox = self._outbox
-        if outbox.buffered >= outbox.buffer_bytes:
-            await outbox.wait_for_room()
+        buffer = self._buffer
+        if buffer.used >= buffer.bytes_max:
+            await buffer.wait_for_room()
         if route is None:
             now_ms = self._wall_ms() if timestamp_ms is None else timestamp_ms
             first = await self._send_first(topic, (key, value, headers, now_ms), size, partition)
@@ -185,7 +183,7 @@ class Producer(Client[ProducerSettings]):
             full = batch is not None
             batch = self._next_batch(route, queue, size, takes_turns=partition is None and key is None)
         batch.size += size
-        outbox.buffered += size
+        buffer.used += size
         records = batch.records
         future = RecordFuture(batch.ticket, len(records))  # type: ignore[arg-type]  # an open batch has this kind
         records.append((key, value, headers, self._wall_ms() if timestamp_ms is None else timestamp_ms))
@@ -230,18 +228,18 @@ class Producer(Client[ProducerSettings]):
         values = column_of("values", values)
         route = self._routes.get(topic) or await self._route(topic)
         now_ms = self._clock.wall_ms()
-        pieces = Pieces(now_ms, route.size_max, route.bytes_max, self._outbox.accumulator.codec)
+        pieces = Pieces(now_ms, route.size_max, route.bytes_max, self._buffer.accumulator.codec)
         chosen = None if partition is None else await self._topics.chosen(route, partition)
         bulk = Bulk(topic, len(values), self._loop.create_future())
         if keys is None and headers is None and timestamps_ms is None:
             for packed in pieces.of_values(values):
-                await self._outbox.add(chosen or route.next(), packed, bulk.part())
+                await self._buffer.add(chosen or route.next(), packed, bulk.part())
         else:
             rows = rows_of(values, keys, headers, timestamps_ms, now_ms)
             checked = [(queue, pieces.of_records(records)) for queue, records in route.grouped(rows, chosen)]
             for queue, batches in checked:
                 for packed in batches:
-                    await self._outbox.add(queue, packed, bulk.part())
+                    await self._buffer.add(queue, packed, bulk.part())
         bulk.close()
         return bulk.future
 
@@ -255,7 +253,7 @@ class Producer(Client[ProducerSettings]):
         if packed.size > route.bytes_max:
             raise too_large(f"batch of {packed.size} bytes", route.bytes_max)
         future: asyncio.Future[BatchMetadata] = self._loop.create_future()
-        await self._outbox.add(await self._topics.chosen(route, partition), packed, BatchTicket(future))
+        await self._buffer.add(await self._topics.chosen(route, partition), packed, BatchTicket(future))
         return future
 
     async def send_records(
@@ -280,25 +278,25 @@ class Producer(Client[ProducerSettings]):
                     f"expected_offset = {expected_offset}: with acks=0 nobody would say that it was refused"
                 )
         route = self._routes.get(topic) or await self._route(topic)
-        packed = one_batch(records, bytes_max=route.bytes_max, codec=self._outbox.accumulator.codec)
+        packed = one_batch(records, bytes_max=route.bytes_max, codec=self._buffer.accumulator.codec)
         future: asyncio.Future[BatchMetadata] = self._loop.create_future()
-        await self._outbox.add(
+        await self._buffer.add(
             await self._topics.chosen(route, partition), packed, BatchTicket(future), expected_offset
         )
         return future
 
     async def flush(self) -> None:
         """Send the open batches, and wait until every record so far is acknowledged or has failed."""
-        await self._outbox.flush()
+        await self._buffer.flush()
 
     @property
     def failure(self) -> StrandlineError | None:
         """Why a gapless producer no longer sends to some partition; None while it sends to all."""
-        return next((queue.gap.error for queue in self._outbox.accumulator if queue.gap is not None), None)
+        return next((queue.gap.error for queue in self._buffer.accumulator if queue.gap is not None), None)
 
     def metrics(self) -> dict[str, float]:
         """What this producer measures, by Kafka's names: those of `METRICS`. From any thread."""
-        return self._outbox.measured()
+        return self._buffer.measured()
 
     # --- routes and batches ------------------------------------------------------------------
 
@@ -310,11 +308,11 @@ class Producer(Client[ProducerSettings]):
     ) -> RecordFuture | None:
         """`send` to a topic that is new to this producer; None if its metadata lacks the partition. The
         record counts as buffered while it waits."""
-        self._outbox.buffered += size
+        self._buffer.used += size
         try:
             return await self._topics.call(topic, lambda route: self._put(route, record, size, partition))
         finally:
-            self._outbox.free(size)
+            self._buffer.free(size)
 
     def _put(
         self, route: Route[Ticket], record: RecordFields, size: int, partition: int | None
@@ -330,7 +328,7 @@ class Producer(Client[ProducerSettings]):
         if batch is None or batch.size + size > queue.size_max:
             batch = self._next_batch(route, queue, size, takes_turns=partition is None and record[0] is None)
         batch.size += size
-        self._outbox.buffered += size
+        self._buffer.used += size
         batch.records.append(record)
         return RecordFuture(batch.ticket, len(batch.records) - 1)  # type: ignore[arg-type]  # as in `send`
 
@@ -341,10 +339,10 @@ class Producer(Client[ProducerSettings]):
         MessageTooLarge."""
         if HEADER_BYTES + size > route.bytes_max:
             raise too_large(f"record of {size} bytes", route.bytes_max)
-        return self._outbox.begin(route.next() if takes_turns and queue.begun else queue)
+        return self._buffer.begin(route.next() if takes_turns and queue.begun else queue)
 
     def _leader_changed(self, name: TopicPartition) -> None:
-        queue = self._outbox.accumulator.find(name) or self._topics.grown(name)
+        queue = self._buffer.accumulator.find(name) or self._topics.grown(name)
         leader = self._cluster.leader(name)
         if queue is not None and leader is not None:
-            self._outbox.led(queue, leader.broker, leader.epoch)
+            self._buffer.led(queue, leader.broker, leader.epoch)

@@ -79,7 +79,7 @@ class Topics(Generic[Ticket]):
         return await ended
 
     async def _open(self, topic: str) -> None:
-        failure = self._stopped(topic)
+        """Ends the calls that wait for this topic; `give_up` does if this is cancelled."""
         try:
             route = self._route(await self._cluster.topic(topic))
             self.known[topic] = route
@@ -87,29 +87,27 @@ class Topics(Generic[Ticket]):
                 self._on_partition(queue.name)
             self._go_on(route)
         except StrandlineError as error:
-            failure = error
+            self._fail(topic, error)
         except Exception as error:  # its calls fail, as each of them would have without the others
             logger.exception("the metadata of a topic could not be used")
-            failure = InvalidRequest(f"topic {topic!r}: its metadata could not be used: {error!r}")
-        finally:
-            self._end(topic, failure)
+            self._fail(topic, InvalidRequest(f"topic {topic!r}: its metadata could not be used: {error!r}"))
 
-    def give_up(self) -> None:
-        """Fail the calls that wait: the producer has ended. A task that never began ends none of them."""
+    def give_up(self, error: BaseException | None) -> None:
+        """Fail the calls that wait: the producer has stopped, or failed with this error."""
         for topic in tuple(self._waiting):
-            self._end(topic, self._stopped(topic))
+            if isinstance(error, StrandlineError):
+                self._fail(topic, error)
+            else:
+                how = "stopped" if error is None else f"failed ({error!r})"
+                self._fail(topic, InvalidRequest(f"the producer {how} before it knew topic {topic!r}"))
 
-    def _end(self, topic: str, failure: StrandlineError) -> None:
-        for _act, ended in self._waiting.pop(topic, ()):
+    def _fail(self, topic: str, error: StrandlineError) -> None:
+        for _act, ended in self._waiting.pop(topic):
             if not ended.done():
-                ended.set_exception(failure)
-
-    @staticmethod
-    def _stopped(topic: str) -> StrandlineError:
-        return InvalidRequest(f"the producer stopped before it knew topic {topic!r}")
+                ended.set_exception(error)
 
     def _go_on(self, route: Route[Ticket]) -> None:
-        for act, ended in self._waiting[route.topic]:
+        for act, ended in self._waiting.pop(route.topic):
             if ended.done():
                 continue  # its caller was cancelled
             try:

@@ -28,6 +28,8 @@ class Scope:
         self._tasks: asyncio.TaskGroup | None = None
         self._members: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
+        self._failing = False
+        """A task has failed, and the group cancels all others."""
 
     async def start(self) -> None:
         """Open the group. Raises InvalidRequest if it was opened before: a client starts once."""
@@ -58,11 +60,11 @@ class Scope:
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run a task until it ends or the scope does. Raises as `check`.
 
-        A task of the scope that calls this while the scope stops is about to be cancelled. It ends with that
+        A task of the scope that calls this while the scope ends is about to be cancelled. It ends with that
         cancellation at once, and not with an error, which would count as a failure of the client.
         """
         try:
-            if self._stop.is_set() and asyncio.current_task() in self._members:
+            if (self._stop.is_set() or self._failing) and asyncio.current_task() in self._members:
                 raise asyncio.CancelledError
             self.check()
         except BaseException:
@@ -71,7 +73,12 @@ class Scope:
         assert self._tasks is not None
         task = self._tasks.create_task(work, name=f"{self._what}: {name}")
         self._members.add(task)
-        task.add_done_callback(self._members.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._members.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._failing = True
 
     def check(self) -> None:
         """Raises InvalidRequest if the client does not run, and its error if it has failed."""
@@ -81,6 +88,13 @@ class Scope:
             raise error
         if self._root.done() or self._stop.is_set():
             raise InvalidRequest(f"this {self._what} has been stopped")
+        if self._failing:
+            raise InvalidRequest(f"this {self._what} has failed: its log says why")
+
+    @property
+    def runs(self) -> bool:
+        """False before the start, and from the stop or the first failure on."""
+        return not (self._root is None or self._root.done() or self._stop.is_set() or self._failing)
 
     def error(self) -> Exception | None:
         """The error that made the client fail, if there is one."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from strandline import BatchMetadata, Producer
-from strandline.errors import OutcomeUnknown, StrandlineError
+from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError
 from strandline.ports import Method, Request, Response, Stream
 from strandline.producer.core.partitioner import partition_for
 from strandline.producer.sender import GATHER_S_MAX, SECOND_BYTES_MIN
@@ -207,3 +207,27 @@ async def test_a_client_over_its_quota_sends_no_message_ahead(loop: SimulatedLoo
         await wire.has(3)
         wire.answer()
         assert [(await each).partition for each in (first, second)] == [1, 2]
+
+
+async def refusal(producer: Producer) -> str:
+    """Why a batch is not taken."""
+    with pytest.raises(InvalidRequest) as refused:
+        _ = await send(producer, 0, SMALL)
+    return refused.value.message
+
+
+@on_virtual_time
+async def test_a_batch_that_waits_for_room_ends_with_the_producer(loop: SimulatedLoop) -> None:
+    """What ends makes room: the batch must not go into it, where no sender would find it."""
+    network = Leader()
+    host = memory_host(network, SimulatedClock(MachineClock(), loop.now_ns))
+    producer = Producer("broker1:9092", host=host, enable_idempotence=False, buffer_bytes=65_536)
+    await producer.start()
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        sent = await send(producer, 0, of_size(65_536))
+        waiting = tasks.create_task(refusal(producer))
+        await network.wire.has(1)
+        await producer.stop(timeout_s=0)
+        with pytest.raises(OutcomeUnknown):
+            await sent
+        assert "has been stopped" in await waiting

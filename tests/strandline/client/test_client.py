@@ -74,3 +74,21 @@ async def test_a_failing_client_logs_its_error_and_closes_its_transport(
         await client.stop()
     assert network.closed == 1
     assert "the reading failed" in caplog.messages
+
+
+async def test_a_client_that_is_about_to_end_takes_no_work() -> None:
+    """Its group takes no task from the first failure on, some turns before the client has failed."""
+    client = Reading(Watched())
+    refused: list[str] = []
+    with pytest.raises(ExceptionGroup):
+        await client.start()
+        client.breaks.set()
+        while not refused:
+            await asyncio.sleep(0)
+            try:
+                client._scope.spawn(asyncio.sleep(0), "more work")
+            except InvalidRequest as error:
+                refused.append(error.message)
+        await client.stop()
+    assert refused == ["this reading has failed: its log says why"]
+    assert not client._scope.runs

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 Queue = PartitionQueue[Ticket]
 
 
-class Outbox:
+class SendBuffer:
     """Holds the batches within `buffer_bytes`, and does what the accumulator decides about them."""
 
     def __init__(self, cluster: Cluster, settings: ProducerSettings, scope: Scope, clock: Clock) -> None:
@@ -45,15 +45,15 @@ class Outbox:
         self._scope = scope
         self._clock = clock
         self.accumulator: Final[Accumulator[Ticket]] = Accumulator(settings)
-        self.buffer_bytes: Final = settings.buffer_bytes
-        self.buffered = 0
+        self.bytes_max: Final = settings.buffer_bytes
+        self.used = 0
         """Bytes of records that have not ended."""
         self._room = asyncio.Event()
         self._linger_s = settings.linger_ms / 1000
         self._senders: dict[int, Sender] = {}
         self._connections = itertools.count()
         self._flushes = Flushes[Ticket]()
-        self._measures = ProducerMeasures(clock, self.buffer_bytes)
+        self._measures = ProducerMeasures(clock, self.bytes_max)
 
     async def start(self) -> None:
         """Raises BrokerNotAvailable if no broker of the bootstrap answers."""
@@ -68,10 +68,10 @@ class Outbox:
     # --- batches -----------------------------------------------------------------------------
 
     def begin(self, queue: Queue) -> Batch[Ticket]:
-        """A new open batch."""
+        """A new open batch. Raises as `Scope.check`."""
         self._scope.check()
         batch = self.accumulator.begin(queue, RecordTicket(queue.name), self._clock.monotonic())
-        self.buffered += batch.size
+        self.used += batch.size
         if queue.gap is not None:
             self._loop.call_soon(self._fail_behind_gap, queue)
         if self._linger_s == 0:
@@ -86,31 +86,30 @@ class Outbox:
     async def add(
         self, queue: Queue, packed: PackedRecords, ticket: Ticket, expected_offset: int | None = None
     ) -> None:
-        """Add a complete batch, once there is room."""
-        self._scope.check()
-        if self.buffered >= self.buffer_bytes:
-            await self.wait_for_room()
+        """Add a complete batch, once there is room. Raises as `Scope.check`."""
+        await self.wait_for_room()
         batch = self.accumulator.add(queue, packed, ticket, self._clock.monotonic(), expected_offset)
-        self.buffered += batch.size
+        self.used += batch.size
         self._wake_sender(queue)
         if queue.gap is not None:
             self._fail_behind_gap(queue)
         await asyncio.sleep(0)
 
     async def wait_for_room(self) -> None:
-        """Return once less than `buffer_bytes` are buffered. Raises as `Scope.check`."""
-        while self.buffered >= self.buffer_bytes:
-            self._scope.check()
+        """Return once less than `bytes_max` is used. Raises as `Scope.check`."""
+        self._scope.check()
+        while self.used >= self.bytes_max:
             self._room.clear()
             await self._room.wait()
+            self._scope.check()  # a producer that ends has room for everyone
 
     def free(self, size: int) -> None:
-        """These bytes are no longer buffered."""
-        self.buffered -= size
+        """These bytes are no longer used."""
+        self.used -= size
         self._room.set()
 
     async def flush(self) -> None:
-        """Send the open batches, and wait until every record so far is acknowledged or has failed."""
+        """Send the open batches, and wait for the ends of all that are there."""
         batches: set[Batch[Ticket]] = set()
         for queue in self.accumulator:
             if queue.open is not None:
@@ -121,7 +120,7 @@ class Outbox:
 
     async def finish(self) -> None:
         """Return once the brokers have handled all that was written: with acks=0 they answer nothing."""
-        for sender in self._senders.values():
+        for sender in tuple(self._senders.values()):
             await sender.finish()
 
     def give_up(self) -> None:
@@ -137,7 +136,7 @@ class Outbox:
     def measured(self) -> dict[str, float]:
         """By Kafka's names. From any thread."""
         in_flight = sum([sender.in_flight for sender in tuple(self._senders.values())])
-        return self._measures.read(self.buffered, in_flight)
+        return self._measures.read(self.used, in_flight)
 
     def _fail_behind_gap(self, queue: Queue) -> None:
         self._carry_out(self.accumulator.fail_behind_gap(queue))
@@ -155,6 +154,8 @@ class Outbox:
         self.accumulator.ready(queue)
         sender = self._senders.get(queue.broker)
         if sender is None:
+            if not self._scope.runs:
+                return  # every batch is about to end
             sender = self._senders[queue.broker] = Sender(
                 queue.broker,
                 cluster=self._cluster,
@@ -188,7 +189,7 @@ class Outbox:
                     self._loop.call_later(seconds, self._backed_off, queue, pause)
                 case DoubtLeader(queue, error):
                     self._cluster.follow(queue.name, error)
-                case Renew(queue):
+                case Renew(queue) if self._scope.runs:
                     self._scope.spawn(self._renew(queue), f"producer id for {queue.name}")
 
     def _settled(self, batch: Batch[Ticket]) -> None:
