@@ -25,8 +25,8 @@ class Link(Protocol):
     @property
     def calling_since(self) -> float | None:
         """Since when this end has waited for an answer to an attempt to open the stream, or for the first
-        message on one that cannot be of an older version; None if it waits for neither, or the other end
-        opens it."""
+        message on one that cannot be of an older version, and since the other end's last start at the
+        earliest; None if it waits for neither, or the other end opens it."""
         ...
 
 

@@ -129,7 +129,9 @@ class LeaderStream:
         is part of a silence."""
         self._calling_since: float | None = None
         """Since when a stream is being opened; or since when one is open on which beats are owed, and nothing
-        has come."""
+        has come. A new life of the leader begins it anew."""
+        self._life = 0
+        """Lives of the leader that this broker has heard of."""
         self._handling = False
         self._connected = False
         self._answered = True
@@ -198,6 +200,7 @@ class LeaderStream:
     def new_life(self) -> None:
         """Notes that the leader has another life, which may be of a version without beats. A call that
         waits counts anew: it may have reached this life."""
+        self._life += 1
         self._heard_at = None
         if self._calling_since is not None:
             self._calling_since = self._clock.monotonic()
@@ -314,7 +317,7 @@ class LeaderStream:
             self._on_answered(self.leader)
             keeps_beats = self._heard_at is not None or not pushes or stream.owes_beats
             self._calling_since = None
-            self._handling = keeps_beats
+            self._handling, life = keeps_beats, self._life
             unsynced: list[_Following] = []
             diverged: list[tuple[Replica, Push]] = []
             for push in pushes:
@@ -325,8 +328,9 @@ class LeaderStream:
             for following in unsynced:
                 await self._sync(following)
             self._acknowledged = sequence
-            if keeps_beats:
-                self._heard_at, self._handling = self._clock.monotonic(), False
+            self._handling = False
+            if keeps_beats and life == self._life:
+                self._heard_at = self._clock.monotonic()
             self._wake.set()
 
     # --- what arrives ------------------------------------------------------------------------

@@ -364,6 +364,26 @@ async def test_a_leader_is_heard_from_its_first_beat_on_and_while_a_message_is_h
         assert follower.link.heard_at is None
 
 
+async def test_a_message_of_the_leaders_last_life_says_nothing_about_the_next() -> None:
+    """CORRECTNESS E19: the next one may be of a version without beats."""
+    replica = open_replica(TopicConfig(flush_messages=1))
+    async with following(replica, 1) as follower:
+        (asked,) = (await _first_message(follower)).subscribe
+        flush = replica.log.flush
+
+        def flush_late() -> None:
+            flush()
+            follower.link.new_life()
+
+        replica.log.flush = flush_late  # type: ignore[method-assign]
+        follower.stream.push()
+        await eventually(lambda: follower.link.heard_at is not None)
+        follower.stream.push(Push(asked.subscription_id, records=batch("a", base_offset=0, leader_epoch=1)))
+        while (await follower.stream.heard()).acknowledged < 2:
+            pass
+        assert follower.link.heard_at is None
+
+
 async def test_a_leader_that_owes_beats_is_silent_since_the_stream_was_opened() -> None:
     """CORRECTNESS E19: one that hung in this moment would be judged by its session alone."""
     async with following(open_replica(), 5, owes_beats=True) as follower:
