@@ -176,8 +176,8 @@ def new_server(settings: ListenerSettings, on_refused: OnRefused) -> grpc.aio.Se
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.server_handshake_timeout_ms", settings.handshake_timeout_ms),
         ("grpc.max_concurrent_streams", settings.connection_calls_max),
-        # A client takes the next call's turn from the last one's answer. gRPC would still count that one, and
-        # reset the next: its client could not know whether it had an effect.
+        # gRPC would count calls until it has forgotten them, a little after their answers, and reset others
+        # meanwhile: their clients could not know whether they had an effect.
         ("grpc.http.overload_protection", 0),
         # Calls that wait for the event loop to take them: gRPC would reset them at random from a thousand on,
         # and their clients could not know whether they had an effect. `calls_max` bounds what is taken.

@@ -31,7 +31,7 @@ _BESIDE: Final = {
     "kafka_advertised_port": "kafka_port",
     "kafka_external_port": "kafka_port",
 }
-"""Settings that say nothing without another one."""
+"""Settings that need another one."""
 
 
 class BrokerSettings(ListenerSettings):
@@ -254,7 +254,7 @@ class BrokerSettings(ListenerSettings):
     @classmethod
     def _beside_another(cls, value: object, info: ValidationInfo) -> object:
         needed = _BESIDE[str(info.field_name)]
-        if value is not None and info.data.get(needed, 0) is None:  # missing if it is invalid itself
+        if value not in (None, "") and info.data.get(needed, 0) is None:  # missing if it is invalid itself
             raise ValueError(f"needs {needed} too: set both, or neither")
         return value
 

@@ -98,6 +98,11 @@ def test_an_invalid_setting_is_named_with_its_variable(environment: dict[str, st
         build(BrokerSettings, {"data_dir": Path("d")}, variables)
 
 
+def test_an_empty_host_is_not_set() -> None:
+    variables = {"STRANDLINE_BROKER_ID": "1", "STRANDLINE_KAFKA_ADVERTISED_HOST": ""}
+    assert not build(BrokerSettings, {"data_dir": Path("d")}, variables).kafka_advertised_host
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

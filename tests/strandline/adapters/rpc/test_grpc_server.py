@@ -122,8 +122,8 @@ async def test_calls_that_arrive_at_once_are_all_answered(port: int) -> None:
 
 
 async def test_calls_beyond_the_bound_of_a_connection_wait_at_the_client() -> None:
-    """gRPC counts a call that the client has its answer of until the server has forgotten it, and would
-    refuse the next one in its place: a client could not know whether it had an effect."""
+    """gRPC counts a call until the server has forgotten it, a little after its answer, and would reset
+    another one meanwhile: its client could not know whether it had an effect."""
     answered = 0
 
     async def repeat(stub: health_pb2_grpc.HealthStub) -> None:
@@ -141,3 +141,20 @@ async def test_calls_beyond_the_bound_of_a_connection_wait_at_the_client() -> No
         for _ in range(16):
             tasks.create_task(repeat(stub))
     assert answered == 16 * 50
+
+
+async def test_a_caller_that_resets_its_calls_holds_up_nobody(port: int) -> None:
+    """It may open and reset them without end, and be far beyond the bound of a connection by that."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(PREFACE + frame(SETTINGS, 0, 0, b""))
+    for first in range(0, 20_000, 500):
+        numbers = range(2 * first + 1, 2 * (first + 500), 2)
+        writer.write(
+            b"".join(call(number, CHECK) + frame(RST_STREAM, 0, number, bytes(4)) for number in numbers)
+        )
+        await writer.drain()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        for _ in range(10):
+            await stub.Check(health_pb2.HealthCheckRequest(), timeout=CALL_S_MAX)
+    writer.transport.abort()
