@@ -195,11 +195,19 @@ class MemorySession:
         return reached, held
 
     def expire(self) -> None:
-        self.state = LinkState.ENDED
         self._tree.expire(self.session_id)
         self._ended.set()
+        self._enter(LinkState.ENDED)
+
+    def reconnect(self) -> None:
+        """ZooKeeper's leader is another one, so each connection breaks."""
+        self._enter(LinkState.SUSPENDED)
+        self._enter(LinkState.CONNECTED)
+
+    def _enter(self, state: LinkState) -> None:
+        self.state = state
         for listener in self._listeners:
-            listener(self.state)
+            listener(state)
 
     # --- the port ----------------------------------------------------------------------------
 

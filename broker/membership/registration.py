@@ -77,15 +77,17 @@ class SessionRegistration:
 
         Removes a registration that an earlier life of this folder left (E10). If another broker has this id,
         waits until that broker's session would have expired, and then raises SettingsError with its address.
+        The time begins anew with each connection: ZooKeeper's next leader gives every session its whole time.
         """
-        deadline = self._clock.monotonic() + 2 * self._session.session_timeout_s + 1
+        self._session.on_state(lambda _state: self._begin_to_wait())
+        self._begin_to_wait()
         data = znodes.dump_registration(self.own)
         while True:
             try:
                 self._folder.begin_session(self._session.session_id)
                 await self._session.create(self._path, data, ephemeral=True)
             except NodeExists:
-                if await self._yields(deadline):
+                if await self._yields():
                     continue
             except ConnectionLost:
                 await self._clock.sleep(self._settings.fetcher_retry_ms / 1000)
@@ -97,7 +99,10 @@ class SessionRegistration:
         self._folder.begin_life(self.own.epoch)
         logger.info("registered", broker=self.own.id, broker_epoch=node.czxid)
 
-    async def _yields(self, deadline: float) -> bool:
+    def _begin_to_wait(self) -> None:
+        self._waits_until = self._clock.monotonic() + 2 * self._session.session_timeout_s + 1
+
+    async def _yields(self) -> bool:
         """True if the registration in the way is gone, or may go soon; otherwise raises SettingsError."""
         node = await self._session.exists(self._path)
         if node is None or node.ephemeral_owner == self._session.session_id:
@@ -107,7 +112,7 @@ class SessionRegistration:
             with contextlib.suppress(NoNode):
                 await self._session.delete(self._path)
             return True
-        if self._clock.monotonic() > deadline:
+        if self._clock.monotonic() > self._waits_until:
             try:
                 found = await self._session.get(self._path)
             except NoNode:

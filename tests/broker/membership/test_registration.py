@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,14 +15,31 @@ from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.storage.state_files.data_folder import DataFolder
-from strandline.ports import LinkState, SessionEnded
+from strandline.errors import SettingsError
+from strandline.ports import Clock, LinkState, SessionEnded
+from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
+from strandline.simulation.engine.loop import SimulatedLoop
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.support.replicas import CLOCK, settings
 from tests.broker.support.seat import ME
+from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 from tests.znode_tree import MemorySession, ZnodeTree
 
 PATH = znodes.broker(ME)
+
+
+@contextmanager
+def empty_folder(path: Path) -> Iterator[DataFolder]:
+    boot = path / "boot"
+    boot.write_text("this one")
+    folder = DataFolder(path / "data", ME, boot, SYSTEM_FILES)
+    yield folder
+    folder.close()
+
+
+def registering(session: MemorySession, folder: DataFolder, clock: Clock) -> SessionRegistration:
+    return SessionRegistration(session, folder, settings(data_dir=folder.path), clock, Endpoint(ME, "h", 1))
 
 
 @pytest.fixture
@@ -28,15 +47,55 @@ async def registered(tmp_path: Path) -> AsyncIterator[tuple[SessionRegistration,
     """A broker that is registered, and has not renewed its lease yet."""
     session = ZnodeTree().open_session()
     await session.ensure_path(znodes.BROKER_IDS)
-    boot = tmp_path / "boot"
-    boot.write_text("this one")
-    folder = DataFolder(tmp_path / "data", ME, boot, SYSTEM_FILES)
-    registration = SessionRegistration(
-        session, folder, settings(data_dir=folder.path), CLOCK, Endpoint(ME, "h", 1)
-    )
-    await registration.register()
-    yield registration, session
-    folder.close()
+    with empty_folder(tmp_path) as folder:
+        registration = registering(session, folder, CLOCK)
+        await registration.register()
+        yield registration, session
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    loop = SimulatedLoop.new(Random(1))
+    yield loop
+    loop.close()
+
+
+@on_virtual_time
+async def test_a_broker_waits_for_another_of_its_id_no_longer_than_for_a_session(
+    loop: SimulatedLoop, tmp_path: Path
+) -> None:
+    """CORRECTNESS E10: its folder does not know the session of the other one."""
+    tree = ZnodeTree()
+    other, session = tree.open_session(), tree.open_session()
+    await other.ensure_path(znodes.BROKER_IDS)
+    clock = SimulatedClock(MachineClock(), loop.now_ns)
+    with empty_folder(tmp_path) as folder:
+        registration = registering(session, folder, clock)
+        await other.create(PATH, znodes.dump_registration(registration.own), ephemeral=True)
+        began = clock.monotonic()
+        with pytest.raises(SettingsError, match="is alive at h:1"):
+            await registration.register()
+        assert 2 * session.session_timeout_s < clock.monotonic() - began < 3 * session.session_timeout_s
+
+
+@on_virtual_time
+async def test_a_broker_waits_anew_with_each_connection(loop: SimulatedLoop, tmp_path: Path) -> None:
+    """CORRECTNESS E10: its last life ended with its disk, while ZooKeeper lost leader after leader. Each
+    gives every session its whole time (seed 1231425)."""
+    tree = ZnodeTree()
+    last, session = tree.open_session(), tree.open_session()
+    await last.ensure_path(znodes.BROKER_IDS)
+    with empty_folder(tmp_path) as folder:
+        registration = registering(session, folder, SimulatedClock(MachineClock(), loop.now_ns))
+        await last.create(PATH, znodes.dump_registration(registration.own), ephemeral=True)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(registration.register())
+            for _ in range(3):
+                await asyncio.sleep(session.session_timeout_s)
+                session.reconnect()
+            await asyncio.sleep(session.session_timeout_s)
+            last.expire()
+        assert registration.own.epoch >= 0
 
 
 async def test_the_lease_is_renewed_by_a_write_that_changes_nothing(
