@@ -85,15 +85,16 @@ async def test_a_broker_waits_anew_with_each_connection(loop: SimulatedLoop, tmp
     tree = ZnodeTree()
     last, session = tree.open_session(), tree.open_session()
     await last.ensure_path(znodes.BROKER_IDS)
+    clock = SimulatedClock(MachineClock(), loop.now_ns)
     with empty_folder(tmp_path) as folder:
-        registration = registering(session, folder, SimulatedClock(MachineClock(), loop.now_ns))
+        registration = registering(session, folder, clock)
         await last.create(PATH, znodes.dump_registration(registration.own), ephemeral=True)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(registration.register())
             for _ in range(3):
-                await asyncio.sleep(session.session_timeout_s)
+                await clock.sleep(session.session_timeout_s)
                 session.reconnect()
-            await asyncio.sleep(session.session_timeout_s)
+            await clock.sleep(session.session_timeout_s)
             last.expire()
         assert registration.own.epoch >= 0
 
