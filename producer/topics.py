@@ -95,14 +95,11 @@ class Topics(Generic[Ticket]):
     def give_up(self, error: BaseException | None) -> None:
         """Fail the calls that wait: the producer has stopped, or failed with this error."""
         for topic in tuple(self._waiting):
-            if isinstance(error, StrandlineError):
-                self._fail(topic, error)
-            else:
-                how = "stopped" if error is None else f"failed ({error!r})"
-                self._fail(topic, InvalidRequest(f"the producer {how} before it knew topic {topic!r}"))
+            how = "stopped" if error is None else f"failed ({error})"
+            self._fail(topic, InvalidRequest(f"the producer {how} before it knew topic {topic!r}"))
 
     def _fail(self, topic: str, error: StrandlineError) -> None:
-        for _act, ended in self._waiting.pop(topic):
+        for _act, ended in self._waiting.pop(topic, ()):
             if not ended.done():
                 ended.set_exception(error)
 

@@ -208,7 +208,7 @@ class Streams(Startable):
         May be called again. Cancelling the call stops the application at once. Raises InvalidRequest if it
         was never started.
         """
-        if not self._ended.is_set():
+        if not self._ended.is_set() and self._scope.error() is None:
             self._scope.check()
             self._group.leave()
         try:

@@ -28,8 +28,8 @@ class Scope:
         self._tasks: asyncio.TaskGroup | None = None
         self._members: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
-        self._failing = False
-        """A task has failed, and the group cancels all others."""
+        self._first: BaseException | None = None
+        """The error of the task that failed first, for the time in which the group cancels all others."""
 
     async def start(self) -> None:
         """Open the group. Raises InvalidRequest if it was opened before: a client starts once."""
@@ -64,7 +64,7 @@ class Scope:
         cancellation at once, and not with an error, which would count as a failure of the client.
         """
         try:
-            if (self._stop.is_set() or self._failing) and asyncio.current_task() in self._members:
+            if (self._stop.is_set() or self._failure is not None) and asyncio.current_task() in self._members:
                 raise asyncio.CancelledError
             self.check()
         except BaseException:
@@ -77,8 +77,9 @@ class Scope:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._members.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self._failing = True
+        if not task.cancelled() and self._first is None and (error := task.exception()) is not None:
+            is_known = isinstance(error, StrandlineError)
+            self._first = error if is_known else BaseExceptionGroup("a task failed", [error])
 
     def check(self) -> None:
         """Raises InvalidRequest if the client does not run, and its error if it has failed."""
@@ -88,13 +89,11 @@ class Scope:
             raise error
         if self._root.done() or self._stop.is_set():
             raise InvalidRequest(f"this {self._what} has been stopped")
-        if self._failing:
-            raise InvalidRequest(f"this {self._what} has failed: its log says why")
 
     @property
     def runs(self) -> bool:
         """False before the start, and from the stop or the first failure on."""
-        return not (self._root is None or self._root.done() or self._stop.is_set() or self._failing)
+        return not (self._root is None or self._root.done() or self._stop.is_set() or self._first)
 
     def error(self) -> Exception | None:
         """The error that made the client fail, if there is one."""
@@ -103,7 +102,9 @@ class Scope:
     @property
     def _failure(self) -> BaseException | None:
         root = self._root
-        return None if root is None or not root.done() or root.cancelled() else root.exception()
+        if root is None or not root.done():
+            return self._first
+        return None if root.cancelled() else root.exception()
 
     async def stop(self) -> None:
         """Cancel every task and wait for their ends. May be called again.

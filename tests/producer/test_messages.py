@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from strandline import BatchMetadata, Producer
-from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError
+from strandline.errors import CorruptMessage, InvalidRequest, OutcomeUnknown, StrandlineError
 from strandline.ports import Method, Request, Response, Stream
 from strandline.producer.core.partitioner import partition_for
 from strandline.producer.sender import GATHER_S_MAX, SECOND_BYTES_MIN
@@ -211,9 +211,32 @@ async def test_a_client_over_its_quota_sends_no_message_ahead(loop: SimulatedLoo
 
 async def refusal(producer: Producer) -> str:
     """Why a batch is not taken."""
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises((InvalidRequest, CorruptMessage)) as refused:
         _ = await send(producer, 0, SMALL)
     return refused.value.message
+
+
+async def failing() -> None:
+    raise CorruptMessage("a task failed")
+
+
+@on_virtual_time
+async def test_a_batch_that_waits_for_room_ends_with_a_producer_that_fails(loop: SimulatedLoop) -> None:
+    network = Leader()
+    host = memory_host(network, SimulatedClock(MachineClock(), loop.now_ns))
+    reason = ""
+    with pytest.raises(CorruptMessage):
+        async with (
+            Producer("broker1:9092", host=host, enable_idempotence=False, buffer_bytes=65_536) as producer,
+            asyncio.timeout(5),
+            asyncio.TaskGroup() as tasks,
+        ):
+            _ = await send(producer, 0, of_size(65_536))
+            waiting = tasks.create_task(refusal(producer))
+            await network.wire.has(1)
+            producer._scope.spawn(failing(), "one that fails")
+            reason = await waiting
+    assert reason == "a task failed"
 
 
 @on_virtual_time
