@@ -67,6 +67,7 @@ class SessionRegistration:
         self._clock = clock
         self._path = znodes.broker(endpoint.id)
         self.own = Registration(endpoint, BrokerEpoch(-1))
+        self._has_waited = False
         self.live: Mapping[BrokerId, Registration] = {}
         self.lease_until = 0.0
         """The session cannot expire before this time of this process's clock (CORRECTNESS E1)."""
@@ -79,7 +80,7 @@ class SessionRegistration:
         waits until that broker's session would have expired, and then raises SettingsError with its address.
         The time begins anew with each connection: ZooKeeper's next leader gives every session its whole time.
         """
-        self._session.on_state(lambda _state: self._begin_to_wait())
+        self._session.on_state(self._link_changed)
         self._begin_to_wait()
         data = znodes.dump_registration(self.own)
         while True:
@@ -98,6 +99,10 @@ class SessionRegistration:
         self.own = replace(self.own, epoch=BrokerEpoch(node.czxid))
         self._folder.begin_life(self.own.epoch)
         logger.info("registered", broker=self.own.id, broker_epoch=node.czxid)
+
+    def _link_changed(self, state: LinkState) -> None:
+        if state is LinkState.CONNECTED:
+            self._begin_to_wait()
 
     def _begin_to_wait(self) -> None:
         self._waits_until = self._clock.monotonic() + 2 * self._session.session_timeout_s + 1
@@ -126,6 +131,9 @@ class SessionRegistration:
                 f"setting broker_id = {self.own.id}: broker {self.own.id} is alive at "
                 f"{where}; give each broker its own id (set STRANDLINE_BROKER_ID)"
             )
+        if not self._has_waited:
+            self._has_waited = True
+            logger.info("waiting for another broker of this id to be gone", broker=self.own.id)
         await self._clock.sleep(self._settings.fetcher_retry_ms / 1000)
         return True
 

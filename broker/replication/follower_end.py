@@ -201,7 +201,7 @@ class LeaderStream:
         """Notes that the leader has another life, which may be of a version without beats. A call that
         waits counts anew: it may have reached this life."""
         self._life += 1
-        self._heard_at = None
+        self._heard_at, self._handling = None, False
         if self._calling_since is not None:
             self._calling_since = self._clock.monotonic()
 
