@@ -27,11 +27,7 @@ from strandline.producer.bulk import (
     timestamp_of,
     too_large,
 )
-from strandline.producer.core.batch import (
-    RECORD_OVERHEAD_MAX,
-    Batch,
-    unseal,
-)
+from strandline.producer.core.batch import RECORD_OVERHEAD_MAX, Batch, unseal
 from strandline.producer.measures import PRODUCER_METRICS
 from strandline.producer.record_future import RecordFuture
 from strandline.producer.routes import Route

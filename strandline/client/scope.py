@@ -51,9 +51,9 @@ class Scope:
                 await self._stop.wait()
                 raise asyncio.CancelledError  # cancels the group's tasks, and thereby ends it
         except BaseExceptionGroup as group:
-            error = expected(StrandlineError, group)
-            self._on_failure(group if error is None else error)
-            if error is None:
+            error = _as_raised(group)
+            self._on_failure(error)
+            if error is group:
                 raise
             raise error from group
 
@@ -64,7 +64,7 @@ class Scope:
         cancellation at once, and not with an error, which would count as a failure of the client.
         """
         try:
-            if (self._stop.is_set() or self._failure is not None) and asyncio.current_task() in self._members:
+            if not self.runs and asyncio.current_task() in self._members:
                 raise asyncio.CancelledError
             self.check()
         except BaseException:
@@ -78,8 +78,7 @@ class Scope:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._members.discard(task)
         if not task.cancelled() and self._first is None and (error := task.exception()) is not None:
-            is_known = isinstance(error, StrandlineError)
-            self._first = error if is_known else BaseExceptionGroup("a task failed", [error])
+            self._first = _as_raised(BaseExceptionGroup("a task failed", [error]))
 
     def check(self) -> None:
         """Raises InvalidRequest if the client does not run, and its error if it has failed."""
@@ -87,7 +86,7 @@ class Scope:
             raise InvalidRequest(f"this {self._what} is not started: use `async with`, or `await start()`")
         if (error := self._failure) is not None:
             raise error
-        if self._root.done() or self._stop.is_set():
+        if not self.runs:
             raise InvalidRequest(f"this {self._what} has been stopped")
 
     @property
@@ -116,6 +115,12 @@ class Scope:
             _ = await asyncio.wait([self._root])
             if (error := self._failure) is not None:
                 raise error
+
+
+def _as_raised(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What calls raise for them: a StrandlineError as it is, all others in the group."""
+    error = expected(StrandlineError, failures)
+    return failures if error is None else error
 
 
 class Startable(ABC):
