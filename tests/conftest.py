@@ -13,7 +13,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from random import SystemRandom
+from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -26,6 +26,7 @@ from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
+from strandline.simulation.engine.loop import SimulatedLoop
 from tests.forking.client import spawn
 from tests.workers import Scheduling, longest_first
 
@@ -202,3 +203,11 @@ async def _clusters_in(directory: Path, server: ZooKeeperProcess) -> AsyncIterat
             return cluster
 
         yield start_one
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    """For tests on virtual time. Its time passes only while all tasks wait."""
+    loop = SimulatedLoop.new(Random(1))
+    yield loop
+    loop.close()

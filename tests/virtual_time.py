@@ -7,6 +7,9 @@ from functools import wraps
 from inspect import signature
 from typing import Any
 
+from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
+from strandline.simulation.engine.loop import SimulatedLoop
+
 
 def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """Runs the test in `run` of its first argument: a simulated cluster, or what watches one. Its other
@@ -18,3 +21,8 @@ def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
         given[first].run(test(**given))
 
     return run
+
+
+def clock_of(loop: SimulatedLoop) -> SimulatedClock:
+    """The clock of a machine whose time is that of the loop."""
+    return SimulatedClock(MachineClock(), loop.now_ns)

@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from strandline import Producer
 from strandline.errors import InvalidRequest
-from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
 from strandline.simulation.engine.loop import SimulatedLoop
-from tests.producer.test_messages import Leader
-from tests.strandline.client.network import memory_host
+from tests.producer.test_messages import Leader, producer_of
 from tests.virtual_time import on_virtual_time
 
 Call = Callable[[Any], Awaitable[object]]
@@ -39,8 +36,7 @@ ONE: list[bytes | None] = [b"value"]
 @on_virtual_time
 async def test_an_argument_of_the_wrong_kind_is_named(loop: SimulatedLoop, call: Call, message: str) -> None:
     """For a topic that is new to the producer, and for one that it knows."""
-    host = memory_host(Leader(), SimulatedClock(MachineClock(), loop.now_ns))
-    async with Producer("broker1:9092", host=host, enable_idempotence=False) as producer:
+    async with producer_of(Leader(), loop) as producer:
         for _ in range(2):
             with pytest.raises(InvalidRequest, match=message):
                 await call(producer)

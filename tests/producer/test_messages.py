@@ -16,11 +16,10 @@ from strandline.ports import Method, Request, Response, Stream
 from strandline.producer.core.partitioner import partition_for
 from strandline.producer.sender import GATHER_S_MAX, SECOND_BYTES_MIN
 from strandline.records import HEADER_BYTES, encode_values
-from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
 from strandline.simulation.engine.loop import SimulatedLoop
 from strandline.vocabulary.log import ProduceEntry, ProduceResult
 from tests.strandline.client.network import Network, answering, memory_host, metadata
-from tests.virtual_time import on_virtual_time
+from tests.virtual_time import clock_of, on_virtual_time
 
 PARTITIONS = 4
 """Without idempotence, each has one batch in flight."""
@@ -87,12 +86,21 @@ class Leader(Network):
         return stream
 
 
+def producer_of(network: Network, loop: SimulatedLoop, **settings: Any) -> Producer:
+    """Not started yet."""
+    host = memory_host(network, clock_of(loop))
+    return Producer("broker1:9092", host=host, enable_idempotence=False, **settings)
+
+
+async def failing() -> None:
+    raise CorruptMessage("a task failed")
+
+
 @asynccontextmanager
 async def one_message_unanswered(loop: SimulatedLoop) -> AsyncIterator[tuple[Producer, Leader]]:
     """A producer that has written one batch, and the leader that has it."""
     network = Leader()
-    host = memory_host(network, SimulatedClock(MachineClock(), loop.now_ns))
-    async with Producer("broker1:9092", host=host, enable_idempotence=False) as producer:
+    async with producer_of(network, loop) as producer:
         _ = await send(producer, 0, SMALL)
         await network.wire.has(1)
         yield producer, network
@@ -216,18 +224,13 @@ async def refusal(producer: Producer) -> str:
     return refused.value.message
 
 
-async def failing() -> None:
-    raise CorruptMessage("a task failed")
-
-
 @on_virtual_time
 async def test_a_batch_that_waits_for_room_ends_with_a_producer_that_fails(loop: SimulatedLoop) -> None:
     network = Leader()
-    host = memory_host(network, SimulatedClock(MachineClock(), loop.now_ns))
     reason = ""
     with pytest.raises(CorruptMessage):
         async with (
-            Producer("broker1:9092", host=host, enable_idempotence=False, buffer_bytes=65_536) as producer,
+            producer_of(network, loop, buffer_bytes=65_536) as producer,
             asyncio.timeout(5),
             asyncio.TaskGroup() as tasks,
         ):
@@ -243,8 +246,7 @@ async def test_a_batch_that_waits_for_room_ends_with_a_producer_that_fails(loop:
 async def test_a_batch_that_waits_for_room_ends_with_the_producer(loop: SimulatedLoop) -> None:
     """What ends makes room: the batch must not go into it, where no sender would find it."""
     network = Leader()
-    host = memory_host(network, SimulatedClock(MachineClock(), loop.now_ns))
-    producer = Producer("broker1:9092", host=host, enable_idempotence=False, buffer_bytes=65_536)
+    producer = producer_of(network, loop, buffer_bytes=65_536)
     await producer.start()
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         sent = await send(producer, 0, of_size(65_536))

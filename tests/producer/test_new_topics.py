@@ -10,12 +10,11 @@ import pytest
 
 from strandline import Producer
 from strandline.errors import CorruptMessage, InvalidRequest, StrandlineError, UnknownTopicOrPartition
-from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
 from strandline.simulation.engine.loop import SimulatedLoop
 from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata
-from tests.producer.test_messages import Leader
-from tests.strandline.client.network import memory_host, metadata
+from tests.producer.test_messages import Leader, failing, producer_of
+from tests.strandline.client.network import metadata
 from tests.virtual_time import on_virtual_time
 
 KEY = b"key"
@@ -41,8 +40,7 @@ class SlowMetadata(Leader):
 @asynccontextmanager
 async def started(loop: SimulatedLoop) -> AsyncIterator[tuple[Producer, SlowMetadata]]:
     network = SlowMetadata()
-    host = memory_host(network, SimulatedClock(MachineClock(), loop.now_ns))
-    producer = Producer("broker1:9092", host=host, enable_idempotence=False, linger_ms=5)
+    producer = producer_of(network, loop, linger_ms=5)
     await producer.start()
     try:
         yield producer, network
@@ -142,20 +140,15 @@ async def test_calls_end_with_the_error_of_a_producer_that_fails(
     loop: SimulatedLoop, between: int | None
 ) -> None:
     """None: the task that would request the metadata is cancelled before it begins."""
-    failed = CorruptMessage("a task failed")
-
-    async def fail() -> None:
-        raise failed
-
     ended: int | StrandlineError | None = None
     with pytest.raises(CorruptMessage):
         async with started(loop) as (producer, _network), asyncio.timeout(5), asyncio.TaskGroup() as tasks:
             if between is None:
-                producer._scope.spawn(fail(), "one that fails")
+                producer._scope.spawn(failing(), "one that fails")
             call = tasks.create_task(end(producer))
             if between is not None:
                 await turns(between)
-                producer._scope.spawn(fail(), "one that fails")
+                producer._scope.spawn(failing(), "one that fails")
             ended = await call
     assert isinstance(ended, InvalidRequest)  # a fatal one: nothing of it was sent
     assert "failed (a task failed) before it knew topic 't'" in ended.message

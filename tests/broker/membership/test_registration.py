@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -17,12 +16,11 @@ from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.errors import SettingsError
 from strandline.ports import Clock, LinkState, SessionEnded
-from strandline.simulation.engine.clocks import MachineClock, SimulatedClock
 from strandline.simulation.engine.loop import SimulatedLoop
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.support.replicas import CLOCK, settings
 from tests.broker.support.seat import ME
-from tests.virtual_time import on_virtual_time
+from tests.virtual_time import clock_of, on_virtual_time
 from tests.waiting import eventually
 from tests.znode_tree import MemorySession, ZnodeTree
 
@@ -53,11 +51,18 @@ async def registered(tmp_path: Path) -> AsyncIterator[tuple[SessionRegistration,
         yield registration, session
 
 
-@pytest.fixture
-def loop() -> Iterator[SimulatedLoop]:
-    loop = SimulatedLoop.new(Random(1))
-    yield loop
-    loop.close()
+@asynccontextmanager
+async def behind_another(
+    loop: SimulatedLoop, path: Path
+) -> AsyncIterator[tuple[SessionRegistration, MemorySession, MemorySession]]:
+    """A broker, its session, and the session of a registration in its way, which its folder does not know."""
+    tree = ZnodeTree()
+    other, session = tree.open_session(), tree.open_session()
+    await other.ensure_path(znodes.BROKER_IDS)
+    with empty_folder(path) as folder:
+        registration = registering(session, folder, clock_of(loop))
+        await other.create(PATH, znodes.dump_registration(registration.own), ephemeral=True)
+        yield registration, session, other
 
 
 @on_virtual_time
@@ -65,30 +70,19 @@ async def test_a_broker_waits_for_another_of_its_id_no_longer_than_for_a_session
     loop: SimulatedLoop, tmp_path: Path
 ) -> None:
     """CORRECTNESS E10: its folder does not know the session of the other one."""
-    tree = ZnodeTree()
-    other, session = tree.open_session(), tree.open_session()
-    await other.ensure_path(znodes.BROKER_IDS)
-    clock = SimulatedClock(MachineClock(), loop.now_ns)
-    with empty_folder(tmp_path) as folder:
-        registration = registering(session, folder, clock)
-        await other.create(PATH, znodes.dump_registration(registration.own), ephemeral=True)
-        began = clock.monotonic()
+    async with behind_another(loop, tmp_path) as (registration, session, _other):
+        began = loop.time()
         with pytest.raises(SettingsError, match="is alive at h:1"):
             await registration.register()
-        assert 2 * session.session_timeout_s < clock.monotonic() - began < 3 * session.session_timeout_s
+        assert 2 * session.session_timeout_s < loop.time() - began < 3 * session.session_timeout_s
 
 
 @on_virtual_time
 async def test_a_broker_waits_anew_with_each_connection(loop: SimulatedLoop, tmp_path: Path) -> None:
     """CORRECTNESS E10: its last life ended with its disk, while ZooKeeper lost leader after leader. Each
     gives every session its whole time (seed 1231425)."""
-    tree = ZnodeTree()
-    last, session = tree.open_session(), tree.open_session()
-    await last.ensure_path(znodes.BROKER_IDS)
-    clock = SimulatedClock(MachineClock(), loop.now_ns)
-    with empty_folder(tmp_path) as folder:
-        registration = registering(session, folder, clock)
-        await last.create(PATH, znodes.dump_registration(registration.own), ephemeral=True)
+    clock = clock_of(loop)
+    async with behind_another(loop, tmp_path) as (registration, session, last):
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(registration.register())
             for _ in range(3):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -17,13 +16,6 @@ from strandline.simulation.engine.loop import (
     TimeStandsStill,
     current_process,
 )
-
-
-@pytest.fixture
-def loop() -> Iterator[SimulatedLoop]:
-    loop = SimulatedLoop.new(Random(1))
-    yield loop
-    loop.close()
 
 
 def process(name: str = "p", rate: float = 1.0) -> Process:
