@@ -21,6 +21,7 @@ COPY streams streams
 COPY pipeline pipeline
 COPY chaos chaos
 COPY console console
+COPY simulation simulation
 RUN pip="python -m pip --python /opt/strandline/bin/python" \
  && $pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . \
  && $pip uninstall --yes setuptools

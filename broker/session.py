@@ -158,7 +158,7 @@ class BrokerSession:
             tasks.create_task(self.registration.watch(self._live_changed))
             tasks.create_task(self.registration.keep_lease())
             tasks.create_task(self._sender.run())
-            # A broker that starts drains its queue before it serves (DESIGN §4).
+            # A broker that starts drains its queue before it serves.
             await self._notices.open()
             await self._receiver.open(self.registration.own.epoch)
             tasks.create_task(self._receiver.run())

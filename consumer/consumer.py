@@ -44,7 +44,7 @@ CLOSE_DRAIN_S: Final = 1.0
 
 
 class Consumer(Client[ConsumerSettings]):
-    """Reads partitions up to their high watermarks: assigned ones, or its share of a group's (DESIGN §6).
+    """Reads partitions up to their high watermarks: assigned ones, or its share of a group's.
 
     `bootstrap` as for a producer; `settings` are those of `ConsumerSettings`; `assignors` are names of
     built-in ones or the user's own objects, the preferred one first; the default depends on

@@ -1,1 +1,1 @@
-"""The controller: an admin service that takes no part in elections, produce or fetch (DESIGN §2)."""
+"""The controller: an admin service that takes no part in elections, produce or fetch."""

@@ -49,7 +49,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Producer(Client[ProducerSettings]):
-    """Sends records to a cluster (DESIGN §11).
+    """Sends records to a cluster.
 
     `bootstrap` is `host:port`, several with commas or as a sequence; any of them may be dead. `settings`
     are those of `ProducerSettings`. It is idempotent by default, if acks is all.
@@ -271,7 +271,7 @@ class Producer(Client[ProducerSettings]):
             expected_offset = arguments.whole("expected_offset", expected_offset, 0, arguments.INT64_MAX)
             if self._settings.acks == 0:
                 raise InvalidRequest(
-                    f"expected_offset = {expected_offset}: with acks=0 nobody would say that it was refused"
+                    f"expected_offset = {expected_offset}: with acks=0 no answer would report the refusal"
                 )
         route = self._routes.get(topic) or await self._route(topic)
         packed = one_batch(records, bytes_max=route.bytes_max, codec=self._buffer.accumulator.codec)

@@ -25,13 +25,13 @@ INTERNAL_PREFIX: Final = "__"
 """The prefix of internal topics: every client may read them, and only the system writes them."""
 
 OFFSETS_TOPIC: Final = TopicName("__consumer_offsets")
-"""The state of group coordinators (DESIGN §6)."""
+"""The state of group coordinators."""
 
 GROUP_EVENTS_TOPIC: Final = TopicName("__group_events")
 """Events of groups; every client may read them."""
 
 STATE_CHANGES_TOPIC: Final = TopicName("__state_changes")
-"""Events of partitions and their replicas; every client may read them (DESIGN §4)."""
+"""Events of partitions and their replicas; every client may read them."""
 
 NO_BROKER: Final = BrokerId(-1)
 NO_EPOCH: Final = LeaderEpoch(-1)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import signal
 from collections.abc import Awaitable
 from contextlib import suppress
 
+from strandline.adapters.system.descriptors import take_all
 from strandline.streams.streams import Streams
 
 
@@ -18,7 +18,7 @@ async def run(app: Streams) -> None:
     A signal before the start has completed cancels the start. Returns once the member has left. Raises the
     error that made it fail. Must be called from the main thread.
     """
-    _allow_open_files()
+    take_all()  # each store holds about ten file descriptors
     loop = asyncio.get_running_loop()
     leave_requested = asyncio.Event()
     stop_requested = asyncio.Event()
@@ -72,12 +72,6 @@ async def _failure(starting: Awaitable[None]) -> Exception | None:
     except Exception as error:
         return error
     return None
-
-
-def _allow_open_files() -> None:
-    """Raise the limit of file descriptors to the system's maximum: each store holds about ten."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _ended(app: Streams) -> None:

@@ -262,7 +262,7 @@ class Leadership:
         self.turn()
 
     def link_changed(self, connected: bool) -> None:
-        """Notes whether ZooKeeper can be written (DESIGN §3: while it cannot, ISR changes wait)."""
+        """Notes whether ZooKeeper can be written (while it cannot, ISR changes wait)."""
         self.core.isr_writable = connected
         self.turn()
 

@@ -391,7 +391,7 @@ class ReplicaManager:
             self.session.unfollow(replica)
 
     def end_session(self) -> None:
-        """Ends the ZooKeeper session: leads nothing and knows no leaders (DESIGN §3). Assignments are read
+        """Ends the ZooKeeper session: leads nothing and knows no leaders. Assignments are read
         again from scratch, since a ZooKeeper restored from a backup has lower versions."""
         self.session = None
         self.peers.session_ended()

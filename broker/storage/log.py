@@ -1,4 +1,4 @@
-"""One replica's log: segments, epochs, producer state and the rules between them (DESIGN §5).
+"""One replica's log: segments, epochs, producer state and the rules between them.
 
 Synchronous: the page cache answers in microseconds. Only `flush` may run in a thread, during appends and
 reads. A failed write, sync or read fences the log at once: later calls raise StorageFailed, and readers never

@@ -1,4 +1,4 @@
-"""Opens a log: finds which files are on the disk, how far they are whole, and their content (DESIGN §5).
+"""Opens a log: finds which files are on the disk, how far they are whole, and their content.
 
 After a clean close nothing is scanned. Otherwise every segment from the recovery point on is read and each
 batch's CRC checked. What follows the first bad batch decides. If nothing good follows, the crash tore the end

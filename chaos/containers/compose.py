@@ -38,7 +38,7 @@ UP_S_MAX: Final = 300.0
 _USER: Final = 10001  # as the Dockerfile has it
 
 
-def overlay(settings: Mapping[str, Any], zookeepers: int, disk_mb: int) -> dict[str, Any]:
+def overlay(settings: Mapping[str, Any], disk_mb: int) -> dict[str, Any]:
     """The overlay for docker-compose.yml. `settings`: those of all brokers, by name."""
     disks = [f"broker-{number}" for number in BROKERS]
     services: dict[str, Any] = {
@@ -72,7 +72,7 @@ class Compose:
     ) -> None:
         self._engine = engine
         self._overlay = directory / OVERLAY
-        self._overlay.write_text(json.dumps(overlay(settings, zookeepers, disk_mb), indent=1))
+        self._overlay.write_text(json.dumps(overlay(settings, disk_mb), indent=1))
         names = [f"zookeeper-{number}" for number in range(1, zookeepers + 1)]
         self._environment = {
             **engine.environment,

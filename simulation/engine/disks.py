@@ -13,11 +13,9 @@ from random import Random
 from typing import Final
 
 from strandline.adapters.system.memory_files import MemoryFiles
-from strandline.adapters.system.memory_nodes import SECTOR_BYTES
 
 SHORT_WRITE_BYTES_MAX: Final = 4096
 _GROWING: Final = ("append", "create")
-_LOG_SUFFIX: Final = ".log"
 
 
 class Disk:
@@ -49,24 +47,6 @@ class Disk:
     def lost(self) -> None:
         """An empty disk is in its place."""
         self._replace(MemoryFiles())
-
-    def misdirect(self) -> str | None:
-        """Overwrite a sector of a log file with one of another file, as a disk does that confuses addresses.
-
-        Returns what was done; None if no file is large enough. Nothing repairs it but another replica: it
-        is no fault that a log promises to survive alone.
-        """
-        sizes = {path: len(self.files.content(path)) // SECTOR_BYTES for path in self.files.files()}
-        whole = [path for path, sectors in sizes.items() if sectors]
-        targets = [path for path in whole if path.suffix == _LOG_SUFFIX]
-        if not targets:
-            return None
-        source, target = self._random.choice(whole), self._random.choice(targets)
-        read_at = self._random.randrange(sizes[source]) * SECTOR_BYTES
-        written_at = self._random.randrange(sizes[target]) * SECTOR_BYTES
-        sector = self.files.content(source)[read_at : read_at + SECTOR_BYTES]
-        self.files.overwrite(target, written_at, sector)
-        return f"byte {written_at} of {target} has byte {read_at} of {source}"
 
     def _replace(self, files: MemoryFiles) -> None:
         self.files = files

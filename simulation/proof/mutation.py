@@ -23,7 +23,7 @@ class Mutation:
     workloads: tuple[str, ...] = ()
     """Seeds without one of these kinds of workloads are skipped too."""
     seed: int | None = None
-    """A seed below 300 that showed it when they were last searched."""
+    """The first seed of `SEEDS` that showed it when they were last searched."""
     stalls: bool = False
     """It breaks a rule of progress: what shows it is that something does not work in time. Any other has to
     be found by the rule that it breaks."""

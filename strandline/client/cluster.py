@@ -2,7 +2,7 @@
 
 A known leader has an epoch, and is never replaced by one of an older epoch. A leader that refuses a request
 or does not answer is *doubted*. Then another replica is asked, which holds its answer until it knows a leader
-of a higher epoch, so that a failover costs no polling interval (DESIGN §11).
+of a higher epoch, so that a failover costs no polling interval.
 """
 
 from __future__ import annotations

@@ -98,4 +98,4 @@ REASSIGNMENT_NEAR_BYTES: Final = 1 * MIB
 do not know the brokers' setting."""
 
 CONSOLE_LISTEN: Final = "127.0.0.1:8088"
-"""Where a console listens if it is not told."""
+"""Where a console listens by default."""

@@ -420,13 +420,6 @@ class LocalCluster:
         await self._members.zookeeper.kill()
         self._members.save()
 
-    def pause_zookeeper(self) -> None:
-        """SIGSTOP: ZooKeeper hangs, and its connections stay open."""
-        self._members.zookeeper.pause()
-
-    def resume_zookeeper(self) -> None:
-        self._members.zookeeper.resume()
-
     # --- internals -----------------------------------------------------------------------------
 
     async def _start_one(self, service: Service, wait_s: float | None, settings: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Kafka's RecordBatch v2 as bytes: validation, stamping, encoding and decoding (DESIGN §5; KIP-98,
+"""Kafka's RecordBatch v2 as bytes: validation, stamping, encoding and decoding (KIP-98,
 KIP-82).
 
 A batch is a header of 61 bytes followed by its records, compressed as a whole. All functions are

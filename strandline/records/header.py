@@ -1,7 +1,7 @@
 """The header of 61 bytes before the records of a RecordBatch v2, and the broker's checks of it.
 
 A broker never decodes the records, unless the topic is compacted: it checks sizes, magic and CRC,
-and writes base offset and leader epoch, which precede the bytes that the CRC covers (DESIGN §5).
+and writes base offset and leader epoch, which precede the bytes that the CRC covers.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from tests.waiting import eventually
 def test_a_wrong_setting_ends_the_process_with_status_2_and_one_line_that_names_it(
     variable: str, value: str, says: str
 ) -> None:
-    """DESIGN §9: settings are checked at start with messages that say what to change."""
+    """Settings are checked at start with messages that say what to change."""
     ended = subprocess.run(
         [sys.executable, "-m", "strandline.controller"],
         env={**os.environ, "STRANDLINE_ALLOW_INSECURE": "true", variable: value},
@@ -53,7 +53,7 @@ def test_a_wrong_setting_ends_the_process_with_status_2_and_one_line_that_names_
 
 @pytest.mark.parametrize("kind", ["broker", "controller"])
 def test_a_misspelt_setting_is_a_warning_at_the_start(kind: str, tmp_path: Path) -> None:
-    """DESIGN §9: it would leave the default in force, here that everyone may do everything."""
+    """It would leave the default in force, here that everyone may do everything."""
     file = tmp_path / "settings.toml"
     file.write_text("broker_id = 1\ndata_dir = 'data'\nauthorzer = 'acl'\nlinger_ms = 5\n")
     ended = subprocess.run(
@@ -79,7 +79,7 @@ def test_a_misspelt_setting_is_a_warning_at_the_start(kind: str, tmp_path: Path)
 async def test_on_sigterm_it_stops_cleanly_and_gives_its_role_up_at_once(
     zookeeper: str, open_session: SessionFactory, tmp_path: Path
 ) -> None:
-    """DESIGN §9: SIGTERM is a clean shutdown."""
+    """SIGTERM is a clean shutdown."""
     session = await open_session()
     async with process(1, zookeeper, tmp_path) as controller:
         running = controller.service.process
@@ -94,7 +94,7 @@ async def test_on_sigterm_it_stops_cleanly_and_gives_its_role_up_at_once(
 async def test_it_waits_for_zookeeper_and_continues_after_an_outage(
     own_zookeeper: ZooKeeperProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §9: it answers health checks from the start, and SERVING once it knows the active controller."""
+    """It answers health checks from the start, and SERVING once it knows the active controller."""
     address = own_zookeeper.address
     await own_zookeeper.kill()
     controller = ControllerProcess(1, address, tmp_path)
@@ -114,7 +114,7 @@ async def test_it_waits_for_zookeeper_and_continues_after_an_outage(
 async def test_errors_cross_the_wire_with_code_limit_and_place(
     zookeeper: str, open_session: SessionFactory, tmp_path: Path
 ) -> None:
-    """DESIGN §11: an error is a code, a message for people, and the facts to act on."""
+    """An error is a code, a message for people, and the facts to act on."""
     session = await open_session()
     await register(session, [1])
     async with process(1, zookeeper, tmp_path) as controller:

@@ -124,7 +124,7 @@ async def test_a_new_epoch_begins_with_what_zookeeper_says_not_with_what_the_las
 async def test_a_killed_controller_is_replaced_within_about_its_session_timeout(
     zookeeper: str, tmp_path: Path
 ) -> None:
-    """DESIGN §2: several may run, one is active."""
+    """Several may run, one is active."""
     clock = SystemClock()
     async with process(1, zookeeper, tmp_path) as one, process(2, zookeeper, tmp_path) as two:
         assert await one.is_active()

@@ -1,4 +1,4 @@
-"""Topics through the whole cluster: what the controller queues is what brokers do (DESIGN §§2, 4)."""
+"""Topics through the whole cluster: what the controller queues is what brokers do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_a_deleted_topic_leaves_no_files_on_live_brokers_nor_on_one_that_w
 async def test_another_controller_continues_after_the_active_one_was_killed(
     make_cluster: ClusterFactory,
 ) -> None:
-    """DESIGN §2: several may run, one is active; clients find it by themselves."""
+    """Several may run, one is active; clients find it by themselves."""
     cluster = await make_cluster(brokers=1, controllers=2)
     async with Admin(cluster.bootstrap, request_timeout_ms=TIMEOUT_MS) as admin:
         await admin.create_topic("before", partitions=1, replication_factor=1)

@@ -1,4 +1,4 @@
-"""Many values go into few batches, none too large, none out of order (DESIGN §11)."""
+"""Many values go into few batches, none too large, none out of order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record's future behaves as asyncio's own do (DESIGN §11: `send` → future)."""
+"""A record's future behaves as asyncio's own do."""
 
 from __future__ import annotations
 

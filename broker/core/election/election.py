@@ -1,4 +1,4 @@
-"""Decides who leads next: what one replica does about a partition, given what ZooKeeper holds (DESIGN §4).
+"""Decides who leads next: what one replica does about a partition, given what ZooKeeper holds.
 
 The replicas themselves choose a leader. The compare-and-set on the `isr` znode makes any winner safe; the
 ranks below only keep the replicas from trying all at once (no herd, Kafka's design V2 goal 1).

@@ -91,7 +91,7 @@ class LeaderPartition(Generic[Ticket]):
         self.isr = InSyncReplicas(members, version)
         self.queue: CommitQueue[Ticket] = CommitQueue(epoch, queue_entries_max)
         self.isr_writable = True
-        """False while the link to ZooKeeper is down: changes of the ISR are parked (DESIGN §3)."""
+        """False while the link to ZooKeeper is down: changes of the ISR are parked."""
         self.handing_over = False
         """True while nothing may be appended, because the leadership is given up once all is committed."""
         self._live = live

@@ -1,4 +1,4 @@
-"""The states of a replica on its broker, and every legal transition (DESIGN §4, Kafka's design V2 goal 2).
+"""The states of a replica on its broker, and every legal transition (Kafka's design V2 goal 2).
 
     state     what it means                                        may become
     absent    nothing on disk, or not known here                   starting

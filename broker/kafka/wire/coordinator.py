@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 from strandline.broker.kafka.wire.fields import Reader, Writer
 
 GROUP: Final = 0
-TRANSACTION: Final = 1
 
 
 class FindCoordinatorRequest(NamedTuple):

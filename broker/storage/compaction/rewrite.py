@@ -1,4 +1,4 @@
-"""Log compaction: keeps the last record of each key, and changes no offset (DESIGN §5, KIP-534).
+"""Log compaction: keeps the last record of each key, and changes no offset (KIP-534).
 
 A pass reads the keys written since the last pass, as many as the map holds, and then copies the log from its
 start, one group of segments after the other, without the records that have a successor. Copies are written

@@ -18,7 +18,7 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 def take_all() -> None:
-    """Raise this process's limit to the system's maximum: each log in use holds a descriptor."""
+    """Raise this process's limit to the system's maximum: logs and stores in use hold descriptors."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 class Admin(
     AclAdmin, BalanceAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client[ClientSettings]
 ):
-    """Manages topics, groups, brokers, replicas, ACLs and users (DESIGN §11).
+    """Manages topics, groups, brokers, replicas, ACLs and users.
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. It finds the active controller, also after
     another one has taken over.

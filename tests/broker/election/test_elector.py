@@ -70,7 +70,7 @@ async def test_a_deposed_leader_stops_even_if_its_successor_is_gone_already(seat
 
 
 async def test_a_notice_that_comes_during_the_claim_deposes_no_leader(seat: Seat) -> None:
-    """DESIGN §4: the leader of record that exercises its leadership continues."""
+    """The leader of record that exercises its leadership continues."""
     taken, go_on = seat.coordination.hold()
     seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     seat.elector.vacant(seat.replica)
@@ -224,7 +224,7 @@ async def test_a_claim_for_another_incarnation_of_the_topic_fails(seat: Seat) ->
 
 
 async def test_each_follower_is_notified_by_its_queue(seat: Seat) -> None:
-    """DESIGN §4: by epoch, `start-replica` to every other member of AR, dead ones too."""
+    """By epoch, `start-replica` to every other member of AR, dead ones too."""
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     await eventually(lambda: _queued(seat, 1) and _queued(seat, 3))
@@ -270,7 +270,7 @@ async def test_every_elected_leader_continues_the_reassignment_in_zookeeper(seat
 
 
 async def test_outside_the_isr_no_replica_stands(seat: Seat) -> None:
-    """DESIGN §4, CORRECTNESS E2: unless unclean election is allowed, and its exact loss is reported."""
+    """CORRECTNESS E2: unless unclean election is allowed, and its exact loss is reported."""
     seat.write(led_by(NO_BROKER, 1, epoch=5))
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)

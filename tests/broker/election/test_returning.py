@@ -101,7 +101,7 @@ async def test_a_returning_member_states_its_log_and_waits_for_the_other(seat: S
 async def test_the_last_statement_leads_or_notifies_the_one_that_will(
     seat: Seat, end: int, leads: bool
 ) -> None:
-    """DESIGN §4: the `isr` znode is not watched; only the notice reaches the other one at once."""
+    """The `isr` znode is not watched; only the notice reaches the other one at once."""
     await seat.coordination.ensure_path(znodes.elections(1))
     seat.registration.live = {b: LIVE[b] for b in (BrokerId(1), ME)}
     seat.write(replace(led_by(NO_BROKER, epoch=5), isr=in_sync(1), statements=(statement(1, end),)))
@@ -133,7 +133,7 @@ async def test_a_claim_that_was_decided_on_statements_of_before_is_refused(seat:
 
 
 async def test_an_operator_has_it_elected_by_a_notice(seat: Seat) -> None:
-    """DESIGN §4: the other member is gone for good. The permission is for this epoch only."""
+    """The other member is gone for good. The permission is for this epoch only."""
     await seat.coordination.ensure_path(znodes.elections(ME))
     notices = NoticeReceiver(seat.context, seat.elector.vacant, lambda _: None)
     await notices.open()

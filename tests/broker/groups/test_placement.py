@@ -24,7 +24,7 @@ from strandline.broker.groups.placement import partition_of
     ids=["empty", "one letter", "word", "least number", "negative", "latin", "two units"],
 )
 def test_a_group_is_where_kafka_would_look_for_it(group: str, number: int) -> None:
-    """DESIGN §6: `hash(group) % n`, by Java's hash of text over UTF-16 units."""
+    """`hash(group) % n`, by Java's hash of text over UTF-16 units."""
     assert partition_of(group, 1 << 31) == number
 
 

@@ -47,7 +47,7 @@ def sizes(found: list[Fetched]) -> list[int]:
 
 
 async def test_every_partition_is_answered_when_no_room_is_left(handlers: Handlers) -> None:
-    """DESIGN §11: Java's consumer drops a whole answer that lacks a partition which it asked for."""
+    """Java's consumer drops a whole answer that lacks a partition which it asked for."""
     nowhere = TopicPartition("nowhere", 0)
     wanted = [
         at(0),
@@ -67,7 +67,7 @@ async def test_every_partition_is_answered_when_no_room_is_left(handlers: Handle
 
 
 async def test_only_the_first_batch_of_an_answer_may_be_larger_than_its_bound(handlers: Handlers) -> None:
-    """DESIGN §11: a batch that does not fit is left out, and smaller ones behind it are not."""
+    """A batch that does not fit is left out, and smaller ones behind it are not."""
     assert sizes(await handlers.read([at(0), at(2)], 1)) == [SIZES[0], 0]
     room = SIZES[0] + SIZES[2]
     assert sizes(await handlers.read([at(0, bytes_max=1), at(1), at(2), at(3)], room)) == [
@@ -81,7 +81,7 @@ async def test_only_the_first_batch_of_an_answer_may_be_larger_than_its_bound(ha
 async def test_a_batch_larger_than_its_partitions_bound_is_answered_if_there_is_room(
     handlers: Handlers,
 ) -> None:
-    """DESIGN §11: no partition is stuck at a batch that exceeds what the client wants of a partition."""
+    """No partition is stuck at a batch that exceeds what the client wants of a partition."""
     assert sizes(await handlers.read([at(0, bytes_max=1), at(1, bytes_max=1)], 1 << 20)) == SIZES[:2]
 
 
@@ -89,7 +89,7 @@ async def test_a_batch_larger_than_its_partitions_bound_is_answered_if_there_is_
 async def test_an_answer_keeps_the_bound_of_the_client_and_that_of_the_listener(
     handlers: Handlers, bytes_max: int, bound: int
 ) -> None:
-    """DESIGN §11: the smaller one decides; each listener has its own, and a wait for more than fits ends."""
+    """The smaller one decides; each listener has its own, and a wait for more than fits ends."""
     assert sizes(await handlers.read([at(0)], bytes_max, bound=bound)) == SIZES[:1]
     waited = handlers.fetchable(
         [at(0)], wait_ms=60_000, bytes_min=sum(SIZES), bytes_max=bytes_max, bound=bound
@@ -99,7 +99,7 @@ async def test_an_answer_keeps_the_bound_of_the_client_and_that_of_the_listener(
 
 
 def test_by_default_an_answer_has_at_most_what_a_message_of_a_stream_has() -> None:
-    """DESIGN §11: larger messages halve the rate of gRPC."""
+    """Larger messages halve the rate of gRPC."""
     assert answer_bytes(1 << 30) == RECORDS_BYTES_MAX
     assert answer_bytes(1 << 30, 8 << 20) == 8 << 20
     assert answer_bytes(0) == 1

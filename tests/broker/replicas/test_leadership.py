@@ -282,7 +282,7 @@ async def test_an_answer_that_comes_after_the_end_changes_nothing() -> None:
 
 
 async def test_while_zookeeper_is_out_of_reach_changes_wait_and_commits_continue() -> None:
-    """DESIGN §3, CORRECTNESS E1: with the whole ISR a commit needs no permission."""
+    """CORRECTNESS E1: with the whole ISR a commit needs no permission."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree, keep_in_sync_ms=10) as leader:
         leader.leadership.link_changed(connected=False)
@@ -391,7 +391,7 @@ async def test_a_failed_sync_ends_the_leadership() -> None:
 
 
 async def test_a_drained_leader_has_committed_all_it_accepted() -> None:
-    """DESIGN §4: a handover costs no error that a client of an accepted request sees."""
+    """A handover costs no error that a client of an accepted request sees."""
     async with leading(open_replica(), 5, isr=(1, 2)) as leader, asyncio.TaskGroup() as tasks:
         leader.produce("a")
         drained = tasks.create_task(leader.leadership.drained())

@@ -234,7 +234,7 @@ def test_a_replica_that_is_assigned_again_begins_empty() -> None:
 
 
 async def test_the_end_of_a_session_ends_every_role(tmp_path: Path) -> None:
-    """CORRECTNESS E13, DESIGN §3: lead nothing, believe in no leader; the epoch known stays."""
+    """CORRECTNESS E13: lead nothing, believe in no leader; the epoch known stays."""
     with life(tmp_path, 1) as manager:
         replica = created(manager)
         manager.follow(replica, BrokerId(2), LeaderEpoch(3))

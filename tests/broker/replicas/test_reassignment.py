@@ -270,7 +270,7 @@ async def test_a_deposed_leader_completes_nothing() -> None:
 
 
 async def test_a_leadership_that_is_being_resigned_accepts_nothing() -> None:
-    """DESIGN §4: clients are redirected to the next leader; nothing is appended that might be lost."""
+    """Clients are redirected to the next leader; nothing is appended that might be lost."""
     async with moving(3, 2) as it:
         taken, go_on = it.led.session.hold(None)
         it.report(2, 3)

@@ -25,7 +25,7 @@ def replica_with(*epochs: tuple[int, int], other_from: int | None = None) -> Rep
 
 
 async def test_a_record_is_acknowledged_once_all_in_sync_replicas_have_it() -> None:
-    """DESIGN §4: append, queue, replicate, set the HW, acknowledge."""
+    """Append, queue, replicate, set the HW, acknowledge."""
     replica, other, third = open_replica(), open_replica(), open_replica()
     async with leading(replica, 1) as leader, following(other, 1, leader=leader) as followed:
         leader.produce("a")

@@ -56,7 +56,7 @@ async def test_a_follower_asks_with_its_epoch_and_that_of_its_last_record() -> N
 
 
 async def test_appended_records_are_reported_and_messages_acknowledged() -> None:
-    """DESIGN §4: append, take the HW, report the position."""
+    """Append, take the HW, report the position."""
     replica = open_replica()
     async with following(replica, 1) as followed:
         (asked,) = (await _first_message(followed)).subscribe
@@ -138,7 +138,7 @@ async def test_below_the_watermark_nothing_is_cut() -> None:
 
 
 async def test_the_loss_of_an_unclean_election_is_reported_as_an_exact_range() -> None:
-    """CORRECTNESS T11, DESIGN §4: the topic allows it, and the loss is not silent."""
+    """CORRECTNESS T11: the topic allows it, and the loss is not silent."""
     replica = open_replica(TopicConfig(unclean_leader_election_enable=True))
     write(replica, 1, "a", "b", "c")
     replica.raise_watermark(Offset(3))
@@ -256,7 +256,7 @@ async def test_a_leader_that_does_not_know_of_its_election_yet_is_asked_again() 
 
 
 async def test_a_leader_of_another_epoch_is_reported() -> None:
-    """DESIGN §4: a typed error; ZooKeeper has the present leader."""
+    """A typed error; ZooKeeper has the present leader."""
     replica = open_replica()
     async with following(replica, 1) as followed:
         (asked,) = (await _first_message(followed)).subscribe
@@ -279,7 +279,7 @@ async def test_a_flow_of_an_older_epoch_does_not_keep_the_new_one_from_being_ask
 
 
 async def test_a_broken_stream_is_opened_again_with_new_subscriptions() -> None:
-    """DESIGN §4: messages in flight are lost; the position says where to continue."""
+    """Messages in flight are lost; the position says where to continue."""
     replica = open_replica()
     async with following(replica, 1) as followed:
         (asked,) = (await _first_message(followed)).subscribe
@@ -294,7 +294,7 @@ async def test_a_broken_stream_is_opened_again_with_new_subscriptions() -> None:
 
 
 async def test_a_position_is_reported_only_once_it_is_synced_on_a_new_stream_too() -> None:
-    """CORRECTNESS E3, DESIGN §5: with `flush.messages=1` an acknowledged record survives the loss of power on
+    """CORRECTNESS E3: with `flush.messages=1` an acknowledged record survives the loss of power on
     all machines at once; the position that a subscription begins with counts like any other."""
     files = MemoryFiles()
     replica = open_replica(TopicConfig(flush_messages=1), files=files)

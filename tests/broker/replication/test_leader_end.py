@@ -183,7 +183,7 @@ async def test_positions_of_an_ended_leadership_count_for_nothing() -> None:
 
 
 async def test_the_end_of_a_leadership_is_reported() -> None:
-    """DESIGN §4: with a typed error; the subscription ends with it."""
+    """With a typed error; the subscription ends with it."""
     async with leading(open_replica(), 5) as leader:
         link = leader.link()
         link.subscribe(subscribe(5, 0, -1))
@@ -222,7 +222,7 @@ async def test_a_new_leader_reports_no_watermark_before_it_knows_it() -> None:
 
 
 async def test_a_watermark_travels_with_records_or_soon_by_itself() -> None:
-    """DESIGN §4: the follower's HW follows the leader's, also when nothing more is written."""
+    """The follower's HW follows the leader's, also when nothing more is written."""
     async with leading(open_replica(), 5, isr=(1, 2)) as leader:
         link = leader.link()
         link.subscribe(subscribe(5, 0, -1))

@@ -150,7 +150,7 @@ async def test_a_close_of_an_epoch_that_is_over_closes_nothing(bench: QueueBench
 
 
 async def test_a_leader_refuses_to_close_with_the_reason(bench: QueueBench) -> None:
-    """DESIGN §4: an illegal transition is visible with its values, and costs the broker nothing."""
+    """An illegal transition is visible with its values, and costs the broker nothing."""
     bench.seat.lead(5)
     await bench.moves_away()
     end = await bench.asked(CLOSE, requester=ME)

@@ -1,4 +1,4 @@
-"""The sparse index: from an offset, a position or a time to the last row at or before it (DESIGN §5)."""
+"""The sparse index: from an offset, a position or a time to the last row at or before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`strandline log dump` and `verify`: a log read with no broker (DESIGN §11)."""
+"""`strandline log dump` and `verify`: a log read with no broker."""
 
 from __future__ import annotations
 

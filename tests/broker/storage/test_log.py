@@ -1,4 +1,4 @@
-"""A replica's log: offsets, epochs, reads, truncation, retention (DESIGN §5)."""
+"""A replica's log: offsets, epochs, reads, truncation, retention."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.broker.storage.support.disk import (
 
 
 def test_a_leader_numbers_records_and_stamps_its_epoch() -> None:
-    """DESIGN §5: base offset and leader epoch are set, nothing else of a batch changes."""
+    """Base offset and leader epoch are set, nothing else of a batch changes."""
     log, _ = new_log(epoch=4)
     sent = encode_batch([(b"k", b"v", (("h", b"x"),), 7)], base_offset=999, leader_epoch=77)
     assert log.append_as_leader(sent, 4, now_ms=0) == Appended(0, 1)
@@ -80,7 +80,7 @@ def test_a_wrong_batch_is_refused_before_anything_is_written() -> None:
 
 
 def test_a_retry_of_an_idempotent_producer_is_not_written_again() -> None:
-    """DESIGN §5: the old offsets return."""
+    """The old offsets return."""
     log, _ = new_log()
     data = encode_values([b"a", b"b"], 0, producer_id=9, producer_epoch=0, base_sequence=0)
     log.append_as_leader(data, 1, now_ms=0)
@@ -103,7 +103,7 @@ def test_a_leader_writes_its_epoch_before_its_first_record() -> None:
 
 
 def test_a_follower_is_byte_for_byte_its_leader() -> None:
-    """DESIGN §4: for any division of the leader's batches into messages, logs and epochs come out the
+    """For any division of the leader's batches into messages, logs and epochs come out the
     same."""
     leader, _ = new_log()
     fill(leader, 7)
@@ -204,7 +204,7 @@ def test_a_read_gives_whole_batches_within_the_bound_and_at_least_one(bytes_max:
 
 
 def test_a_read_never_reaches_the_bound_that_it_was_given() -> None:
-    """DESIGN §4: what is not committed is not read; a batch across the HW stays out as a whole."""
+    """What is not committed is not read; a batch across the HW stays out as a whole."""
     log, _ = new_log()
     fill(log, 12)
     for below in range(25):
@@ -440,7 +440,7 @@ def test_a_cut_of_the_batch_that_the_log_starts_in_leaves_no_record() -> None:
 
 
 def test_flush_is_asked_for_by_count_and_by_age() -> None:
-    """DESIGN §5: `flush.messages` and `flush.ms`."""
+    """`flush.messages` and `flush.ms`."""
     clock = ManualClock()
     log, _ = new_log(TopicConfig(flush_messages=3, flush_ms=2_000), clock=clock)
     start = clock.monotonic()

@@ -1,4 +1,4 @@
-"""A replica's log against a model, through everything that can happen to a machine (DESIGN §5).
+"""A replica's log against a model, through everything that can happen to a machine.
 
 The model is a list of records. After a kill the log must have them all; after a loss of power at least
 those that were flushed, and of the rest a prefix, though a disk writes sectors in any order. A broker anchors

@@ -1,4 +1,4 @@
-"""Opening a log after a crash, a loss of power or a bad medium (DESIGN §5; CORRECTNESS E2, E15, H7)."""
+"""Opening a log after a crash, a loss of power or a bad medium (CORRECTNESS E2, E15, H7)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def log_path(offset: int) -> Path:
 
 
 def test_after_a_clean_close_nothing_is_scanned() -> None:
-    """DESIGN §5; a scan of everything would keep a broker of thousands of replicas from serving."""
+    """A scan of everything would keep a broker of thousands of replicas from serving."""
     log, files = new_log()
     for step in range(12):
         append(log, b"x" * 200, producer=(7, 0, step))
@@ -83,7 +83,7 @@ def test_a_marker_that_lies_is_found_out() -> None:
 
 
 def test_only_segments_from_the_recovery_point_on_are_scanned() -> None:
-    """DESIGN §5: a flush moves it to the active segment."""
+    """A flush moves it to the active segment."""
     log, files = new_log()
     fill(log, 12)
     assert open_log(files.after_crash(), clean=False).scanned_bytes == log.size_bytes
@@ -145,7 +145,7 @@ def test_a_segment_of_an_older_epoch_is_not_accepted() -> None:
 
 @pytest.mark.parametrize("kept", range(0, 300, 7))
 def test_a_torn_end_is_cut(kept: int) -> None:
-    """DESIGN §5: at the first bad batch, if nothing good follows."""
+    """At the first bad batch, if nothing good follows."""
     log, files = new_log()
     fill(log, 2)
     log.flush()
@@ -171,7 +171,7 @@ def test_zeros_at_the_end_are_a_torn_end(zeros: int) -> None:
 
 
 EPOCH_BYTES = range(12, 16)
-"""The leader epoch is not under the CRC, so that a broker can stamp it (DESIGN §5)."""
+"""The leader epoch is not under the CRC, so that a broker can stamp it."""
 
 
 def damaged(position: int) -> tuple[PartitionLog, MemoryFiles]:

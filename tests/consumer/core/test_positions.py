@@ -1,4 +1,4 @@
-"""Positions move with what was handed out and by seek, and by nothing else (DESIGN §6, docs: Consumer)."""
+"""Positions move with what was handed out and by seek, and by nothing else."""
 
 from __future__ import annotations
 

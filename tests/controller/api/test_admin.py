@@ -1,4 +1,4 @@
-"""The admin service on a real ZooKeeper, with brokers that the test registers (DESIGN §§2, 3, 11)."""
+"""The admin service on a real ZooKeeper, with brokers that the test registers."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def test_the_systems_own_topics_need_the_systems_own_request(active: Activ
 async def test_replicas_on_a_dead_broker_are_assigned_and_queued_but_not_in_sync(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """DESIGN §4: requests are queued for dead brokers too."""
+    """Requests are queued for dead brokers too."""
     session = await open_session()
     epochs = await register(session, [1])
     await session.ensure_path(znodes.state_queue(2))
@@ -369,7 +369,7 @@ async def test_a_standby_controller_names_the_active_one(zookeeper: str) -> None
 
 
 async def test_the_controller_sets_no_watch(zookeeper: str, open_session: SessionFactory) -> None:
-    """DESIGN §3: at most 8 watches for the controller; this one needs none."""
+    """At most 8 watches for the controller; this one needs none."""
     session = await open_session()
     await register(session, [1, 2, 3])
     port = int(zookeeper.partition("/")[0].rpartition(":")[2])

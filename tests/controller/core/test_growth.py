@@ -1,4 +1,4 @@
-"""Which brokers get added partitions, and when none can be added (DESIGN §4)."""
+"""Which brokers get added partitions, and when none can be added."""
 
 from __future__ import annotations
 

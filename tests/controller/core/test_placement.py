@@ -1,4 +1,4 @@
-"""Placement of new topics (DESIGN §2: the controller places replicas)."""
+"""Placement of new topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals when a topic is created or altered, and their messages (DESIGN §11, CORRECTNESS I11)."""
+"""Refusals when a topic is created or altered, and their messages (CORRECTNESS I11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which replica leads with a loss if an operator wants that (DESIGN §4; CORRECTNESS E2, E15)."""
+"""Which replica leads with a loss if an operator wants that (CORRECTNESS E2, E15)."""
 
 from __future__ import annotations
 

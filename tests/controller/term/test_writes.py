@@ -36,7 +36,7 @@ STAMP = Stamp(2**41, new_id)
 def test_all_is_written_once_in_multis_below_the_limit_each_partition_whole_in_one(
     partitions: int, replication_factor: int, name_length: int
 ) -> None:
-    """DESIGN §3: writes that belong together go into one multi."""
+    """Writes that belong together go into one multi."""
     name = "n" * name_length
     assigned = tuple(BrokerId(b) for b in range(replication_factor))
     live = {b: Registration(Endpoint(b, "h", 1), BrokerEpoch(2**40)) for b in assigned}

@@ -53,7 +53,7 @@ async def test_nothing_is_lost_in_rounds_of_kill_9(harness: Harness) -> None:
 @pytest.mark.slow
 @on_virtual_time
 async def test_a_rolling_restart_costs_no_client_an_error(simulated: SimulatedHarness) -> None:
-    """SIGTERM hands every leadership over first: no record fails, and none is lost (DESIGN §9)."""
+    """SIGTERM hands every leadership over first: no record fails, and none is lost."""
     cluster = simulated.cluster
     topic = await simulated.create_topic(SPREAD)
     async with workload(topic) as load:

@@ -24,8 +24,8 @@ REPLACED_S = 1.0
 async def test_a_paused_follower_leaves_the_isr_and_returns_when_it_wakes(
     simulated: SimulatedHarness,
 ) -> None:
-    """It answers nothing, so producers wait for less than KeepInSyncTime, and no record fails (DESIGN §4;
-    CORRECTNESS E19, I1, H10)."""
+    """It answers nothing, so producers wait for less than KeepInSyncTime, and no record fails
+    (CORRECTNESS E19, I1, H10)."""
     topic = await simulated.create_topic([(1, 2, 3)])
     async with workload(topic) as load:
         await load.progress()

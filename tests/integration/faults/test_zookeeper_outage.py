@@ -1,5 +1,5 @@
 """ZooKeeper dies, hangs and comes back: safe operations continue, others are refused, and no leader is
-deposed without need (DESIGN §3; CORRECTNESS E1, E8, E10, E11, E12)."""
+deposed without need (CORRECTNESS E1, E8, E10, E11, E12)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_in_a_long_zookeeper_outage_safe_writes_continue_and_unsafe_ones_a
 @pytest.mark.timeout(120)
 async def test_an_election_waits_for_zookeeper(harness: Harness) -> None:
     """A leader dies while elections are impossible: its partitions are refused, the others continue as far
-    as their ISR is whole, and all is well when ZooKeeper is back (DESIGN §3; CORRECTNESS E8, E12)."""
+    as their ISR is whole, and all is well when ZooKeeper is back (CORRECTNESS E8, E12)."""
     topic = await harness.create_topic([(1, 2, 3)])
     async with workload(topic) as load:
         await load.progress()
@@ -144,7 +144,7 @@ async def test_short_outages_are_not_noticed_by_clients(harness: Harness) -> Non
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_broker_that_starts_without_zookeeper_logs_it_and_waits(harness: Harness) -> None:
-    """It is not killed by what will pass, and it serves once ZooKeeper does (DESIGN §9)."""
+    """It is not killed by what will pass, and it serves once ZooKeeper does."""
     topic = await harness.create_topic([(3, 1, 2)])
     await harness.cluster.kill_broker(3)
     await harness.cluster.kill_zookeeper()

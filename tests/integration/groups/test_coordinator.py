@@ -81,7 +81,7 @@ async def read(cluster: LocalCluster, topic: str, partitions: int) -> list[tuple
 
 
 async def test_the_first_requests_create_the_topic_once(cluster: LocalCluster, rpcs: GroupRpcs) -> None:
-    """DESIGN §6: created automatically, replicated, compacted; all brokers name the same coordinator."""
+    """Created automatically, replicated, compacted; all brokers name the same coordinator."""
     async with asyncio.TaskGroup() as tasks:
         asked = [tasks.create_task(rpcs.coordinator("somebody")) for _ in range(20)]
     assert len({task.result() for task in asked}) == 1
@@ -106,7 +106,7 @@ async def test_the_first_requests_create_the_topic_once(cluster: LocalCluster, r
 
 
 async def test_members_join_sync_beat_and_commit(rpcs: GroupRpcs, group: str) -> None:
-    """DESIGN §6: one generation, one leader, an assignment for each, and offsets that come back."""
+    """One generation, one leader, an assignment for each, and offsets that come back."""
     members = [Member(rpcs, group) for _ in range(3)]
     generation = await stable(members)
     for member in members:

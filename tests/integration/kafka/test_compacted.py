@@ -125,7 +125,7 @@ def write(bootstrap: str) -> None:
 async def test_a_client_reads_what_is_left_and_steps_over_the_rest(
     cluster: LocalCluster, read: ReadFrom
 ) -> None:
-    """DESIGN §5: what is left is at its offset, and the last record of each key is left."""
+    """What is left is at its offset, and the last record of each key is left."""
     (folder,) = [each for each in cluster.data_dir(1).iterdir() if each.name.startswith(f"{TOPIC}-0-")]
     gap = (await eventually(lambda: gaps(folder), deadline_s=30, what="a batch is compacted away"))[0]
     end = KEYS * ROUNDS

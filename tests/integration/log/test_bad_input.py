@@ -101,7 +101,7 @@ async def fetched(topic: Topic, **wanted: int | str) -> log_pb2.FetchedPartition
 async def test_a_damaged_batch_is_refused_and_not_appended(
     topic: Topic, records: bytes, code: ErrorCode
 ) -> None:
-    """DESIGN §5: a broker checks size, magic and CRC; the message says what is wrong."""
+    """A broker checks size, magic and CRC; the message says what is wrong."""
     before = await topic.end()
     result = await produced(topic, records)
     assert (result.error.code, bool(result.error.message)) == (code, True)
@@ -167,7 +167,7 @@ async def test_a_fetch_outside_the_log_is_refused_with_the_range(topic: Topic, o
 
 
 async def test_a_follower_answers_with_the_leader_it_knows(shared: Harness) -> None:
-    """DESIGN §4: a typed error that names the leader, so that a client finds it without polling."""
+    """A typed error that names the leader, so that a client finds it without polling."""
     topic = await shared.create_topic([(1, 2)])
     state = await topic.state()
 

@@ -1,4 +1,4 @@
-"""Producer, consumer and admin against real brokers (DESIGN §11)."""
+"""Producer, consumer and admin against real brokers."""
 
 from __future__ import annotations
 
@@ -436,7 +436,7 @@ async def test_one_bad_topic_does_not_spoil_the_others(cluster: LocalCluster) ->
 
 
 def test_without_a_controller_admin_calls_fail_and_records_flow() -> None:
-    """DESIGN §2: the cluster serves while no controller runs."""
+    """The cluster serves while no controller runs."""
 
     async def ask(cluster: SimulatedCluster) -> None:
         await cluster.create_topic("topic")
@@ -460,7 +460,7 @@ def test_without_a_controller_admin_calls_fail_and_records_flow() -> None:
 async def test_producer_and_consumer_follow_the_leader(
     simulated_cluster: SimulatedCluster, harm: str
 ) -> None:
-    """DESIGN §4, CORRECTNESS §2: nothing acknowledged is lost, doubled or out of order, and both continue."""
+    """Nothing acknowledged is lost, doubled or out of order, and both continue."""
     cluster, topic = simulated_cluster, "topic"
     await cluster.create_topic(topic, partitions=3)
     partitions = [TopicPartition(topic, number) for number in range(3)]

@@ -82,7 +82,7 @@ async def consumed(harness: Harness, topic: Topic, end: int) -> list[tuple[int, 
 
 @pytest.mark.timeout(180)
 async def test_the_last_value_of_each_key_survives_compaction_and_kill_9(compacting: Harness) -> None:
-    """DESIGN §5. Leaders and followers compact their own logs; a follower that was down catches up from a
+    """Leaders and followers compact their own logs; a follower that was down catches up from a
     log that has been compacted since (T1); brokers die at any moment of it (E2, E15); a consumer from the
     beginning sees the last value of each key, in order, and comes to the log's end."""
     seed = random.SystemRandom().randrange(1 << 32)

@@ -92,7 +92,7 @@ async def test_a_batch_as_large_as_its_topic_takes_is_replicated_recovered_and_r
 async def test_a_large_batch_of_a_compacted_topic_goes_when_its_key_is_written_again(
     harness: Harness,
 ) -> None:
-    """DESIGN §5: compaction reads batches of any size; of the two large ones the first key's is left out."""
+    """Compaction reads batches of any size; of the two large ones the first key's is left out."""
     # What is not synced is not compacted, and a log at rest is synced after half a minute.
     config = {
         "cleanup.policy": "compact", "segment.bytes": "4096", "min.cleanable.dirty.ratio": "0",
@@ -113,7 +113,7 @@ async def test_a_large_batch_of_a_compacted_topic_goes_when_its_key_is_written_a
 
 
 async def test_a_batch_over_the_bound_of_all_topics_gets_a_typed_answer(harness: Harness) -> None:
-    """DESIGN §11: it is larger than any topic takes, and still fits a message."""
+    """It is larger than any topic takes, and still fits a message."""
     topic = await harness.create_topic([(1,)], {"max.message.bytes": str(STORED_BATCH_BYTES_MAX)})
     larger = encode_batch([(None, os.urandom(STORED_BATCH_BYTES_MAX), (), 0)])
     assert STORED_BATCH_BYTES_MAX < len(larger) < MESSAGE_BYTES_MAX - 1 * KIB

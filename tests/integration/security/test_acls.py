@@ -61,7 +61,7 @@ async def test_an_admin_client_creates_lists_and_deletes_acls(cluster: LocalClus
 async def test_a_broker_with_an_authorizer_has_four_watches(
     make_cluster: ClusterFactory, zookeeper_server: ZooKeeperProcess
 ) -> None:
-    """DESIGN §3: the budget of a broker."""
+    """The budget of a broker."""
     (before,) = await eventually(lambda: watches(zookeeper_server))
     await make_cluster(brokers=1, broker_settings=SECURE, controller_settings=SECURE)
 

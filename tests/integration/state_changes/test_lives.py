@@ -1,5 +1,5 @@
 """A broker's lives: sessions that expire, unnoticed restarts, and starts that must be refused (CORRECTNESS
-E4, E10, I6; DESIGN §9)."""
+E4, E10, I6)."""
 
 from __future__ import annotations
 

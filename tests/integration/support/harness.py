@@ -137,10 +137,8 @@ class Harness(ClusterHarness):
         return self.cluster.log_path(broker).read_text(errors="replace")
 
     async def heal(self) -> None:
-        if self._has("zookeeper"):
-            if not self.running(1, "zookeeper"):
-                await self.cluster.start_zookeeper()
-            self.cluster.resume_zookeeper()
+        if self._has("zookeeper") and not self.running(1, "zookeeper"):
+            await self.cluster.start_zookeeper()
         for controller in self.cluster.controller_ids:
             if not self.running(controller, "controller"):
                 await self.cluster.start_controller(controller, wait_s=None, crash_points="")

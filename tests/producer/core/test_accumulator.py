@@ -1,4 +1,4 @@
-"""The meaning of an answer, case by case (DESIGN §11 Producer; KIP-98, KIP-360)."""
+"""The meaning of an answer, case by case (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""With any loss, delay or refusal: no acknowledged record is missing, and none is there twice (DESIGN
-§11)."""
+"""With any loss, delay or refusal: no acknowledged record is missing, and none is there twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keyed records land where Kafka's clients would put them (DESIGN §§1, 11)."""
+"""Keyed records land where Kafka's clients would put them."""
 
 from __future__ import annotations
 

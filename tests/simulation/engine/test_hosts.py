@@ -98,23 +98,6 @@ def test_power_may_leave_holes_in_what_was_not_synced(world: World) -> None:
     assert (True,) * 4 in seen
 
 
-def test_a_misdirected_write_changes_one_sector_of_a_log(world: World) -> None:
-    """Its file keeps its size; without a log file nothing is done."""
-    machine = world.new_machine()
-    files = world.new_process("p", machine).host.files
-    write(files, b"x" * 512, sync=True)
-    assert machine.disk.misdirect() is None
-    log = FILE.with_suffix(".log")
-    files.append(files.open(log, create=True), [b"l" * 1_024])
-    changed = 0
-    for _ in range(10):
-        assert machine.disk.misdirect() is not None
-        changed += machine.disk.files.content(log).count(b"x" * 512)
-        assert len(machine.disk.files.content(log)) == 1_024
-    assert changed > 0
-    assert machine.disk.files.content(FILE) == b"x" * 512
-
-
 def test_a_full_disk_and_a_bad_one_refuse(world: World) -> None:
     machine = world.new_machine()
     process = world.new_process("p", machine)

@@ -1,4 +1,4 @@
-"""The judge of topics whose brokers remove records finds each kind of fault (H9, T12, CORRECTNESS §2)."""
+"""The judge of topics whose brokers remove records finds each kind of fault (H9, T12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of topics whose producers are all known finds each kind of fault (CORRECTNESS §2)."""
+"""The judge of topics whose producers are all known finds each kind of fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client finds brokers and leaders from answers, without polling (DESIGN §11)."""
+"""A client finds brokers and leaders from answers, without polling."""
 
 from __future__ import annotations
 

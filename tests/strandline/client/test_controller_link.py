@@ -80,7 +80,7 @@ class Controllers:
 
 
 async def test_the_refusal_of_one_topic_is_a_result_beside_those_of_the_others() -> None:
-    """DESIGN §11: who passes requests on needs an answer for each topic."""
+    """Who passes requests on needs an answer for each topic."""
     controllers = Controllers(NEW, new=with_results(a=InvalidConfig("no"), b=None))
     found = {result.topic: result.error for result in await controllers.create()}
     assert isinstance(found["a"], InvalidConfig) and found["b"] is None
@@ -90,7 +90,7 @@ async def test_the_refusal_of_one_topic_is_a_result_beside_those_of_the_others()
 
 @pytest.mark.parametrize("in_a_result", [True, False])
 async def test_a_controller_that_is_no_longer_active_names_the_next(in_a_result: bool) -> None:
-    """DESIGN §11: nothing was done then, so the request is sent there at once."""
+    """Nothing was done then, so the request is sent there at once."""
     error = NotController("not active", leader=LeaderHint(NEW.id, NEW.host, NEW.port, 0))
     first = with_results(a=error, b=error) if in_a_result else raising(error)
     controllers = Controllers(OLD, old=first, new=DONE)
@@ -99,7 +99,7 @@ async def test_a_controller_that_is_no_longer_active_names_the_next(in_a_result:
 
 
 async def test_an_unreachable_controller_is_looked_up_again_until_the_time_is_over() -> None:
-    """DESIGN §11: its registration ends a moment after it."""
+    """Its registration ends a moment after it."""
     controllers = Controllers(OLD, old=raising(BrokerNotAvailable("refused")), new=DONE)
     with pytest.raises(NotController, match=r"within 2\.0 s: controller 1 advertised old:1, unreachable"):
         await controllers.create()
@@ -110,7 +110,7 @@ async def test_an_unreachable_controller_is_looked_up_again_until_the_time_is_ov
 
 
 async def test_without_a_controller_the_reason_is_what_is_known() -> None:
-    """DESIGN §11: a ZooKeeper that is away is not a missing controller."""
+    """A ZooKeeper that is away is not a missing controller."""
     controllers = Controllers(None)
     with pytest.raises(NotController, match="ZooKeeper is away"):
         await controllers.create()

@@ -1,4 +1,4 @@
-"""Records go into batches and come out again as they were, here and in Kafka's own format (DESIGN §5)."""
+"""Records go into batches and come out again as they were, here and in Kafka's own format."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fields(data: bytes) -> list[RecordFields]:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_kafkas_client_reads_our_batches(codec: Codec) -> None:
-    """DESIGN §5: byte-compatible with RecordBatch v2, every codec, null keys and values, headers."""
+    """Byte-compatible with RecordBatch v2, every codec, null keys and values, headers."""
     data = encode_batch(
         TYPICAL, codec=codec, producer_id=7, producer_epoch=2, base_sequence=9, base_offset=100
     )
@@ -64,7 +64,7 @@ def test_kafkas_client_reads_our_batches(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_batches_of_kafkas_client_are_read(codec: Codec) -> None:
-    """DESIGN §5, the other direction; and without compression the bytes are the same."""
+    """The other direction; and without compression the bytes are the same."""
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=codec, is_transactional=False, producer_id=7, producer_epoch=2,
         base_sequence=9, batch_size=1 << 20,
@@ -137,7 +137,7 @@ def test_offsets_and_lengths_of_any_width_are_read_back(count: int, lengths: tup
 
 
 def test_packed_records_are_sealed_again_without_encoding() -> None:
-    """DESIGN §5, idempotence: a producer that got a new id sends the same records under it."""
+    """Idempotence: a producer that got a new id sends the same records under it."""
     packed = pack(TYPICAL, codec=Codec.ZSTD)
     first = packed.seal(producer_id=1, producer_epoch=0, base_sequence=5)
     again = packed.seal(producer_id=2, producer_epoch=0, base_sequence=0)

@@ -38,7 +38,7 @@ kept = st.lists(st.tuples(record, st.booleans()), min_size=1, max_size=200).filt
 def test_kept_records_are_unchanged(
     pairs: list[tuple[RecordFields, bool]], codec: Codec, horizon: int | None
 ) -> None:
-    """DESIGN §5, KIP-534: offsets, times, keys, values and headers, here and for Kafka's client; a delete
+    """KIP-534: offsets, times, keys, values and headers, here and for Kafka's client; a delete
     horizon moves no timestamp."""
     data = encode_batch(
         [fields for fields, _ in pairs], codec=codec, base_offset=7, leader_epoch=3, producer_id=5,

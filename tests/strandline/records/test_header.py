@@ -1,4 +1,4 @@
-"""A broker's checks of a batch, and the only bytes that it writes (DESIGN §5; CORRECTNESS E15)."""
+"""A broker's checks of a batch, and the only bytes that it writes (CORRECTNESS E15)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_header_says_where_a_batch_begins_and_ends() -> None:
 
 
 def test_stamping_touches_sixteen_bytes_and_no_checksum() -> None:
-    """DESIGN §5: base offset and leader epoch are not under the CRC, so an append copies nothing."""
+    """Base offset and leader epoch are not under the CRC, so an append copies nothing."""
     header = split(BATCH)[0]
     stamped = stamp(header, base_offset=1 << 40, leader_epoch=99) + BATCH[STAMP_BYTES:]
     (again,) = validate(stamped)

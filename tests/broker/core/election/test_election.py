@@ -1,4 +1,4 @@
-"""Decides which replica stands, follows or waits (DESIGN §4, "Election")."""
+"""Decides which replica stands, follows or waits."""
 
 from __future__ import annotations
 
@@ -82,19 +82,19 @@ def test_a_leader_that_stands_is_followed() -> None:
 
 
 def test_a_leader_that_hears_of_its_own_vacancy_leads_on() -> None:
-    """DESIGN §4: the notice of a handover may come when the election that it is about is won already."""
+    """The notice of a handover may come when the election that it is about is won already."""
     assert vote(1, led_by(1, 1, 2, 3), [1, 2, 3], leads=5, handed_over=True) == KeepLeading()
 
 
 def test_the_first_live_member_in_replica_order_acts_at_once_the_others_later() -> None:
-    """DESIGN §4: no herd."""
+    """No herd."""
     state = led_by(1, 1, 2, 3)
     assert vote(2, state, [2, 3]) == Stand(0, unclean=False)
     assert vote(3, state, [2, 3]) == Stand(1, unclean=False)
 
 
 def test_a_leader_that_refused_a_connection_counts_as_dead() -> None:
-    """DESIGN §4: refused or reset while the leader znode still stands."""
+    """Refused or reset while the leader znode still stands."""
     state = led_by(1, 1, 2, 3)
     assert vote(2, state, [1, 2, 3], suspects=[1]) == Stand(0, unclean=False)
     assert vote(3, state, [1, 2, 3], suspects=[1]) == Stand(1, unclean=False)
@@ -137,7 +137,7 @@ def test_another_life_of_the_leader_is_not_the_leader() -> None:
 
 
 def test_outside_the_isr_no_replica_stands() -> None:
-    """DESIGN §4: outside the ISR no replica leads; the reason names those that could."""
+    """Outside the ISR no replica leads; the reason names those that could."""
     decision = vote(3, led_by(1, 1, 2), [3])
     assert decision == Wait("only [1, 2] were in sync and unclean election is off")
 
@@ -200,7 +200,7 @@ def test_a_new_partition_waits_for_its_first_replica_to_start() -> None:
 
 
 def test_a_handed_over_partition_is_taken_at_once_by_the_one_named() -> None:
-    """DESIGN §3: a leader that gives up leadership notifies the next one."""
+    """A leader that gives up leadership notifies the next one."""
     state = PartitionState(NO_BROKER, LeaderEpoch(5), members(1, 2, 3))
     assert vote(3, state, [1, 2, 3], handed_over=True) == Stand(0, unclean=False)
 
@@ -213,7 +213,7 @@ def test_a_leadership_of_record_that_is_not_exercised_is_a_vacancy() -> None:
 
 
 def test_the_winner_removes_the_dead_leader_in_the_same_write() -> None:
-    """DESIGN §4: the old leader removed if dead, so that it can neither shrink the ISR nor commit."""
+    """The old leader removed if dead, so that it can neither shrink the ISR nor commit."""
     ballot = Ballot(
         AR,
         led_by(1, 1, 2, 3),

@@ -191,7 +191,7 @@ def test_a_member_that_lost_its_log_is_not_back(condition: LogCondition) -> None
 
 @pytest.mark.parametrize("others", ["dead", "lost"])
 def test_an_operator_may_permit_the_election_of_an_incomplete_log(others: str) -> None:
-    """DESIGN §4: for this epoch, and only if no live replica may still lead without a loss."""
+    """For this epoch, and only if no live replica may still lead without a loss."""
     it = cluster(Machine(1, end=7), Machine(2, condition=ABSENT, alive=others != "dead"), isr=(1, 2))
     it.permitted = {1}
     assert isinstance(it.decide(1), PublishStatement)

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`, byte for byte as Kafka's own (DESIGN §6)."""
+"""The records of `__consumer_offsets`, byte for byte as Kafka's own."""
 
 from __future__ import annotations
 

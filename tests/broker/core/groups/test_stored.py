@@ -1,4 +1,4 @@
-"""A coordinator checks the records in its log like requests (DESIGN §6; CORRECTNESS X1)."""
+"""A coordinator checks the records in its log like requests (CORRECTNESS X1)."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_a_request_commits_once_every_in_sync_replica_has_it() -> None:
 
 
 def test_many_requests_commit_in_one_turn() -> None:
-    """DESIGN §4: group commit is right, the HW is the least LEO of the ISR."""
+    """Group commit is right, the HW is the least LEO of the ISR."""
     driver = Driver()
     for n in range(1, 6):
         driver.produce(f"r{n}", n)
@@ -114,7 +114,7 @@ def test_many_requests_commit_in_one_turn() -> None:
 
 
 def test_every_late_member_leaves_the_isr_before_the_watermark_passes_it() -> None:
-    """Kafka's design V3: p.ISR.delete(r), write p.ISR to ZK; DESIGN §4: in ZooKeeper first (H3)."""
+    """Kafka's design V3: p.ISR.delete(r), write p.ISR to ZK; in ZooKeeper first (H3)."""
     driver = Driver(answer=False)
     driver.produce("a", 5)
     driver.fetched(2, 5)
@@ -275,7 +275,7 @@ def test_a_leader_never_leaves_its_own_isr() -> None:
 
 
 def test_while_zookeeper_is_away_changes_are_parked_and_the_whole_isr_still_commits() -> None:
-    """DESIGN §3: SUSPENDED: a leader continues to commit with its whole ISR and parks ISR changes."""
+    """SUSPENDED: a leader continues to commit with its whole ISR and parks ISR changes."""
     driver = Driver()
     driver.partition.isr_writable = False
     driver.produce("a", 5)

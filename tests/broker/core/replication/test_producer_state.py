@@ -1,4 +1,4 @@
-"""Idempotence: a retry is never a second write, a gap never a reordering (DESIGN §5; KIP-98, KIP-360)."""
+"""Idempotence: a retry is never a second write, a gap never a reordering (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 

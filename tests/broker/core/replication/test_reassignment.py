@@ -297,7 +297,7 @@ def test_a_request_that_could_not_be_sent_is_sent_again() -> None:
 
 
 def test_a_leadership_is_given_up_only_when_all_that_was_accepted_is_committed() -> None:
-    """DESIGN §4: a handover drains the commit queue first, so no producer sees an error."""
+    """A handover drains the commit queue first, so no producer sees an error."""
     led = Led(moving((1, 2), (3, 2)), isr=(1, 2))
     led.produce("a")
     led.fetch(3, end=led.end)
@@ -373,7 +373,7 @@ def test_a_completion_that_was_not_written_is_decided_again() -> None:
 
 
 def test_while_zookeeper_is_away_nothing_moves() -> None:
-    """DESIGN §3: and nothing is refused because of it."""
+    """And nothing is refused because of it."""
     led = Led(moving((1, 2), (3, 2)), isr=(1, 2))
     led.core.isr_writable = False
     led.fetch(3)

@@ -1,4 +1,4 @@
-"""The table of replica states: the full from-to matrix (DESIGN §4)."""
+"""The table of replica states: the full from-to matrix."""
 
 from __future__ import annotations
 

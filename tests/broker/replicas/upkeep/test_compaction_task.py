@@ -50,7 +50,7 @@ async def compacting(manager: ReplicaManager) -> AsyncIterator[asyncio.Task[None
 
 
 async def test_a_follower_and_every_leader_compact_their_logs(tmp_path: Path) -> None:
-    """DESIGN §5: no leader is asked; segments become fewer, and the active one stays."""
+    """No leader is asked; segments become fewer, and the active one stays."""
     with life(tmp_path, 1, compaction_check_ms=50) as manager:
         replica = overwritten(manager, NAME, KEY)
         before = replica.log.segment_count

@@ -110,7 +110,7 @@ def reopened(files: MemoryFiles) -> PartitionLog:
 
 @pytest.mark.parametrize("step", range(STEPS + 1))
 def test_a_crash_at_any_step_leaves_the_old_log_or_the_new_one(step: int) -> None:
-    """DESIGN §5: crash-safe. A killed process loses nothing that it wrote; then a machine without power
+    """Crash-safe. A killed process loses nothing that it wrote; then a machine without power
     keeps some of what was not synced. Producers and epochs are those of the log that was never compacted
     (T1, T12)."""
     log, files = filled()

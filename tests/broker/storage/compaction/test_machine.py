@@ -1,4 +1,4 @@
-"""A compacted log against a model, through appends, cleanings, crashes, truncations and restarts (DESIGN §5).
+"""A compacted log against a model, through appends, cleanings, crashes, truncations and restarts.
 
 The model is everything that was written and not truncated. After any history, every record in the log was
 written; each missing record has a successor, or is a tombstone whose time came; and a table made of the log

@@ -1,4 +1,4 @@
-"""Every reader of a log works with the remains of a compaction (DESIGN §5)."""
+"""Every reader of a log works with the remains of a compaction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HOUR_MS = 3_600_000
 
 @pytest.mark.parametrize("codec", tuple(Codec))
 def test_kafkas_client_reads_a_compacted_log(codec: Codec) -> None:
-    """DESIGN §5: RecordBatch v2 byte for byte, also with gaps, without records, and with tombstones."""
+    """RecordBatch v2 byte for byte, also with gaps, without records, and with tombstones."""
     log, _ = compacted_log(COMPACTED.model_copy(update={"segment_bytes": 1 << 20}))
     for number in range(5):
         put(log, ("a", "x" * 100), ("b", str(number)), codec=codec, timestamp=number)

@@ -1,4 +1,4 @@
-"""Compaction keeps the last record of a key, in its place (DESIGN §5; Kafka's log cleaner).
+"""Compaction keeps the last record of a key, in its place (Kafka's log cleaner).
 
 `test_machine.py` has the histories, `test_crash.py` the crashes, `test_readers.py` the effects on readers.
 """
@@ -71,7 +71,7 @@ def one_group(log: PartitionLog, high_watermark: int) -> tuple[Compaction, Repla
 
 
 def test_the_last_record_of_each_key_keeps_its_offset() -> None:
-    """DESIGN §5: offsets never change, order never changes."""
+    """Offsets never change, order never changes."""
     log, files = compacted_log()
     put(log, ("a", "1"), ("b", "1"), ("a", "2"))
     put(log, ("c", "1"))

@@ -138,7 +138,7 @@ def test_a_close_that_fails_is_recovered_from() -> None:
 
 
 def test_a_duplicate_and_a_refused_batch_touch_no_disk() -> None:
-    """DESIGN §5: typed errors come before anything is written."""
+    """Typed errors come before anything is written."""
     log, files = new_log(TopicConfig(max_message_bytes=1024))
     data = encode_values([b"a"], 0, producer_id=9, producer_epoch=0, base_sequence=0)
     log.append_as_leader(data, 1, now_ms=0)

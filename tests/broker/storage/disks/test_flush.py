@@ -1,4 +1,4 @@
-"""A flush runs in a thread while the event loop appends, reads and cuts (DESIGN §5, `flush.messages`)."""
+"""A flush runs in a thread while the event loop appends, reads and cuts (`flush.messages`)."""
 
 from __future__ import annotations
 

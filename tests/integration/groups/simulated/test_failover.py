@@ -206,7 +206,7 @@ async def answered_join(member: Member) -> Exception | None:
 
 @on_virtual_time
 async def test_groups_continue_while_zookeeper_is_away(cluster: SimulatedCluster) -> None:
-    """DESIGN §3: past every session's timeout; there is no other coordinator while all replicas still
+    """Past every session's timeout; there is no other coordinator while all replicas still
     follow."""
     async with orders(cluster) as rpcs:
         members = [Member(rpcs, "alone") for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What is written by hand is what protobuf would have written (DESIGN §11 Services)."""
+"""What is written by hand is what protobuf would have written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A name that no program knows is found; one of another program is not (DESIGN §9)."""
+"""A name that no program knows is found; one of another program is not."""
 
 from __future__ import annotations
 

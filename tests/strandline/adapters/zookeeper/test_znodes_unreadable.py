@@ -67,14 +67,16 @@ def decoded(load: Callable[[bytes], object], data: bytes) -> object:
 
 @pytest.mark.parametrize("data", BYTES, ids=range(len(BYTES)))
 @pytest.mark.parametrize("load", LOADERS.values(), ids=LOADERS)
-def test_bytes_that_are_no_record_are_unreadable(load: Callable[[bytes], object], data: bytes) -> None:
+def test_bytes_that_are_no_record_raise_nothing_but_unreadable_znode(
+    load: Callable[[bytes], object], data: bytes
+) -> None:
     """Nesting without end, numbers of a thousand digits and bytes that are no text among them."""
     decoded(load, data)
 
 
 @pytest.mark.parametrize("field", SOUND)
 @pytest.mark.parametrize("load", LOADERS.values(), ids=LOADERS)
-def test_a_field_of_another_type_or_out_of_bounds_is_unreadable(
+def test_a_field_of_another_type_or_out_of_bounds_raises_nothing_but_unreadable_znode(
     load: Callable[[bytes], object], field: str
 ) -> None:
     for value in NASTY:

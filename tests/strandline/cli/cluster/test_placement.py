@@ -339,7 +339,7 @@ async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, clu
 async def test_an_impossible_command_fails_with_the_reason(
     shell: Shell, arguments: list[str], status: int, said: str
 ) -> None:
-    """DESIGN §11: 2 for wrong usage, 1 for a failure, with the value."""
+    """2 for wrong usage, 1 for a failure, with the value."""
     ended = await shell("topic", *arguments)
     assert ended.status == status
     assert said in ended.err

@@ -182,7 +182,7 @@ async def test_wrong_usage_ends_with_status_2(shell: Shell, arguments: list[str]
 async def test_without_a_controller_it_logs_the_search_and_fails_in_one_sentence(
     cluster: LocalCluster, shell: Shell
 ) -> None:
-    """DESIGN §11: exit status 1, and the missing member."""
+    """Exit status 1, and the missing member."""
     await cluster.kill_controller(1)
     try:
         ended = await shell("state-changes")

@@ -1,4 +1,4 @@
-"""The group commands, and consumers in groups, against a real cluster, as users run them (DESIGN §11)."""
+"""The group commands, and consumers in groups, against a real cluster, as users run them."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ async def test_a_group_with_members_is_neither_reset_nor_deleted(shell: Shell, m
 async def test_an_unknown_group_is_a_failure(
     shell: Shell, cluster: LocalCluster, arguments: list[str]
 ) -> None:
-    """DESIGN §11: exit status 0 only on success; a typing error makes no group."""
+    """Exit status 0 only on success; a typing error makes no group."""
     async with Admin(cluster.bootstrap) as admin:
         if "known" not in await admin.list_topics():
             await admin.create_topic("known")

@@ -1,4 +1,4 @@
-"""The arithmetic of `strandline perf`, without a cluster (DESIGN §11)."""
+"""The arithmetic of `strandline perf`, without a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.config.limits import KIB
 
 
 def test_a_spread_is_median_99th_percentile_and_maximum_by_nearest_rank() -> None:
-    """DESIGN §11: what `perf latency` and `perf failover` report."""
+    """What `perf latency` and `perf failover` report."""
     hundred = [number / 1000 for number in range(100, 0, -1)]
     assert spread(hundred) == {"p50_ms": 50.0, "p99_ms": 99.0, "max_ms": 100.0}
     assert spread([0.002]) == {"p50_ms": 2.0, "p99_ms": 2.0, "max_ms": 2.0}
@@ -22,7 +22,7 @@ def test_a_spread_is_median_99th_percentile_and_maximum_by_nearest_rank() -> Non
 
 
 def test_throughput_counts_records_and_the_bytes_of_their_values() -> None:
-    """DESIGN §11: what `perf produce` and `perf consume` report; MB are 10^6 bytes."""
+    """What `perf produce` and `perf consume` report; MB are 10^6 bytes."""
     figures = throughput(1000, 2000, 0.5)
     assert (figures["records_per_s"], figures["mb_per_s"]) == (2000, 4.0)
 
@@ -45,7 +45,7 @@ def test_batches_have_as_many_records_as_were_asked_for(records: int, size: int)
 
 
 async def test_no_more_calls_are_unanswered_than_the_window_has() -> None:
-    """DESIGN §11: `perf produce --in-flight`."""
+    """`perf produce --in-flight`."""
     loop = asyncio.get_running_loop()
     unanswered: list[asyncio.Future[None]] = []
     most = 0

@@ -1,4 +1,4 @@
-"""The command line's surface: options, usage, exit status and how failures are said (DESIGN §11)."""
+"""The command line's surface: options, usage, exit status and how failures are said."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def failing(error: BaseException) -> click.Command:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """DESIGN §11: --help is quick because gRPC, pydantic, rich and the clients are not loaded for it."""
+    """--help is quick because gRPC, pydantic, rich and the clients are not loaded for it."""
     heavy = "{'grpc', 'pydantic', 'rich', 'uvloop', 'google.protobuf', 'strandline.producer.producer'}"
     script = (
         "import sys; from strandline.cli.__main__ import cli\n"
@@ -61,7 +61,6 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_each_command_of_the_contract_exists() -> None:
-    """DESIGN §11 names them."""
     families: dict[str, list[str]] = {
         "topic": ["create", "list", "describe", "alter", "delete"],
         "verify": ["produce", "consume"],
@@ -116,7 +115,7 @@ def test_each_command_of_the_contract_exists() -> None:
     ],
 )
 def test_wrong_usage_ends_with_2_and_says_why(arguments: list[str]) -> None:
-    """DESIGN §11: exit status 0 only on success."""
+    """Exit status 0 only on success."""
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert "Error: " in result.stderr
@@ -127,7 +126,7 @@ def test_wrong_usage_ends_with_2_and_says_why(arguments: list[str]) -> None:
     "arguments", [["topic", "list"], ["consume", "t"], ["produce", "t"], ["status"], ["down"]]
 )
 def test_without_a_cluster_one_sentence_says_what_to_do(arguments: list[str], nowhere: str) -> None:
-    """DESIGN §11: the local cluster is meant unless another is named."""
+    """The local cluster is meant unless another is named."""
     result = invoke(*arguments, "--dir", nowhere)
     assert result.exit_code == 1
     assert "strandline up" in result.stderr
@@ -137,7 +136,7 @@ def test_without_a_cluster_one_sentence_says_what_to_do(arguments: list[str], no
 
 @pytest.mark.parametrize("arguments", [["up"], ["topic", "list"], ["produce", "t"], ["status"], ["down"]])
 def test_a_damaged_cluster_is_one_sentence_that_says_what_to_do(arguments: list[str], tmp_path: Path) -> None:
-    """DESIGN §11: also where a plain file has the folder's name."""
+    """Also where a plain file has the folder's name."""
     (tmp_path / "cluster.json").write_text('{"brokers": 3')
     (tmp_path / "file").write_text("")
     for home, said in ((tmp_path, "strandline up"), (tmp_path / "file", "is not a folder")):
@@ -153,7 +152,7 @@ def test_a_damaged_cluster_is_one_sentence_that_says_what_to_do(arguments: list[
     "arguments", [["topic", "list"], ["produce", "t"], ["consume", "t"], ["topic", "create", "t"]]
 )
 def test_with_all_brokers_down_the_hint_is_to_start_them(arguments: list[str], tmp_path: Path) -> None:
-    """DESIGN §11: as `status` says it, and at once."""
+    """As `status` says it, and at once."""
     Layout(tmp_path).write(
         ClusterFile(zookeeper=MemberFile(id=1, port=1), controllers=[], brokers=[MemberFile(id=1, port=2)])
     )
@@ -164,14 +163,14 @@ def test_with_all_brokers_down_the_hint_is_to_start_them(arguments: list[str], t
 
 
 def test_without_any_row_a_table_has_no_heading() -> None:
-    """DESIGN §11: the error alone is shown where no broker answers."""
+    """The error alone is shown where no broker answers."""
     result = invoke("status", "--bootstrap", "foo")
     assert (result.exit_code, result.stdout) == (1, "")
 
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- 2>&-"])
 def test_a_closed_standard_input_is_reported_without_a_crash(closed: str) -> None:
-    """DESIGN §11: exit status 1 for a failure, also where the event loop would get the stream's number."""
+    """Exit status 1 for a failure, also where the event loop would get the stream's number."""
     for command, said in (("produce", "standard input is closed"), ("topic describe", "127.0.0.1:1")):
         script = f"{sys.executable} -m strandline {command} t --bootstrap 127.0.0.1:1 {closed}"
         done = subprocess.run(["bash", "-c", script], text=True, capture_output=True, check=False)
@@ -190,13 +189,13 @@ def test_a_closed_standard_input_is_reported_without_a_crash(closed: str) -> Non
     ],
 )
 def test_a_failure_is_one_sentence_and_a_status(error: BaseException, status: int, said: str) -> None:
-    """DESIGN §11: a traceback is shown on --debug only."""
+    """A traceback is shown on --debug only."""
     result = invoke("fail", root=failing(error))
     assert (result.exit_code, result.stderr) == (status, f"{said}\n")
 
 
 def test_debug_shows_the_traceback_wherever_it_stands() -> None:
-    """DESIGN §11: common options may stand before or after the command."""
+    """Common options may stand before or after the command."""
     for arguments in (["fail", "--debug"], ["--debug", "fail"]):
         result = invoke(*arguments, root=failing(SettingsError("port = x")))
         assert "Traceback" in result.stderr
@@ -216,7 +215,7 @@ def test_debug_shows_the_traceback_wherever_it_stands() -> None:
 def test_the_cluster_that_is_nearest_to_the_user_is_meant(
     arguments: list[str], environment: dict[str, str], meant: tuple[str | None, str]
 ) -> None:
-    """DESIGN §11: --bootstrap, --dir, STRANDLINE_BOOTSTRAP, STRANDLINE_DIR, ./.strandline."""
+    """--bootstrap, --dir, STRANDLINE_BOOTSTRAP, STRANDLINE_DIR, ./.strandline."""
 
     @click.group(cls=Root)
     def root() -> None:
@@ -242,19 +241,19 @@ def test_the_cluster_that_is_nearest_to_the_user_is_meant(
     ],
 )
 def test_reading_begins_at_a_name_an_offset_or_a_time(text: str, start: object) -> None:
-    """DESIGN §11: `--from earliest|latest|OFFSET|TIME`."""
+    """`--from earliest|latest|OFFSET|TIME`."""
     assert StartType().convert(text, None, None) == start
 
 
 def test_bytes_that_are_not_text_are_marked_as_base64() -> None:
-    """DESIGN §11, shape of `consume -o json`."""
+    """Shape of `consume -o json`."""
     assert shown("key", None) == {"key": None}
     assert shown("key", "é".encode()) == {"key": "é"}
     assert shown("key", b"\xff") == {"key": "/w==", "key_encoding": "base64"}
 
 
 def test_a_plain_table_is_aligned_and_shows_unknown_values_as_a_dash() -> None:
-    """DESIGN §11: output for people; lists as 1,2,3, unknown values as -."""
+    """Output for people; lists as 1,2,3, unknown values as -."""
     assert aligned(("topic", "isr"), [["t", [1, 2]], ["longer", None]]) == [
         "topic   isr",
         "t       1,2",

@@ -1,4 +1,4 @@
-"""Commands that start clusters of their own: up, down, demo and perf failover (DESIGN §§9, 11)."""
+"""Commands that start clusters of their own: up, down, demo and perf failover."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ async def _kill(pid: int) -> None:
 
 
 async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> None:
-    """DESIGN §11: `up` on a folder that exists starts what does not run; the data of a topic stays. With more
+    """`up` on a folder that exists starts what does not run; the data of a topic stays. With more
     brokers than there are it adds some, and it takes none away.
 
-    DESIGN §2: without a controller the brokers serve, and `status` shows them.
+    Without a controller the brokers serve, and `status` shows them.
     """
     directory = str(tmp_path / "cluster")
     try:
@@ -152,7 +152,7 @@ async def test_up_with_a_port_that_is_taken_says_so_and_makes_no_folder(tmp_path
 
 
 async def test_two_at_once_in_one_folder_make_one_cluster(tmp_path: Path) -> None:
-    """DESIGN §11: one `up` is refused or finds all running, and `down` leaves nothing behind."""
+    """One `up` is refused or finds all running, and `down` leaves nothing behind."""
     directory = tmp_path / "cluster"
     arguments = ("up", "--brokers", "1", "--dir", str(directory))
     try:
@@ -171,7 +171,7 @@ async def test_two_at_once_in_one_folder_make_one_cluster(tmp_path: Path) -> Non
 
 
 async def test_down_finds_what_a_killed_up_had_started(tmp_path: Path) -> None:
-    """DESIGN §11: every process is recorded as soon as it runs, long before the cluster serves.
+    """Every process is recorded as soon as it runs, long before the cluster serves.
 
     Between a process's start and its record is a moment in which a signal that cannot be caught leaves it
     unknown; so the kill comes when all three are recorded.
@@ -213,7 +213,7 @@ def _text(path: Path) -> str:
 
 
 async def test_the_demo_keeps_its_promise() -> None:
-    """DESIGN §11: a leader is killed half way, and every acknowledged record is read exactly once."""
+    """A leader is killed half way, and every acknowledged record is read exactly once."""
     ended = await strandline_python("demo", "-o", "json")
     assert ended.status == 0, ended.err
     (figures,) = ended.objects
@@ -225,7 +225,7 @@ async def test_the_demo_keeps_its_promise() -> None:
 
 
 async def test_the_demo_takes_any_file(tmp_path: Path) -> None:
-    """DESIGN §11: lines of the user's own, and a folder that stays; a file too short is refused."""
+    """Lines of the user's own, and a folder that stays; a file too short is refused."""
     lines = tmp_path / "lines"
     lines.write_text("one::two\n")
     refused = await strandline_python("demo", "--file", str(lines))
@@ -235,7 +235,7 @@ async def test_the_demo_takes_any_file(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(120)
 async def test_failover_is_measured_and_nothing_is_lost() -> None:
-    """CORRECTNESS §2, lost write: after kills under load the acknowledged records are all read."""
+    """After kills under load the acknowledged records are all read."""
     ended = await strandline_python("perf", "failover", "--rounds", "2", "-o", "json")
     assert ended.status == 0, ended.err
     (figures,) = ended.objects

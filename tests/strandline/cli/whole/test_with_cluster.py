@@ -1,4 +1,4 @@
-"""The commands against a real cluster, run as its users run them (DESIGN §11)."""
+"""The commands against a real cluster, run as its users run them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shell(cluster: LocalCluster) -> Shell:
 
 
 async def test_a_topic_is_created_described_altered_and_deleted(shell: Shell) -> None:
-    """DESIGN §11, shape of `topic describe`."""
+    """Shape of `topic describe`."""
     created = await shell(
         "topic",
         "create",
@@ -98,7 +98,7 @@ async def _config_is(shell: Shell, topic: str, wanted: dict[str, str]) -> bool:
 async def test_an_impossible_command_is_explained_in_one_sentence(
     shell: Shell, arguments: list[str], said: str
 ) -> None:
-    """DESIGN §11: exit status 0 only on success; the sentence names the value."""
+    """Exit status 0 only on success; the sentence names the value."""
     ended = await shell(*arguments)
     assert ended.status == 1
     assert ended.err.startswith("error: ")
@@ -107,7 +107,7 @@ async def test_an_impossible_command_is_explained_in_one_sentence(
 
 
 async def test_produced_records_are_consumed(shell: Shell) -> None:
-    """DESIGN §11, shapes of `produce` and `consume`; a line is a record, keys stand before the separator."""
+    """Shapes of `produce` and `consume`; a line is a record, keys stand before the separator."""
     topic = await shell.topic("round-trip", partitions=3)
     lines = [b"%d:value-%d" % (number % 7, number) for number in range(200)]
     (done,) = await shell.objects("produce", topic, "--key-separator", ":", stdin=b"\n".join(lines))
@@ -124,7 +124,7 @@ async def test_produced_records_are_consumed(shell: Shell) -> None:
 
 
 async def test_values_are_shown_byte_for_byte_as_text_and_marked_as_json(shell: Shell) -> None:
-    """DESIGN §11: bytes that are not UTF-8 are base64 in JSON, with a field that says so."""
+    """Bytes that are not UTF-8 are base64 in JSON, with a field that says so."""
     topic = await shell.topic("bytes")
     await shell.objects("produce", topic, stdin=b"\xff\xfe\nplain\n")
     text = await shell("consume", topic, "--from", "earliest", "--max-records", "2")
@@ -136,7 +136,7 @@ async def test_values_are_shown_byte_for_byte_as_text_and_marked_as_json(shell: 
 
 
 async def test_reading_begins_at_the_given_offset(shell: Shell) -> None:
-    """DESIGN §11: `--from OFFSET|TIME|latest`, `--partition`, `--idle-exit`."""
+    """`--from OFFSET|TIME|latest`, `--partition`, `--idle-exit`."""
     topic = await shell.topic("starts", partitions=2)
     for number in range(3):
         await shell.objects("produce", topic, "--partition", "1", stdin=b"%d\n" % number)
@@ -157,7 +157,7 @@ def _iso(milliseconds: int) -> str:
 
 
 async def test_a_record_that_fails_is_counted_and_ends_with_1(shell: Shell) -> None:
-    """DESIGN §11: `produce` ends with its counts, not with 0 if any failed."""
+    """`produce` ends with its counts, not with 0 if any failed."""
     topic = await shell.topic("too-large")
     ended = await shell("produce", topic, "-o", "json", stdin=b"fits\n" + b"x" * 600_000 + b"\nfits too\n")
     (done,) = ended.objects
@@ -166,7 +166,7 @@ async def test_a_record_that_fails_is_counted_and_ends_with_1(shell: Shell) -> N
 
 
 async def test_status_shows_processes_and_partitions(shell: Shell, cluster: LocalCluster) -> None:
-    """DESIGN §11, shape of `status`."""
+    """Shape of `status`."""
     topic = await shell.topic("seen", partitions=2)
     ended = await strandline("status", "-o", "json", "--dir", str(cluster.directory))
     (seen,) = ended.objects
@@ -192,7 +192,7 @@ async def test_status_shows_processes_and_partitions(shell: Shell, cluster: Loca
 
 @pytest.mark.slow
 async def test_verify_reports_the_life_of_every_record(shell: Shell) -> None:
-    """DESIGN §11: a line for each record sent, acked with its offset, and received."""
+    """A line for each record sent, acked with its offset, and received."""
     topic = await shell.topic("verified")
     sent = await shell(
         "verify", "produce", topic, "--max-records", "50", "--value-prefix", "v", "--rate", "500"
@@ -242,7 +242,7 @@ async def test_a_batch_that_cannot_be_decoded_is_named_and_can_be_left_out(
 
 @pytest.mark.slow
 async def test_sigterm_ends_verify_with_its_summary(shell: Shell) -> None:
-    """DESIGN §11: a fault test stops its clients, and then knows everything that they know."""
+    """A fault test stops its clients, and then knows everything that they know."""
     topic = await shell.topic("stopped")
     process = await start("verify", "produce", topic, "--rate", "100", **shell.environment)
     assert process.stdout is not None
@@ -258,7 +258,7 @@ async def test_sigterm_ends_verify_with_its_summary(shell: Shell) -> None:
 
 
 async def test_ctrl_c_ends_a_consumer_with_130(shell: Shell) -> None:
-    """DESIGN §11: interrupted is not success, and not a traceback."""
+    """Interrupted is not success, and not a traceback."""
     topic = await shell.topic("interrupted")
     await shell.objects("produce", topic, stdin=b"one\n")
     process = await start("consume", topic, "--from", "earliest", **shell.environment)
@@ -272,7 +272,7 @@ async def test_ctrl_c_ends_a_consumer_with_130(shell: Shell) -> None:
 
 @pytest.mark.parametrize("as_json", [False, True])
 async def test_ctrl_c_on_produce_keeps_the_tally(shell: Shell, as_json: bool) -> None:
-    """DESIGN §11: what was acknowledged before is said, and the exit status is 130."""
+    """What was acknowledged before is said, and the exit status is 130."""
     topic = await shell.topic(f"tally-{as_json}".lower())
     process = await start("produce", topic, *(["-o", "json"] if as_json else []), **shell.environment)
     assert process.stdin is not None
@@ -294,7 +294,7 @@ async def test_ctrl_c_on_produce_keeps_the_tally(shell: Shell, as_json: bool) ->
 
 
 async def test_an_unknown_topic_is_reported_before_any_input_is_read(shell: Shell) -> None:
-    """DESIGN §11: standard input stays open here, and empty."""
+    """Standard input stays open here, and empty."""
     process = await start("produce", "nowhere", **shell.environment)
     async with asyncio.timeout(30):
         await process.wait()
@@ -307,7 +307,7 @@ async def test_an_unknown_topic_is_reported_before_any_input_is_read(shell: Shel
 async def test_segments_are_read_without_a_cluster(
     shell: Shell, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """DESIGN §11: `log dump|verify PATH`."""
+    """`log dump|verify PATH`."""
     topic = await shell.topic("on-disk")
     await shell.objects("produce", topic, stdin=b"first\nsecond\n")
     (described,) = await shell.objects("topic", "describe", topic)
@@ -328,7 +328,7 @@ async def test_segments_are_read_without_a_cluster(
 @pytest.mark.slow
 @pytest.mark.parametrize("api", ["many", "send", "batch"])
 async def test_perf_produce_measures_and_cleans_up(shell: Shell, api: str) -> None:
-    """DESIGN §11: each measurement creates and deletes its own topic."""
+    """Each measurement creates and deletes its own topic."""
     (figures,) = await shell.objects(
         "perf", "produce", "--api", api, "--records", "5001", "--in-flight", "11", "--batch-bytes", "4096"
     )
@@ -341,14 +341,14 @@ async def test_perf_produce_measures_and_cleans_up(shell: Shell, api: str) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("api", ["batches", "many", "one"])
 async def test_perf_consume_reads_all(shell: Shell, api: str) -> None:
-    """DESIGN §11: `perf consume`."""
+    """`perf consume`."""
     (figures,) = await shell.objects("perf", "consume", "--api", api, "--records", "5000")
     assert figures["records"] >= 5000
 
 
 @pytest.mark.slow
 async def test_perf_latency_reports_both_ways(shell: Shell) -> None:
-    """DESIGN §11: to the acknowledgement, and to a consumer."""
+    """To the acknowledgement, and to a consumer."""
     (figures,) = await shell.objects("perf", "latency", "--records", "50")
     assert 0 < figures["p50_ms"] <= figures["max_ms"]
     assert 0 < figures["end_to_end_p50_ms"] <= figures["end_to_end_max_ms"]

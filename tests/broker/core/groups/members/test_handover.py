@@ -1,4 +1,4 @@
-"""A coordinator dies and another one reads the log: the group continues (DESIGN §6; G12, G13)."""
+"""A coordinator dies and another one reads the log: the group continues (G12, G13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every request in every state: its answer, and the state that it leaves behind (DESIGN §6).
+"""Every request in every state: its answer, and the state that it leaves behind.
 
 The group has the leader `a` and the followers `b` and `c`, in generation N. Preparing: `c` waits in the
 barrier. Completing: all have learned of N. Dead: no request knows the group any longer.

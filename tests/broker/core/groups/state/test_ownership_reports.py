@@ -1,5 +1,4 @@
-"""The ownership record: the owners by the members' reports, and the losses of a member that vanishes (DESIGN
-§6)."""
+"""The ownership record: the owners by the members' reports, and the losses of a member that vanishes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of group states: the full from-to matrix (DESIGN §6)."""
+"""The table of group states: the full from-to matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The members' task reports: passed on in order, from members only, within bounds (DESIGN §6)."""
+"""The members' task reports: passed on in order, from members only, within bounds."""
 
 from __future__ import annotations
 

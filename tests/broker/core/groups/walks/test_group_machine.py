@@ -1,4 +1,4 @@
-"""A group at random: any actions of its members, its log and its coordinators (DESIGN §6; G1, G12, G13).
+"""A group at random: any actions of its members, its log and its coordinators (G1, G12, G13).
 
 Members join, sync, beat, leave, commit, fall silent and restart; appends succeed in any order, fail, or
 fail and are in the log after all; at any moment another coordinator takes over with what the log has.
