@@ -183,6 +183,13 @@ class MemoryFiles:
         """Drop the unsynced bytes of a file, as a kernel does whose writes failed; the machine runs on."""
         self._file(path).drop_unsynced()
 
+    def overwrite(self, path: Path, position: int, content: bytes) -> None:
+        """Replace bytes of a file, as a write does that the disk put in the wrong place; the size stays."""
+        file = self._file(path)
+        end = min(position + len(content), len(file.data))
+        file.data[position:end] = content[: end - position]
+        file.sync()
+
     def content(self, path: Path, start: int = 0) -> bytes:
         """The bytes of a file from `start` on, also of one that cannot be opened because of a fault."""
         return bytes(self._file(path).data[start:])
