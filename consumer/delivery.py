@@ -191,8 +191,9 @@ class RecordDelivery:
         while True:
             taken: list[FetchedBatch] = []
             for state in self._turns(partitions):
-                reading = self._readings.pop(state.name, None)
-                if reading is not None and reading.left:
+                reading = self._under_way(state)
+                if reading is not None:
+                    del self._readings[state.name]
                     assert state.position is not None
                     taken.append(reading.batch._replace(from_offset=state.position))
                 while state.buffered:
@@ -264,8 +265,8 @@ class RecordDelivery:
         A batch that cannot be decoded is left out, or its error is raised: by the next get call, if this
         one returns records.
         """
-        reading = self._readings.get(state.name)
-        if reading is not None and reading.left:
+        reading = self._under_way(state)
+        if reading is not None:
             return reading
         while state.buffered:
             batch = self._take(state)
@@ -280,11 +281,25 @@ class RecordDelivery:
                 if reading.left:
                     self._readings[state.name] = reading
                     return reading
-            # It has no record to deliver. With nothing in hand it counts as processed.
-            if state not in self._handed:
-                state.processed = batch.next_offset
-            state.position = batch.next_offset
+            self._pass(state, batch)
         return None
+
+    def _under_way(self, state: Position[FetchedBatch]) -> Reading | None:
+        """The batch of this partition that is being delivered; None if all of it is delivered, or void."""
+        reading = self._readings.get(state.name)
+        if reading is None or reading.left:
+            return reading
+        del self._readings[state.name]
+        if reading.incarnation == state.incarnation:
+            self._pass(state, reading.batch)
+        return None
+
+    def _pass(self, state: Position[FetchedBatch], batch: FetchedBatch) -> None:
+        """The batch has no record, or no further one, to deliver: its last may have been removed by compaction.
+        With nothing in hand it counts as processed."""
+        if state not in self._handed:
+            state.processed = batch.next_offset
+        state.position = batch.next_offset
 
     def _take(self, state: Position[FetchedBatch]) -> FetchedBatch:
         batch = self._positions.take(state, state.buffered[0].size)

@@ -383,8 +383,8 @@ class Positions(Generic[BatchT]):
                 return [Arrived(state.name, state.fetch_offset, answer.records)]
             return []
         if isinstance(error, OffsetOutOfRange):
-            if state.buffered:
-                return []  # detected again once the buffered records have been handed out
+            if state.position is not None and state.position < state.fetch_offset:
+                return self._back_off(state)  # asked again until what was fetched has been handed out
             return self.unknown(state.name, Reset.POLICY, error)
         if error.outcome is Outcome.FATAL:
             return self.refuse(state.name, error)

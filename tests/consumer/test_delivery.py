@@ -9,7 +9,7 @@ import pytest
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import CoordinatorNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
-from strandline.records import Columns, gap_batch, validate
+from strandline.records import Columns, encode_values, gap_batch, keep_records, validate
 from tests.consumer.brokers import Parts
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -244,10 +244,43 @@ async def test_offsets_without_records_after_compaction_are_skipped() -> None:
         assert state.processed == 12
 
 
+async def test_a_batch_whose_last_records_were_removed_is_passed_once_the_others_are_delivered() -> None:
+    """In each way to take records. Before it is passed, an answer that the log begins behind it must wait."""
+    whole = encode_values([b"v"] * 5, 0)
+    (header,) = validate(whole)
+    data = keep_records(whole, header, [True, True, False, False, False], max_timestamp=0)
+    for take in (take_one, take_many, take_batches):
+        async with Parts() as parts:
+            parts.assign(A)
+            state = parts.reader.positions[A]
+            arrive_batch(parts, data)
+            assert (state.position, state.fetch_offset) == (0, 5)
+            await take(parts)
+            assert await parts.delivery.getmany((), 0, None) == {}
+            assert (state.position, state.processed) == (5, 5)
+
+
+async def take_one(parts: Parts) -> None:
+    assert [(await parts.delivery.getone()).offset for _ in range(2)] == [0, 1]
+
+
+async def take_many(parts: Parts) -> None:
+    assert len((await parts.delivery.getmany((), 0, 2))[A]) == 2
+
+
+async def take_batches(parts: Parts) -> None:
+    await take_one(parts)
+    assert await parts.delivery.getbatches((), 0) == []
+
+
 def arrive_gap(parts: Parts, how_many: int) -> None:
     """Offsets without records, as if fetched."""
     start = parts.reader.positions[A].fetch_offset
-    data = gap_batch(start, start + how_many, 0)
+    arrive_batch(parts, gap_batch(start, start + how_many, 0))
+
+
+def arrive_batch(parts: Parts, data: bytes) -> None:
+    start = parts.reader.positions[A].fetch_offset
     (header,) = validate(data)
     parts.reader.positions.buffer(A, FetchedBatch(A, header, data, start), header.size, header.next_offset)
     parts.wakeups.arrived()

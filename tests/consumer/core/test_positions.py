@@ -200,10 +200,19 @@ def test_an_offset_out_of_range_is_replaced_by_policy() -> None:
 
 
 def test_an_offset_out_of_range_waits_for_what_is_buffered_before_it() -> None:
+    """Also for what is being handed out, and is in no buffer any more. The broker is asked again after pauses."""
     positions = standing_at(7, A)
     positions.buffer(A, "batch", 10, 12)
-    assert answer(positions, planned(positions), error=OffsetOutOfRange("12 is outside")) == []
+    outside = OffsetOutOfRange("12 is outside")
+    assert answer(positions, planned(positions), error=outside) == [DelayFetch(A, 1)]
+    assert positions.plan(LEADER) is None
+    positions.backed_off(A, 1)
+    assert positions.take(positions[A], 10) == "batch"
+    assert answer(positions, planned(positions), error=outside) == [DelayFetch(A, 2)]
+    positions.backed_off(A, 2)
     assert positions[A].position == 7
+    positions[A].position = 12
+    assert kinds(answer(positions, planned(positions), error=outside)) == [FindPosition]
 
 
 @pytest.mark.parametrize(
