@@ -89,6 +89,7 @@ class ClusterView:
             names = list(dict.fromkeys(topics))
             if not names and not omit_topics:
                 names = znodes.topic_names(await self._prompt.children(znodes.TOPICS))
+                self._topics.keep(names)
         except CoordinationError:
             names = self._topics.names
         if current_sizes and len(topics) <= SIZES_MAX:
@@ -129,7 +130,7 @@ class ClusterView:
                 ) from error
             counts = [self._counts[name] for name in names]
         found = {name: count for name, count in zip(names, counts, strict=True) if count}
-        for name in names:  # a name that does not exist is not kept
+        for name in names if topics else list(self._counts):  # a name that does not exist is not kept
             self._counts.pop(name, None)
         self._counts.update(found)
         return found

@@ -12,7 +12,7 @@ that registration the leadership has ended, even if `isr` still names it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -97,6 +97,11 @@ class TopicCache:
     def names(self) -> list[str]:
         """The topics that were found at their last request."""
         return sorted(self._known)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forgets all other topics: these are all that exist."""
+        for name in self._known.keys() - set(names):
+            del self._known[name]
 
     def has(self, partition: TopicPartition) -> bool:
         """True if the partition existed at its topic's last reading, unless that is long ago: the topic may

@@ -273,6 +273,7 @@ class Leadership:
         core = self.core
         if core.isr.members is not self._members_seen:
             self._note_members()
+        core.accepted_end = Offset(self.replica.log.log_end_offset)
         for effect in core.step(self._clock.monotonic()):
             match effect:
                 case AdvanceWatermark(high_watermark):
@@ -292,8 +293,7 @@ class Leadership:
                     self._cut_off(effect)
                 case StepDown():
                     raise AssertionError("a turn never steps down")
-        # The log's own end: records that wait for a sync are accepted too, and count for `core` only later.
-        if self.draining and not core.queue and core.high_watermark == self.replica.log.log_end_offset:
+        if self.draining and not core.queue and core.high_watermark == core.accepted_end:
             self._drained.set()
         self._set_timer(core.next_wakeup())
 

@@ -84,6 +84,8 @@ class LeaderPartition(Generic[Ticket]):
         """The `lossy_epoch` of `isr`, passed on with every write."""
         self.epoch_start = log_end_offset
         self.log_end_offset = log_end_offset
+        self.accepted_end = log_end_offset
+        """The log's own end, which the driver sets: above `log_end_offset` while records wait for a sync."""
         self.high_watermark = high_watermark
         self.assignment = assignment
         self.min_insync = min_insync
@@ -472,18 +474,18 @@ class LeaderPartition(Generic[Ticket]):
         if successor is None or any(broker in in_sync for broker in others):
             return None
         self.handing_over = successor != self.me
-        behind = self.high_watermark < self.log_end_offset or self.follower_end(successor) < 0
+        end = max(self.log_end_offset, self.accepted_end)
+        behind = self.high_watermark < end or self.follower_end(successor) < 0
         if self.handing_over and (self.queue or behind):
             return None
         members = tuple(member for member in self.isr.members if member.broker in target)
         after = tuple(sorted(members, key=lambda member: target.index(member.broker)))
-        version = self.isr.propose(after).version
         self._completing = True
         leader = NO_BROKER if self.handing_over else self.me
         reasons = [f"broker {broker} {self._why_out(broker)}" for broker in sorted(self._closing.cut_off)]
         return CompleteReassignment(
             self._record(leader, after),
-            version,
+            self.isr.propose(after).version,
             self.assignment,
             leaving,
             successor,

@@ -166,6 +166,22 @@ async def test_metadata_waits_no_longer_once_zookeeper_is_away_for_long(tmp_path
     assert sum(waits) <= AWAY_S + SIZES_WAIT_S
 
 
+async def test_a_deleted_topic_does_not_come_back_while_zookeeper_is_away(tmp_path: Path) -> None:
+    """A group that is subscribed by a pattern rebalanced to assign its partitions."""
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        (added,) = seat.tree.add_topics(1, 1)
+        assert await view.partition_counts(()) == {NAME.topic: 1, added: 1}
+        assert len((await view.describe(()))[0].topics) == 2
+        del seat.tree.nodes[znodes.topic(added)]
+        assert await view.partition_counts(()) == {NAME.topic: 1}
+        assert [topic.name for topic in (await view.describe(()))[0].topics] == [NAME.topic]
+        seat.coordination.state = LinkState.SUSPENDED
+        assert await view.partition_counts(()) == {NAME.topic: 1}
+        assert [topic.name for topic in (await view.describe(()))[0].topics] == [NAME.topic]
+        seat.coordination.state = LinkState.CONNECTED
+
+
 async def test_a_topic_that_is_not_found_is_looked_for_after_a_sync(tmp_path: Path) -> None:
     """Its server may be behind the one that took the topic: clients need not ask again."""
     async with seated(tmp_path) as seat:

@@ -22,6 +22,7 @@ from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Create, Delete, SetData
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Reassignment
 from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChange
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import ASSIGNED, KEY, LIVE, NAME, Led, leading, open_replica, subscribe
 from tests.waiting import eventually
 from tests.znode_tree import ZnodeTree
@@ -41,13 +42,13 @@ class Moving:
     led: Led
     replica: Replica
 
-    def report(self, *followers: int, subscription: int = 1) -> None:
-        """These have everything."""
+    def report(self, *followers: int, subscription: int = 1, end: int | None = None) -> None:
+        """These have everything, or all below `end`."""
         for broker in followers:
             self.led.leadership.fetched(
                 BrokerId(broker),
                 LIVE[BrokerId(broker)].epoch,
-                self.replica.log.log_end_offset,
+                self.replica.log.log_end_offset if end is None else end,
                 subscription=subscription,
             )
             self.led.leadership.turn()
@@ -88,9 +89,11 @@ class Moving:
 
 
 @asynccontextmanager
-async def moving(*wanted: int, isr: tuple[int, ...] = (1, 2, 3), **given: Any) -> AsyncIterator[Moving]:
+async def moving(
+    *wanted: int, isr: tuple[int, ...] = (1, 2, 3), config: TopicConfig | None = None, **given: Any
+) -> AsyncIterator[Moving]:
     """Asked for, and known to the leader."""
-    tree, replica = ZnodeTree(), open_replica()
+    tree, replica = ZnodeTree(), open_replica(config)
     session = tree.open_session()
     asked = Reassignment(KEY.topic_id, ids(*wanted), ASSIGNED, request_id="moves", at_ms=12)
     for path in (AR, MOVING, znodes.STATE, znodes.elections(BrokerId(2)), znodes.elections(BrokerId(3))):
@@ -279,6 +282,18 @@ async def test_a_leadership_that_is_being_resigned_accepts_nothing() -> None:
             it.led.produce("late")
         assert it.replica.log.log_end_offset == 0
         go_on.set()
+        await eventually(lambda: it.led.handed_over == [3])
+
+
+async def test_a_record_that_waits_for_a_sync_is_committed_before_the_leadership_is_resigned() -> None:
+    """It was acknowledged with acks=1, and is in no commit queue; the next leader does not have it yet."""
+    async with moving(3, 2, config=TopicConfig(flush_messages=1)) as it:
+        it.led.produce("acknowledged", acks=1)
+        assert it.led.leadership.core.log_end_offset == 0
+        it.report(2, 3, end=0)
+        await eventually(lambda: it.led.leadership.core.log_end_offset == 1)
+        assert it.led.handed_over == []
+        it.report(2, 3)
         await eventually(lambda: it.led.handed_over == [3])
 
 
