@@ -295,8 +295,8 @@ class RecordDelivery:
         return None
 
     def _pass(self, state: Position[FetchedBatch], batch: FetchedBatch) -> None:
-        """The batch has no record, or no further one, to deliver: its last may have been removed by compaction.
-        With nothing in hand it counts as processed."""
+        """The batch has no record, or no further one, to deliver: compaction may have removed its last. With
+        nothing in hand it counts as processed."""
         if state not in self._handed:
             state.processed = batch.next_offset
         state.position = batch.next_offset

@@ -94,6 +94,7 @@ class _Run:
             settings |= each.broker_settings
         cluster = Cluster(world, brokers=plan.brokers, controllers=plan.controllers, broker_settings=settings)
         self.stage = Stage(cluster)
+        self.stage.note_exceptions()
         self._nemesis = Nemesis(self.stage, plan.faults)
         self._workloads: list[Workload] = [each.workload(self.stage) for each in plan.workloads]
         self._judges: list[Judge] = new_judges(self.stage)
@@ -118,6 +119,7 @@ class _Run:
         for judge in self._judges:
             problems += judge.problems()
         problems += [Problem("defect", line) for line in self._world.defects]
+        problems += [Problem("stop", line) for line in self._nemesis.hung]
         counts: dict[str, int] = {}
         for workload in self._workloads:
             for name, count in workload.counts().items():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from strandline.adapters.zookeeper import znodes
 from strandline.ids import TopicPartition
 from strandline.ports import NoNode
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.engine.loop import ExceptionHandler
 from strandline.simulation.engine.world import World
 from strandline.simulation.engine.zookeeper.isr_history import IsrHistory
 from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
@@ -60,7 +61,12 @@ class Stage:
     @property
     def disks_failed(self) -> bool:
         """A machine has lost its power, or its disk has reported errors."""
-        return any(machine.disk.power_losses or machine.disk.spoiled for machine in self.world.machines)
+        return self.power_losses > 0 or self.disks_spoiled
+
+    @property
+    def disks_spoiled(self) -> bool:
+        """A disk has reported errors."""
+        return any(machine.disk.spoiled for machine in self.world.machines)
 
     @property
     def znodes(self) -> ZnodeTree:
@@ -77,7 +83,23 @@ class Stage:
 
     def client(self, name: str) -> SimulatedProcess:
         """A process for a client, on a machine of its own."""
-        return self.world.new_process(name, self.world.new_machine())
+        process = self.world.new_process(name, self.world.new_machine())
+        process.life.on_exception = self._handler(name)
+        return process
+
+    def note_exceptions(self) -> None:
+        """Count what callbacks of the world raise, those of judges among them, as defects."""
+        self.world.loop.set_exception_handler(self._handler("the simulation"))
+
+    def _handler(self, name: str) -> ExceptionHandler:
+        """Only what callbacks raise counts: the garbage collector decides when an unread future is found."""
+
+        def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            if "handle" in context:
+                self.world.defects.append(f"{name}: {context['message']}: {context.get('exception')!r}")
+            loop.default_exception_handler(context)
+
+        return handle
 
     def random(self, purpose: str) -> Random:
         """Lots for one purpose: they do not depend on how many were drawn for others."""

@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import Final
 
 from strandline.simulation.faults.every import KINDS
 from strandline.simulation.faults.fault import Done, Fault, Scene
 from strandline.simulation.stage import Stage
+
+STOPPED_S_MAX: Final = 60.0
+"""Until a process has stopped that was asked to, once nothing disturbs it."""
 
 
 class Nemesis:
@@ -22,6 +26,8 @@ class Nemesis:
         self._ended_s: dict[int, float] = {}
         self.healed_s: float | None = None
         """When all faults had ended."""
+        self.hung: list[str] = []
+        """A line for each process that did not stop."""
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -47,6 +53,8 @@ class Nemesis:
             for task in tasks:
                 task.cancel()
         self._heal()
+        await self._await_stops()
+        self._start_all()
 
     async def _do(self, number: int) -> None:
         fault = self._faults[number]
@@ -72,9 +80,18 @@ class Nemesis:
                 zookeeper.rejoin(number)
         for process in [*cluster.brokers, *cluster.controllers]:
             process.resume()
-            if process.stopping:
-                process.kill()  # it is about to stop, and has to run again
         self._start_all()
+
+    async def _await_stops(self) -> None:
+        """Kill what does not stop in time, although it was asked to and nothing disturbs it."""
+        processes = [*self._scene.cluster.brokers, *self._scene.cluster.controllers]
+        stopping = {each.ended: each for each in processes if each.stopping and each.life.alive}
+        if not stopping:
+            return
+        _, left = await asyncio.wait(stopping, timeout=STOPPED_S_MAX)
+        for process in (stopping[ended] for ended in left):
+            self.hung.append(f"{process.name} has not stopped {STOPPED_S_MAX:g} s after the last fault")
+            process.kill()
 
     def _start_all(self) -> None:
         cluster = self._scene.cluster

@@ -79,8 +79,10 @@ class Copies(Judge):
 
     def _judged(self, record: Acknowledged) -> bool:
         """False once a partition has a finding, or may have lost records by design (E3)."""
-        if record.name in self._found or record.name in self._history.lossy:
+        if record.name in self._found:
             return False
+        if record.name in self._history.lossy:
+            return record.synced and not self._stage.disks_spoiled
         return record.synced or not self._stage.power_losses
 
     def _log_ends(self, name: TopicPartition) -> dict[int, int]:

@@ -17,6 +17,7 @@ class Elections(Judge):
     """Each write of an `isr` znode follows from the state before it."""
 
     def __init__(self, stage: Stage) -> None:
+        self._stage = stage
         self._history = stage.isr_history
 
     def problems(self) -> list[Problem]:
@@ -28,8 +29,15 @@ class Elections(Judge):
             where = f"{name}, zxid {zxid:x}"
             if before is not None:
                 yield from (f"{where}: {each}" for each in transition(before, after))
+                if begins_lossy(before, after) and not self._stage.disks_failed:
+                    yield f"{where}: broker {after.leader} leads with a loss, and no disk has lost anything"
             for member in strangers:
                 yield f"{where}: broker {member.broker} joins the ISR, and is not registered or shuts down"
+
+
+def begins_lossy(before: PartitionState, after: PartitionState) -> bool:
+    """True for an unclean election."""
+    return after.lossy_epoch == after.leader_epoch > before.leader_epoch
 
 
 def transition(before: PartitionState, after: PartitionState) -> Iterator[str]:

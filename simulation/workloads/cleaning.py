@@ -21,7 +21,7 @@ from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import SYNCED, Acknowledged, Stage
 from strandline.simulation.workloads.cleaned_log import Found, Write, findings
 from strandline.simulation.workloads.producing import producing
-from strandline.simulation.workloads.topic import DELIVERY_TIMEOUT_MS, MIN_INSYNC, create_topic
+from strandline.simulation.workloads.topic import DELIVERY_TIMEOUT_MS, MIN_INSYNC, create_topic, ends_of
 from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
 Policy = Literal["compact", "delete", "compact,delete"]
@@ -165,10 +165,14 @@ class _Clients(Workload):
                 look(Acknowledged(name, write.offset, MIN_INSYNC, self._plan.synced))
 
     async def _follow(self, host: Host) -> None:
-        """Read along until the faults have ended. Where records are gone, continue with the first one."""
+        """Read along to an end that is asked for after the faults. Where records are gone, continue with the
+        first one."""
         async with self._consumer(host) as consumer:
             consumer.assign(self._partitions)
             while not self._stage.faults_ended.is_set():
+                self._followed += await _received(consumer)
+            ends = await ends_of(consumer, self._partitions)
+            while any([await consumer.position(name) < ends[name] for name in self._partitions]):
                 self._followed += await _received(consumer)
 
     async def _read_all(self, host: Host) -> None:

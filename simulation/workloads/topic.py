@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -144,12 +144,15 @@ class ClosedTopic:
             look(Acknowledged(name, offset, self._min_insync, self._synced))
 
     async def follow(self, name: str, host: Host) -> None:
-        """Read along, from the beginning until the faults have ended."""
+        """Read along, from the beginning to an end that is asked for after the faults."""
         recorder = self.recorder(name)
         async with self._reader(host) as consumer:
             consumer.assign(self.partitions)
             recorder.assigned(*range(len(self.partitions)))
             while not self._stage.faults_ended.is_set():
+                await _receive(consumer, recorder)
+            ends = await ends_of(consumer, self.partitions)
+            while any([await consumer.position(name) < ends[name] for name in self.partitions]):
                 await _receive(consumer, recorder)
 
     async def read_all(self, host: Host) -> None:
@@ -185,9 +188,10 @@ class ClosedTopic:
         the checks that are `allowed` to have some.
 
         A partition whose ISR names a lossy leader is not judged: the record says what may be missing, and
-        that is by design if all in-sync replicas lose their power (E3).
+        that is by design if all in-sync replicas lose their power (E3). Not so if each record was synced, on
+        disks without errors.
         """
-        lossy = self._stage.isr_history.losses()
+        lossy = () if self._synced and not self._stage.disks_spoiled else self._stage.isr_history.losses()
         found = closed_topic.findings(self.histories, self.log, self.spans)
         judged = [each for each in found if (each.topic, each.partition) not in lossy]
         return [each.sentence for each in judged if each.check not in allowed] + self._wrong
@@ -207,6 +211,16 @@ async def create_topic(
             await host.clock.sleep(STARTED_S)
         else:
             return
+
+
+async def ends_of(consumer: Consumer, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """The ends of these partitions, as soon as all of their leaders answer."""
+    while True:
+        try:
+            return await consumer.end_offsets(partitions)
+        except StrandlineError as error:
+            if not error.retriable:
+                raise
 
 
 async def _receive(consumer: Consumer, recorder: Recorder) -> None:

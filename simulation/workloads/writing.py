@@ -151,7 +151,8 @@ class _Clients(Workload):
         await self._admin.run(self._topic.read_all(self._admin.host))
 
     def problems(self) -> list[Problem]:
-        return [Problem(self._plan.kind, each) for each in self._topic.problems(self._plan.allowed)]
+        allowed = self._plan.allowed if self._stage.power_losses else self._plan.allowed - MAY_LOSE
+        return [Problem(self._plan.kind, each) for each in self._topic.problems(allowed)]
 
     def counts(self) -> dict[str, int]:
         return {"records": len(self._topic.log)}

@@ -34,6 +34,13 @@ ELECTIONS: Final = (
         seed=0,
     ),
     Mutation(
+        "an unclean election is held though its topic does not allow it",
+        "E2",
+        _ELECTION,
+        "        if ballot.unclean_allowed and not deposed:\n",
+        "        if not deposed:\n",
+    ),
+    Mutation(
         "an unclean election leaves no record that acknowledged records may be missing",
         "E2",
         _ELECTION,

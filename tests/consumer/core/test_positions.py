@@ -200,7 +200,7 @@ def test_an_offset_out_of_range_is_replaced_by_policy() -> None:
 
 
 def test_an_offset_out_of_range_waits_for_what_is_buffered_before_it() -> None:
-    """Also for what is being handed out, and is in no buffer any more. The broker is asked again after pauses."""
+    """Also for what is being handed out, and is in no buffer. The broker is asked again after pauses."""
     positions = standing_at(7, A)
     positions.buffer(A, "batch", 10, 12)
     outside = OffsetOutOfRange("12 is outside")
