@@ -72,7 +72,8 @@ class Faults(Members):
         self._now.world.return_power(process.machine)
 
     def fill_disk(self, broker: int, *, full: bool = True) -> None:
-        """No file on the disk of a broker can grow; `full=False`: they can again."""
+        """No file on the disk of a broker can grow; `full=False`: they can again. Replicas that failed
+        meanwhile return when the broker is started anew, as `heal` does."""
         self._broker(broker).machine.disk.full = full
 
     # --- controllers and ZooKeeper -----------------------------------------------------------
@@ -128,11 +129,15 @@ class Faults(Members):
     def heal(self) -> None:
         """End every fault, and start every broker and controller that does not run.
 
-        An application that was paused continues; one that has ended stays so. The cluster needs a while:
-        `await cluster.run_until(cluster.is_whole)`.
+        An application that was paused continues; one that has ended stays so. A broker that is shutting down,
+        or whose disk is full, is killed first. The cluster needs a while: `await
+        cluster.run_until(cluster.is_whole)`.
         """
         world, cluster = self._now.world, self._now.cluster
         world.network.heal_all()
+        for process in cluster.brokers:
+            if process.stopping or process.machine.disk.full:
+                process.kill()
         for machine in world.machines:
             machine.disk.full = False
             if not world.network.has_power(machine.host):

@@ -100,6 +100,23 @@ async def test_a_broker_without_power_comes_back_and_catches_up(run: Run) -> Non
     await run(scenario)
 
 
+async def test_healing_brings_back_a_broker_that_shuts_down_and_one_whose_disk_was_full(run: Run) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        await cluster.create_topic("topic", partitions=2)
+        cluster.fill_disk(2)
+        await produce(cluster, lambda number: None)
+        assert 2 not in cluster.in_sync("topic", 0)
+        cluster.stop(1)
+        cluster.pause(3)
+        cluster.stop(3)
+        cluster.heal()
+        await cluster.run_until(cluster.is_whole)
+        assert all(map(cluster.runs, cluster.broker_ids))
+        assert sorted(await consume(cluster)) == list(range(RECORDS))
+
+    await run(scenario)
+
+
 async def test_an_application_is_killed_without_a_finally_and_runs_again(run: Run) -> None:
     async def scenario(cluster: PlayedCluster) -> None:
         await cluster.create_topic("topic", partitions=2)
