@@ -148,8 +148,16 @@ class Members:
         return self.registered == self.broker_ids and self._now.seen.controller() is not None
 
     def is_whole(self) -> bool:
-        """It is ready, and each partition has a leader and all of its replicas in sync."""
-        return self.is_ready() and not self._now.seen.lagging()
+        """Every broker and controller runs, ZooKeeper knows them by their present lives, and each partition
+        has a leader and all of its replicas in sync."""
+        cluster, seen = self._now.cluster, self._now.seen
+        processes = [*cluster.brokers, *cluster.controllers]
+        return (
+            all(process.life.running and not process.stopping for process in processes)
+            and all(self._broker(n).life is seen.registered_process(n) for n in self.broker_ids)
+            and any(process.life is seen.active_process() for process in cluster.controllers)
+            and not seen.lagging()
+        )
 
     def describe(self) -> str:
         """A line for each member, and for each partition that is not whole."""

@@ -7,6 +7,7 @@ from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.groups.placement import partition_of
 from strandline.ids import NO_BROKER, OFFSETS_TOPIC
 from strandline.ports import NoNode
+from strandline.simulation.engine.loop import Process
 from strandline.simulation.engine.zookeeper.ensemble import Ensemble
 from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 from strandline.testing.errors import UnknownMember
@@ -29,10 +30,15 @@ class ZnodesSeen:
 
     def session_of(self, broker: int) -> int | None:
         """The id of the ZooKeeper session of a registered broker."""
-        try:
-            return self._tree.get(znodes.broker(broker)).ephemeral_owner
-        except NoNode:
-            return None
+        return self._owner(znodes.broker(broker))
+
+    def registered_process(self, broker: int) -> Process | None:
+        """The process that registered as this broker, while its session lives."""
+        return self._holder(self.session_of(broker))
+
+    def active_process(self) -> Process | None:
+        """The process that is the active controller, while its session lives."""
+        return self._holder(self._owner(znodes.CONTROLLER))
 
     def controller(self) -> int | None:
         """The active controller."""
@@ -72,16 +78,28 @@ class ZnodesSeen:
         return None if leader == NO_BROKER else leader
 
     def lagging(self) -> list[str]:
-        """A line for each partition that has no leader or not all of its replicas in sync."""
+        """A line for each partition that has no leader or not all of its replicas in sync. A broker that has
+        registered anew since it joined the ISR is not in sync (CORRECTNESS I6)."""
         lines = []
+        lives = {broker: self._tree.get(znodes.broker(broker)).czxid for broker in self.brokers()}
         for topic, partitions in self.topics().items():
             for partition in range(partitions):
                 state, replicas = self.state(topic, partition), self.replicas(topic, partition)
-                in_sync = list(state.isr_ids)
+                in_sync = [each.broker for each in state.isr if lives.get(each.broker) == each.broker_epoch]
                 if state.leader == NO_BROKER or set(in_sync) != set(replicas):
                     leader = "no leader" if state.leader == NO_BROKER else f"leader {state.leader}"
                     lines.append(f"{topic}-{partition}: {leader}, in sync {in_sync} of {replicas}")
         return lines
+
+    def _owner(self, path: str) -> int | None:
+        """The session of an ephemeral znode, if it exists."""
+        try:
+            return self._tree.get(path).ephemeral_owner
+        except NoNode:
+            return None
+
+    def _holder(self, session: int | None) -> Process | None:
+        return None if session is None else self._zookeeper.holder(session)
 
     def _children(self, path: str) -> list[str]:
         try:

@@ -117,6 +117,39 @@ async def test_healing_brings_back_a_broker_that_shuts_down_and_one_whose_disk_w
     await run(scenario)
 
 
+FAULTS: list[Callable[[PlayedCluster], None]] = [
+    lambda cluster: cluster.kill(1),
+    lambda cluster: cluster.lose_power(1),
+    lambda cluster: cluster.stop(1),
+    lambda cluster: cluster.expire_session(1),
+    lambda cluster: cluster.kill_controller(1),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=["kill", "power", "stop", "session", "controller"])
+async def test_a_cluster_is_not_whole_from_a_fault_on_until_the_next_life_serves(
+    fault: Callable[[PlayedCluster], None],
+) -> None:
+    async def scenario() -> None:
+        await cluster.create_topic("topic")
+        await cluster.run_until(cluster.is_whole)
+        fault(cluster)
+        assert not cluster.is_whole()
+        cluster.heal()
+        assert not cluster.is_whole(), "ZooKeeper still shows the life before"
+        await cluster.run_until(cluster.is_whole)
+        async with cluster.producer() as producer:
+            _ = await producer.send_and_wait("topic", b"x")
+        assert cluster.is_whole(), "nothing of the fault is still to come"
+        cluster.pause(2)
+        assert not cluster.is_whole()
+        cluster.resume(2)
+        assert cluster.is_whole()
+
+    with SimulatedCluster(seed=4) as cluster:
+        cluster.run(scenario())
+
+
 async def test_an_application_is_killed_without_a_finally_and_runs_again(run: Run) -> None:
     async def scenario(cluster: PlayedCluster) -> None:
         await cluster.create_topic("topic", partitions=2)

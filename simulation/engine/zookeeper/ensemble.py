@@ -330,6 +330,13 @@ class Ensemble:
         """The ids of the living sessions."""
         return list(self._sessions)
 
+    def holder(self, session: int) -> Process | None:
+        """The process whose session it is; None if it has ended, or its end is under way."""
+        known = self._sessions.get(session)
+        if known is None or any(e.session is known and e.request.ends_session for e in self._proposals):
+            return None
+        return known.link.end.peer.process
+
     def new_session(self, link: Link, timeout_s: float) -> _Entry:
         self._last_session += 1
         password = self._random.randbytes(16)
