@@ -26,6 +26,7 @@ from typing import Any, Final, Self, TypeVar, TypeVarTuple
 
 from strandline.security.principal import ANONYMOUS
 from strandline.simulation.engine.clocks import NS_PER_S, MachineClock
+from strandline.simulation.engine.no_outside import NoOutside
 
 logger = logging.getLogger(__name__)
 
@@ -184,10 +185,11 @@ class _Future(asyncio.Future[T]):
         return self is other
 
 
-class SimulatedLoop(asyncio.AbstractEventLoop):
+class SimulatedLoop(NoOutside):
     """See the module. `new` makes one, `run` is its entrance, `close` ends everything that is still pending.
 
-    It has what tasks need. The rest of an asyncio loop would reach outside: it raises NotImplementedError.
+    It has what tasks need. The rest of an asyncio loop would reach outside: it raises NotPlayed, or plain
+    NotImplementedError.
     """
 
     @classmethod

@@ -20,7 +20,8 @@ class Application:
     """Runs the main function on a machine of its own; `PlayedCluster.application` makes it.
 
     The main function runs on the cluster's loop: it may use anything of asyncio that stays within the
-    process, but no sockets, subprocesses or threads. Share plain data with the test, such as lists.
+    process. Sockets, subprocesses and signals raise NotPlayed, a NotImplementedError, and `to_thread` runs
+    its function in this thread, which blocks the cluster. Share plain data with the test, such as lists.
     """
 
     def __init__(self, name: str, main: Main, world: World) -> None:

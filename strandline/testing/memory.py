@@ -40,7 +40,8 @@ class MemoryCluster(PlayedCluster):
             async with cluster.producer() as producer:
                 ...
 
-    Your code runs as usual: it may use sockets, threads and everything else. Messages take no time beyond
+    Your code runs as usual: it may use sockets, threads and everything else, but for what `application` runs,
+    which is a process of the played world. Messages take no time beyond
     what the code takes. While the event loop is blocked, the time of the brokers stops, so that neither a
     breakpoint nor a busy machine ends a session.
 

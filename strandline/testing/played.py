@@ -160,7 +160,10 @@ class PlayedCluster(Faults):
         await self.run_until(in_sync, what=f"every replica of topic {name} is in sync")
 
     def application(self, name: str, main: Main) -> Application:
-        """Run `main(host)` as a process on a machine of its own, which can be killed, paused and cut off."""
+        """Run `main(host)` as a process on a machine of its own, which can be killed, paused and cut off.
+
+        It runs on the cluster's loop, also in a MemoryCluster: without sockets, subprocesses and threads.
+        """
         self._inside()
         application = Application(name, main, self._now.world)
         self._now.applications.append(application)

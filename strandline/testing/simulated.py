@@ -29,8 +29,8 @@ class SimulatedCluster(PlayedCluster):
             cluster.run(scenario(cluster))
 
     `run` takes a coroutine and runs the world until it ends. Within it all of asyncio's tools work: `sleep`,
-    `timeout`, tasks, queues, on virtual time. What would reach outside raises NotImplementedError: sockets,
-    subprocesses, signals; `to_thread` runs its function in this thread.
+    `timeout`, tasks, queues, on virtual time. What would reach outside raises NotPlayed, which is a
+    NotImplementedError: sockets, subprocesses, signals; `to_thread` runs its function in this thread.
 
     The same seed and the same code give the same run, message by message; `trace_hash` tells whether two runs
     were the same. Latencies, the errors of clocks, and how long threads take are drawn from the seed. Without

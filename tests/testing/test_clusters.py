@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from strandline import Consumer, TopicPartition
 from strandline.errors import SettingsError
 from strandline.host import Host
+from strandline.simulation.engine.no_outside import NotPlayed
 from strandline.testing import (
     ConditionNotReached,
     MemberFailed,
@@ -179,6 +181,22 @@ async def test_an_application_is_killed_without_a_finally_and_runs_again(run: Ru
             reader.cancel()
             await cluster.finished(reader)
             assert steps == ["begun", "begun", "ended"]
+
+    await run(scenario)
+
+
+async def test_an_application_hears_why_it_has_no_sockets_and_no_subprocesses(run: Run) -> None:
+    async def dials(host: Host) -> None:
+        _ = await asyncio.open_connection("localhost", 5432)
+
+    async def spawns(host: Host) -> None:
+        _ = await asyncio.create_subprocess_exec("true")
+
+    async def scenario(cluster: PlayedCluster) -> None:
+        with pytest.raises(NotPlayed, match="create_connection is not possible here: this code runs in a"):
+            await cluster.finished(cluster.application("dials", dials))
+        with pytest.raises(NotImplementedError, match="subprocess_exec is not possible here"):
+            await cluster.finished(cluster.application("spawns", spawns))
 
     await run(scenario)
 
