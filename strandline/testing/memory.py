@@ -57,12 +57,29 @@ class MemoryCluster(PlayedCluster):
         broker_settings: Mapping[str, Any] | None = None,
         controller_settings: Mapping[str, Any] | None = None,
     ) -> None:
-        self._kafka = KafkaPorts() if kafka else None
+        self._has_kafka = kafka
+        self._kafka: KafkaPorts | None = None
         given = {**IN_TESTS, **(broker_settings or {})}
         super().__init__(Shape(brokers, controllers, given, controller_settings or {}))
 
     async def __aenter__(self) -> Self:
         """Returns once all brokers and a controller serve."""
+        self._need_ended()
+        try:
+            if self._has_kafka:
+                self._kafka = KafkaPorts()
+                await self._kafka.open(self._shape.brokers)
+                self._own_settings = self._kafka.settings
+            self._open(self._new_world())
+            if self._kafka is not None:
+                self._kafka.serve(self._now)
+            await self._wait_ready()
+        except BaseException:
+            self._end(check=False)
+            raise
+        return self
+
+    def _new_world(self) -> World:
         clock = SystemClock()
         loop = HostedLoop.guest_of(asyncio.get_running_loop(), Random(SEED), clock)
         began_ms = clock.wall_ms()
@@ -73,18 +90,7 @@ class MemoryCluster(PlayedCluster):
         world = World(SEED, loop=loop, new_clock=new_clock, addresses=NOWHERE)
         world.network.default_latency = AT_ONCE
         world.zookeeper.commit_latency = world.zookeeper.lag = AT_ONCE
-        if self._kafka is not None:
-            await self._kafka.open(self._shape.brokers)
-            self._own_settings = self._kafka.settings
-        self._open(world)
-        try:
-            if self._kafka is not None:
-                self._kafka.serve(self._now)
-            await self._wait_ready()
-        except BaseException:
-            self._end(check=False)
-            raise
-        return self
+        return world
 
     @property
     def kafka_bootstrap(self) -> str:
@@ -94,7 +100,9 @@ class MemoryCluster(PlayedCluster):
     def _end(self, *, check: bool) -> None:
         if self._kafka is not None:
             self._kafka.close()
-        self._close(check=check)
+            self._kafka = None
+        if self._running is not None:
+            self._close(check=check)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -50,11 +50,23 @@ class PlayedCluster(Faults):
 
     # --- start and end -----------------------------------------------------------------------
 
-    def _open(self, world: World) -> None:
-        """Start everything in this world."""
+    def _need_ended(self) -> None:
+        """Raises NotPossible while it runs. After its end it may be started again, as another cluster."""
         if self._running is not None:
             raise NotPossible(f"this {type(self).__name__} runs already")
+
+    def _open(self, world: World) -> None:
+        """Start everything in this world. Raises SettingsError; then nothing of it is left."""
+        self._stores = MemoryDisk()
         self._logs.install()
+        try:
+            self._running = self._start(world)
+        except BaseException:
+            world.loop.close()
+            self._logs.restore()
+            raise
+
+    def _start(self, world: World) -> Running:
         cluster = Cluster(
             world,
             brokers=self._shape.brokers,
@@ -66,7 +78,7 @@ class PlayedCluster(Faults):
         )
         test = world.new_process("test", world.new_machine())
         host = self._client_host(test.host)
-        self._running = Running(world, cluster, host, test, ZnodesSeen(world.zookeeper))
+        return Running(world, cluster, host, test, ZnodesSeen(world.zookeeper))
 
     def _close(self, *, check: bool) -> None:
         """End everything at once. Raises MemberFailed if `check`."""

@@ -33,8 +33,10 @@ class SimulatedCluster(PlayedCluster):
     NotImplementedError: sockets, subprocesses, signals; `to_thread` runs its function in this thread.
 
     The same seed and the same code give the same run, message by message; `trace_hash` tells whether two runs
-    were the same. Latencies, the errors of clocks, and how long threads take are drawn from the seed. Without
-    a seed one is drawn, and is readable as `seed`. Raises SettingsError.
+    were the same. A second `with` begins the run anew. Latencies, the errors of clocks, and how long threads
+    take are drawn from the seed. Without a seed one is drawn, and is readable as `seed`.
+
+    Raises SettingsError.
     """
 
     def __init__(
@@ -52,7 +54,9 @@ class SimulatedCluster(PlayedCluster):
         self._last_trace = ""
 
     def __enter__(self) -> Self:
+        self._need_ended()
         self._open(World(self.seed))
+        self._is_ready = False
         return self
 
     def __exit__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 
 import pytest
@@ -11,7 +12,8 @@ from aiokafka import TopicPartition as KafkaPartition
 from confluent_kafka import Producer as ConfluentProducer
 
 from strandline import TopicPartition
-from strandline.testing import MemoryCluster
+from strandline.errors import SettingsError
+from strandline.testing import MemoryCluster, NotPossible
 
 LARGE = 800_000
 """Bytes: more than the sockets of both worlds hold."""
@@ -76,3 +78,25 @@ async def test_the_ports_close_with_the_cluster_and_there_are_none_without_askin
         socket.create_connection((host, int(port))).close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))
+
+
+async def test_a_second_use_has_ports_of_its_own() -> None:
+    cluster = MemoryCluster(brokers=1, kafka=True)
+    for _ in range(2):
+        async with cluster:
+            await cluster.create_topic("orders")
+            await produced(cluster, [b"one"])
+            assert await consumed(cluster, 1) == [b"one"]
+            bootstrap = cluster.kafka_bootstrap
+            with pytest.raises(NotPossible, match="runs already"):
+                await cluster.__aenter__()
+            assert cluster.kafka_bootstrap == bootstrap
+        assert cluster.kafka_bootstrap == ""
+
+
+async def test_a_wrong_value_of_a_setting_leaves_no_port_open() -> None:
+    before = os.listdir("/dev/fd")
+    with pytest.raises(SettingsError, match="keep_in_sync_ms"):
+        async with MemoryCluster(brokers=1, kafka=True, broker_settings={"keep_in_sync_ms": "soon"}):
+            pytest.fail("it does not start")
+    assert os.listdir("/dev/fd") == before

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import structlog
 
+from strandline.errors import SettingsError
 from strandline.simulation.engine.loop import Deadlock
 from strandline.testing import ConditionNotReached, MemberFailed, NotPossible, SimulatedCluster
 
@@ -30,6 +32,23 @@ def trace(seed: int) -> str:
 
 def test_one_seed_is_one_run() -> None:
     assert trace(1) == trace(1) != trace(2)
+
+
+def test_a_second_use_is_the_same_run_from_its_beginning() -> None:
+    cluster, traces = SimulatedCluster(seed=1), []
+    for _ in range(2):
+        with cluster:
+            cluster.run(write(cluster))
+        traces.append(cluster.trace_hash)
+    assert traces == [trace(1)] * 2
+
+
+def test_a_wrong_value_of_a_setting_leaves_nothing_behind() -> None:
+    cluster = SimulatedCluster(broker_settings={"keep_in_sync_ms": "soon"})
+    for _ in range(2):
+        with pytest.raises(SettingsError, match="keep_in_sync_ms"), cluster:
+            pytest.fail("it does not start")
+    assert not structlog.is_configured()
 
 
 def test_without_a_seed_one_is_drawn() -> None:
