@@ -85,15 +85,20 @@ def simulate(
         count = 1 if seeds is None else seeds
         plans = _drawn(_first(seed, count), count, seconds)
     shown = _Shown(invocation.out, count)
-    failed = [ran for ran in shown.each(_begun_within(plans, within), jobs) if not ran.sound]
-    failed.sort(key=lambda ran: ran.plan.seed)
-    shown.end(len(failed))
-    for place, ran in enumerate(failed):
+    failed: list[tuple[Ran, Path]] = []
+    for ran in shown.each(_begun_within(plans, within), jobs):
+        if ran.sound:
+            continue
         again = f"--seed {ran.plan.seed} --seconds {ran.plan.seconds:g}"
         folder = out / f"seed-{ran.plan.seed}"
         if plan_file is not None:
             again, folder = f"--plan {plan_file}", out / f"plan-{plan_file.stem}"
-        _keep(invocation.out, ran, folder, again, shrink_for if place < SHRUNK_MAX else 0.0)
+        _keep(invocation.out, ran, folder, again)
+        failed.append((ran, folder))
+    shown.end(len(failed))
+    failed.sort(key=lambda each: each[0].plan.seed)
+    for ran, folder in failed[: SHRUNK_MAX if shrink_for else 0]:
+        _shrink(invocation.out, ran, folder, shrink_for)
     if failed:
         click.get_current_context().exit(FOUND)
 
@@ -148,8 +153,8 @@ class _Shown:
             self.failed += not ran.sound
             self._clear()
             self._show(ran)
-            self._counter()
             yield ran
+            self._counter()
 
     def end(self, failed: int) -> None:
         self._clear()
@@ -196,24 +201,29 @@ def _lines(ran: Ran) -> Iterator[str]:
         yield from (f"  {line}" for line in f"{check}: {sentence}".splitlines())
 
 
-def _keep(out: Output, ran: Ran, folder: Path, again: str, shrink_s: float) -> None:
-    """Write the folder of a failing run, look for a smaller plan, and say how to run both again."""
+def _keep(out: Output, ran: Ran, folder: Path, again: str) -> None:
+    """Write the folder of a failing run as soon as it has ended, and say how to run it again."""
     from strandline.simulation.reporting.failing_run import Folder
-    from strandline.simulation.reporting.runs import run_plan
-    from strandline.simulation.reporting.shrink import shrink
 
     say = out.note if out.json else out.line
     say(f"seed {ran.plan.seed} failed: {ran.problems[0].check}")
     again = f"strandline simulate {again}"
     say(f"  to run it again: {again}")
     _say_page(say, Folder(folder).write(ran, again))
-    if not shrink_s:
-        return
+
+
+def _shrink(out: Output, ran: Ran, folder: Path, shrink_s: float) -> None:
+    """Look for a smaller plan that fails in the same check, write its folder, and say how to run it."""
+    from strandline.simulation.reporting.failing_run import Folder
+    from strandline.simulation.reporting.runs import run_plan
+    from strandline.simulation.reporting.shrink import shrink
+
+    say = out.note if out.json else out.line
     shrunk = shrink(ran, run_plan, cpu_s_max=shrink_s)
     smallest = Folder(folder / "shrunk")
     again = f"strandline simulate --plan {smallest.plan}"
     left = f"{len(shrunk.ran.plan.faults)} of {len(ran.plan.faults)} faults, {shrunk.ran.plan.seconds:g} s"
-    say(f"  the smallest plan of {shrunk.runs} runs ({left}): {again}")
+    say(f"seed {ran.plan.seed}: the smallest plan of {shrunk.runs} runs ({left}): {again}")
     _say_page(say, smallest.write(shrunk.ran, again))
 
 

@@ -1,7 +1,8 @@
 """Shared by all commands: the common options, the choice of the cluster, and the exit status.
 
-Exit status: 0 only on success, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C. A failure prints one
-sentence on standard error; `--debug` adds the traceback.
+Exit status: 0 only on success, 1 for a failure, 2 for wrong usage and for what `chaos`, `simulate` and the
+`pipeline` commands find, 130 after Ctrl-C. A failure prints one sentence on standard error; `--debug` adds
+the traceback.
 """
 
 from __future__ import annotations

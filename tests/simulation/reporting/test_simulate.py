@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 from strandline.simulation.plan import Plan
-from tests.strandline.cli.support.cli_process import strandline
+from tests.strandline.cli.support.cli_process import ended, start_python, strandline
+from tests.waiting import eventually
 
 
 async def test_sound_seeds_have_a_line_each() -> None:
@@ -62,6 +65,28 @@ async def test_a_failing_plan_is_kept_made_smaller_and_can_be_run_again(tmp_path
     again = await strandline("simulate", "--plan", str(smallest), "--shrink-for", "0", "--out", str(tmp_path))
     assert again.status == 2
     assert f"healing: {problem['sentence']}" in again.out.decode()
+
+
+async def test_a_seed_that_failed_is_kept_though_the_command_is_interrupted(tmp_path: Path) -> None:
+    """Its process is killed, which is a crash, and the next seed runs."""
+    seeds = ("--seed", "2", "--seeds", "2", "--seconds", "3600", "--out", str(tmp_path))
+    command = await start_python("simulate", *seeds)
+    try:
+        children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+        [running] = await eventually(lambda: children.read_text().split(), deadline_s=30, what="a seed runs")
+        os.kill(int(running), signal.SIGKILL)
+        kept = tmp_path / "seed-2" / "plan.json"
+        await eventually(kept.exists, what="the folder of the seed that crashed")
+        await eventually(children.read_text, what="the second seed runs")
+        command.send_signal(signal.SIGINT)
+        said = await ended(command, b"")
+        assert said.status == 130, said.err
+        assert "to run it again: strandline simulate --seed 2 --seconds 3600" in said.out.decode()
+        assert Plan.model_validate_json(kept.read_bytes()).seed == 2
+    finally:
+        if command.returncode is None:
+            command.kill()
+            _ = await command.wait()
 
 
 async def test_a_plan_goes_with_no_seed(tmp_path: Path) -> None:
