@@ -67,6 +67,7 @@ class SimulatedProcess:
         self._loop = loop
         self._network = network
         self._random = random
+        self._service: asyncio.Task[None] | None = None
         self.life = Process(name, machine.host, machine.clock)
         self.stop_requested = asyncio.Event()
         self.stopping = False
@@ -143,7 +144,13 @@ class SimulatedProcess:
 
     def start(self, service: Service) -> None:
         """Run the service. The process ends when it returns or raises."""
-        self._loop.start(self.life, service(self.host)).add_done_callback(self._returned, context=WORLD)
+        self._service = self._loop.start(self.life, service(self.host))
+        self._service.add_done_callback(self._returned, context=WORLD)
+
+    def cancel(self) -> None:
+        """Cancel the service, where it waits or first will."""
+        assert self._service is not None
+        self._loop.call_soon(self._service.cancel, context=self.life.context)
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a coroutine within the process, beside its service."""

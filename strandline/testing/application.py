@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -32,7 +31,6 @@ class Application:
         self._world = world
         self._machine = world.new_machine()
         self._process = self._begin()
-        self._task: asyncio.Task[Any] | None = None
         self._observed: BaseException | None = None
         """The error that the test has seen."""
 
@@ -84,10 +82,12 @@ class Application:
         self._process.kill()
 
     def cancel(self) -> None:
-        """Cancel the main function: clients are closed, and leave their groups."""
+        """Cancel the main function: clients are closed, and leave their groups.
+
+        One that has just been started begins, and is cancelled where it first waits.
+        """
         self._need_running("cancel")
-        if self._task is not None:
-            self._world.loop.call_soon(self._task.cancel, context=self._process.life.context)
+        self._process.cancel()
 
     def pause(self) -> None:
         """As SIGSTOP, until `resume`."""
@@ -111,7 +111,6 @@ class Application:
         process = self._world.new_process(self.name, self._machine, self._keep_error)
 
         async def run(host: ServiceHost) -> None:
-            self._task = asyncio.current_task()
             await self._main(host)
 
         process.start(run)

@@ -103,15 +103,20 @@ class Faults(Members):
             self._now.world.network.cut(source, target)
 
     def isolate(self, member: int | Application) -> None:
-        """Cut a member off from everything: the other brokers, the controllers, ZooKeeper and all clients."""
+        """Cut a member off from everything until `heal`: the other brokers, the controllers, ZooKeeper and
+        all clients, also those of applications that are made later."""
         host = self._process(member).machine.host
         world = self._now.world
+        self._now.isolated.add(host)
         others = [machine.host for machine in world.machines]
         others += [server.process.host for server in world.zookeeper.servers]
         for other in others:
             if other != host:
-                world.network.cut(host, other)
-                world.network.cut(other, host)
+                self._cut_both_ways(host, other)
+
+    def _cut_both_ways(self, one: str, other: str) -> None:
+        self._now.world.network.cut(one, other)
+        self._now.world.network.cut(other, one)
 
     def mend(self, one: Party, other: Party) -> None:
         """End the cut between two parties, both ways."""
@@ -135,6 +140,7 @@ class Faults(Members):
         """
         world, cluster = self._now.world, self._now.cluster
         world.network.heal_all()
+        self._now.isolated.clear()
         for process in cluster.brokers:
             if process.stopping or process.machine.disk.full:
                 process.kill()

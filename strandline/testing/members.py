@@ -62,6 +62,8 @@ class Running:
     """To which the test's clients belong."""
     seen: ZnodesSeen
     applications: list[Application] = field(default_factory=list)
+    isolated: set[str] = field(default_factory=set)
+    """The addresses of members that are cut off from everything, also from what is made later."""
 
 
 class Members:

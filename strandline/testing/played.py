@@ -179,6 +179,8 @@ class PlayedCluster(Faults):
         self._inside()
         application = Application(name, main, self._now.world)
         self._now.applications.append(application)
+        for isolated in self._now.isolated:
+            self._cut_both_ways(isolated, application.machine.host)
         return application
 
     # --- wait --------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from strandline import Consumer, TopicPartition
-from strandline.errors import SettingsError
+from strandline import Admin, Consumer, TopicPartition
+from strandline.errors import BrokerNotAvailable, SettingsError
 from strandline.host import Host
 from strandline.simulation.engine.no_outside import NotPlayed
 from strandline.testing import (
@@ -181,6 +181,40 @@ async def test_an_application_is_killed_without_a_finally_and_runs_again(run: Ru
             reader.cancel()
             await cluster.finished(reader)
             assert steps == ["begun", "begun", "ended"]
+
+    await run(scenario)
+
+
+async def test_an_application_that_has_just_been_started_is_cancelled_in_each_life(run: Run) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        async def main(host: Host) -> None:
+            await host.clock.sleep(3600.0)
+
+        idle = cluster.application("idle", main)
+        idle.cancel()
+        await cluster.finished(idle, timeout_s=1)
+        idle.start()
+        idle.cancel()
+        await cluster.finished(idle, timeout_s=1)
+
+    await run(scenario)
+
+
+async def test_an_isolated_broker_is_out_of_reach_for_an_application_that_is_made_later(run: Run) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        await cluster.create_topic("topic")
+        leader = cluster.leader("topic")
+        alone = cluster.bootstrap.split(",")[leader - 1]
+
+        async def main(host: Host) -> None:
+            async with Admin(alone, host=host, request_timeout_ms=200) as admin:
+                _ = await admin.describe_topics()
+
+        cluster.isolate(leader)
+        with pytest.raises(BrokerNotAvailable, match="is unreachable"):
+            await cluster.finished(cluster.application("late", main))
+        cluster.heal()
+        await cluster.finished(cluster.application("later", main))
 
     await run(scenario)
 
