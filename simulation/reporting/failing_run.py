@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import platform
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,8 @@ from strandline.simulation.reporting.runs import CPU_S_MAX, Ran
 
 PLAN: Final = "plan.json"
 RESULT: Final = "result.json"
+PACKAGES: Final = ("strandline", "cramjam")
+"""On whose versions, and Python's, a trace depends: what asyncio does, and the bytes that a codec makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,9 @@ class Folder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self.plan.write_text(ran.plan.model_dump_json(indent=2) + "\n")
-        (self.path / RESULT).write_text(json.dumps(result_of(ran), indent=2) + "\n")
+        versions = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+        result = {**result_of(ran), "versions": versions}
+        (self.path / RESULT).write_text(json.dumps(result, indent=2) + "\n")
         if ran.outcome is None:
             return "its process did not come to its end"
         page = PageOf(ran.plan, command, self.path)

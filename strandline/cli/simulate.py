@@ -69,9 +69,9 @@ def simulate(
 ) -> None:
     """Run a cluster on virtual time in a world that a seed decides, and judge what its clients saw.
 
-    The same seed gives the same run, and the same trace, on every machine. Each failing seed gets a folder
-    with its plan, a smaller plan that fails in the same check, and a page about each. Exits with 0 if all is
-    well, 2 if something was found.
+    The same seed gives the same run, and the same trace, on every machine with the same versions of
+    strandline, Python and its packages. Each failing seed gets a folder with its plan, a smaller plan that
+    fails in the same check, and a page about each. Exits with 0 if all is well, 2 if something was found.
     """
     if plan_file is not None and (seed, seeds, seconds) != (None, None, None):
         raise click.UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -58,6 +59,8 @@ async def test_a_failing_plan_is_kept_made_smaller_and_can_be_run_again(tmp_path
     assert (line["seed"], line["ok"], problem["check"]) == (1, False, "healing")
     kept, smallest = tmp_path / "plan-one" / "plan.json", tmp_path / "plan-one" / "shrunk" / "plan.json"
     assert Plan.model_validate_json(kept.read_bytes()) == plan
+    versions = json.loads(kept.with_name("result.json").read_text())["versions"]
+    assert versions.keys() == {"python", "strandline", "cramjam"} and all(versions.values())
     shrunk = Plan.model_validate_json(smallest.read_bytes())
     assert (shrunk.faults, shrunk.seconds, shrunk.brokers) == ((), 1.0, 1)
     assert f"to run it again: strandline simulate --plan {file}\n" in said.err
