@@ -52,7 +52,8 @@ class Outcome:
 
 
 def run(plan: Plan, watch: Callable[[Stage], object] | None = None) -> Outcome:
-    """Run a plan. The same plan has the same outcome on every machine.
+    """Run a plan. The same plan has the same outcome on every machine with the same versions of
+    strandline, Python and the packages it uses.
 
     `watch` gets the stage before anything runs. It may look at the run, and must not change it.
     """

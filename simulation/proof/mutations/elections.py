@@ -39,6 +39,7 @@ ELECTIONS: Final = (
         _ELECTION,
         "        if ballot.unclean_allowed and not deposed:\n",
         "        if not deposed:\n",
+        seed=3,
     ),
     Mutation(
         "an unclean election leaves no record that acknowledged records may be missing",
