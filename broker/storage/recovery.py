@@ -4,7 +4,7 @@ After a clean close nothing is scanned. Otherwise every segment from the recover
 batch's CRC checked. What follows the first bad batch decides. If nothing good follows, the crash tore the end
 of the log, and it is cut. If good batches or another segment follow, the middle of the log is damaged: the
 log then ends before the damage, the replica is marked and must never lead (CORRECTNESS E15), and the files
-stay until a leader's records replace them.
+stay until a leader's records replace them. So it is if the oldest segment is missing: the log is then empty.
 
 A disk writes sectors in any order. So a loss of power, unlike a kill, may leave a hole in front of good
 batches: bytes that are missing, or zeros, above everything that is known to be synced. Such a hole is a torn
@@ -14,7 +14,9 @@ end too, and what follows it is removed (CORRECTNESS E3). Bytes that are wrong, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
+from sys import maxsize
 
 from strandline.broker.core.replication.epochs import EpochCache
 from strandline.broker.core.replication.producer_state import ProducerState
@@ -130,6 +132,7 @@ def recover(
     failure = SyncFailure.load(directory, files=files)
     work = _Recovery(directory, sizes, state or LogState(), files, interval, power_lost=power_lost)
     work.drop_below_start()
+    work.find_lost_segments()
     if failure is not None or not (clean and work.open_clean()):
         work.scan()
     if failure is not None:
@@ -190,9 +193,21 @@ class _Recovery:
         start = self._state.log_start_offset
         while len(self._bases) > 1 and self._bases[1] <= start:
             self._remove(self._bases.pop(0))
+
+    def find_lost_segments(self) -> None:
+        """Judge the oldest segment, which no scan reads if it is synced."""
+        point, start = self._state.recovery_point, self._state.log_start_offset
+        # A synced segment that is empty now lost all of its records, as one whose file is gone.
+        self._bases = [
+            base
+            for base, end in zip_longest(self._bases, self._bases[1:], fillvalue=maxsize)
+            if end > point or self._sizes[file_name(base, LOG_SUFFIX)]
+        ]
         if self._bases and self._bases[0] > start:
+            # The log then ends at its start, so that it lacks all to a leader, and gets all again.
             self.mark(f"the log should begin at offset {start}, its first segment begins at {self._bases[0]}")
-            self._state = replace(self._state, log_start_offset=self._bases[0])
+            self._bases.clear()
+            self._leftovers = True
 
     def open_clean(self) -> bool:
         """Use the files as they are, if the last close left the proof that they are whole."""
@@ -374,7 +389,7 @@ class _Recovery:
         segments = [segment for segment in self.segments if segment.size]
         if not segments:
             segments = [Segment(self._directory, self._empty_log_end(), self._files)]
-        start = min(max(self._state.log_start_offset, segments[0].base_offset), segments[-1].next_offset)
+        start = min(self._state.log_start_offset, segments[-1].next_offset)
         state = replace(self._state, log_start_offset=start)
         return Recovered(
             segments, state, epochs, state != self._was, epochs_changed,

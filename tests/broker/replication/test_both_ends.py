@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
+from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.core.replication.produce_ticket import Produced
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.storage.segment import LOG_SUFFIX, file_name
 from strandline.ids import Offset
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import CLOCK, batch, following, leading, open_replica, values, write
 from tests.waiting import eventually
 
@@ -111,12 +114,12 @@ async def test_producer_state_is_truncated_with_the_log() -> None:
 # --- a log that starts within a batch -----------------------------------------------------------------
 
 
-def three_batches() -> Replica:
-    """Offsets 0 to 8, three in each batch."""
-    replica = open_replica()
+def three_batches(*, files: MemoryFiles | None = None, width: int = 1) -> Replica:
+    """Offsets 0 to 8, three in each batch; with a width of 300 each batch has a segment of its own."""
+    replica = open_replica(TopicConfig(segment_bytes=1024), files=files)
     replica.log.begin_epoch(1)
     for first in (0, 3, 6):
-        records = batch(*(str(offset) for offset in range(first, first + 3)))
+        records = batch(*(str(offset).ljust(width, ".") for offset in range(first, first + 3)))
         replica.log.append_as_leader(records, 1, now_ms=CLOCK.wall_ms())
     return replica
 
@@ -153,6 +156,24 @@ async def test_a_log_that_lost_the_batch_in_which_it_starts_follows_again() -> N
     other.log.reset_to(5)
     async with leading(ours, 10) as leader, following(other, 10, leader=leader):
         await eventually(lambda: shape(other) == (4, 9, ["4", "5", "6", "7", "8"]))
+
+
+@pytest.mark.parametrize("start", [0, 3, 4], ids=["none deleted", "a batch deleted", "within a batch"])
+async def test_a_log_that_lost_its_first_segment_gets_it_from_its_leader(start: int) -> None:
+    """CORRECTNESS E15: it is not in sync before, however far its other segments reach."""
+    files = MemoryFiles()
+    ours, theirs = three_batches(width=300), three_batches(width=300, files=files)
+    for replica in (ours, theirs):
+        replica.log.advance_log_start(start)
+    theirs.log.flush()
+    ours.raise_watermark(Offset(9))
+    after = files.after_crash()
+    after.remove(theirs.log.directory / file_name(start // 3 * 3, LOG_SUFFIX))
+    theirs = open_replica(files=after, high_watermark=9)
+    async with leading(ours, 9) as leader, following(theirs, 9, leader=leader):
+        await eventually(lambda: leader.follows(2, 9))
+        assert shape(theirs) == shape(ours)
+    assert theirs.log.failed is None
 
 
 async def test_a_replica_that_deleted_all_stays_where_it_is_under_a_leader_that_did_not() -> None:

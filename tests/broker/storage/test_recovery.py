@@ -260,46 +260,6 @@ def test_damage_in_a_sealed_segment_that_awaits_its_sync_is_found() -> None:
     assert found.log_end_offset == 16
 
 
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize(("offset", "end"), [(0, 24), (18, 18)])
-def test_a_log_without_its_first_or_last_segment_must_not_lead(offset: int, end: int, clean: bool) -> None:
-    """E15: it is shorter than it was promised to be."""
-    log, files = new_log()
-    fill(log, 12)
-    log.close(clean=True)
-    after = files.after_crash()
-    after.remove(log_path(offset))
-    found = open_log(after, clean=clean)
-    assert found.corrupt is not None
-    assert found.log_end_offset == end
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_hole_in_the_log_is_never_read_over(clean: bool) -> None:
-    """E15, E14: sealed segments are not opened at start; the first read of the hole fences the log."""
-    log, files = new_log()
-    fill(log, 12)
-    log.close(clean=True)
-    after = files.after_crash()
-    after.remove(log_path(6))
-    found = open_log(after, clean=clean)
-    with pytest.raises(StorageFailed):
-        contents(found)
-    assert found.failed is not None
-
-
-def test_a_lost_state_file_is_not_guessed() -> None:
-    """H7, E15: without its recovery point it is unknown how long the log was promised to be."""
-    log, files = new_log()
-    fill(log, 12)
-    log.close(clean=True)
-    after = files.after_crash()
-    after.corrupt(FOLDER / "log.json", 3)
-    found = open_log(after)
-    assert "log.json" in (found.corrupt or "")
-    assert contents(found) == contents(log)
-
-
 @pytest.mark.parametrize("suffix", ["epochs", ".index", ".snapshot"])
 @pytest.mark.parametrize("harm", ["flip", "remove", "empty"])
 @pytest.mark.parametrize("clean", [True, False])
