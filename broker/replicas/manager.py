@@ -125,13 +125,16 @@ class ReplicaManager:
 
     def load(self) -> None:
         """Opens every log in the data folder, and recovers those of a life that did not end cleanly. Called
-        once."""
+        once. Raises StorageBusy: a replica that is left out would no longer count for earlier lives."""
         if self._loaded:
             return
         self._loaded = True
         for path in self.folder.partition_folders():
             if path.name.endswith(DELETED_SUFFIX):
-                self.folder.files.remove_directory(path)
+                try:
+                    self.folder.files.remove_directory(path)
+                except OSError as error:
+                    logger.error("a deleted replica's folder stays", path=str(path), reason=str(error))
                 continue
             try:
                 found = Description.load(path, files=self.folder.files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.system.memory_files import MemoryFiles
@@ -231,6 +233,30 @@ def test_a_replica_that_is_assigned_again_begins_empty() -> None:
     assert (again.get("back"), again.get("kept")) == (None, 5)
     checkpoint.write({"back": 2})
     assert checkpoint.get("back") == 2
+
+
+def test_a_deleted_folder_that_cannot_be_removed_does_not_keep_the_broker_from_starting() -> None:
+    """A crash left it; the other replicas are opened, and the next start tries it again."""
+    files, path, boot = MemoryFiles(), Path("/data/1"), Path("/boot")
+    before = ReplicaManager(settings(data_dir=path), DataFolder(path, BrokerId(1), boot, files), HOST)
+    created(before)
+    aside = before.delete(before.create(*OTHER, TopicConfig()))
+    after = files.after_crash()
+
+    def stuck(operation: str, path: Path) -> int | None:
+        if operation == "remove_directory":
+            raise OSError(errno.EIO, "as the test wants it", str(path))
+        return None
+
+    after.fault = stuck
+    manager = ReplicaManager(settings(data_dir=path), DataFolder(path, BrokerId(1), boot, after), HOST)
+    with capture_logs() as logs:
+        manager.load()
+    assert manager.named(*NAME).log.log_end_offset == 2
+    assert [entry["path"] for entry in logs if "folder stays" in entry["event"]] == [str(aside)]
+    again = after.after_crash()
+    ReplicaManager(settings(data_dir=path), DataFolder(path, BrokerId(1), boot, again), HOST).load()
+    assert aside.name not in again.directories(path)
 
 
 async def test_the_end_of_a_session_ends_every_role(tmp_path: Path) -> None:
