@@ -51,8 +51,8 @@ class Segment:
     """
 
     __slots__ = (
-        "_descriptor", "_files", "_index", "_index_saved", "_recent", "_times_known",
-        "appended_ms", "base_offset", "created_ms", "directory", "largest_timestamp", "next_offset", "size",
+        "_created_ms", "_descriptor", "_files", "_index", "_index_saved", "_recent", "_times_known",
+        "appended_ms", "base_offset", "directory", "largest_timestamp", "next_offset", "size",
         "synced_size",
     )  # fmt: skip
 
@@ -64,8 +64,7 @@ class Segment:
         self.synced_size = 0
         """The number of bytes at the file's beginning that a loss of power cannot take."""
         self.largest_timestamp = NO_TIMESTAMP
-        self.created_ms = NO_TIMESTAMP
-        """When the first batch was written; `segment.ms` counts from it."""
+        self._created_ms = NO_TIMESTAMP
         self.appended_ms = NO_TIMESTAMP
         """No record was appended later; NO_TIMESTAMP where that is unknown."""
         self._files = files
@@ -97,6 +96,13 @@ class Segment:
     @property
     def index_path(self) -> Path:
         return self.directory / file_name(self.base_offset, INDEX_SUFFIX)
+
+    @property
+    def created_ms(self) -> int:
+        """When the first batch was written; `segment.ms` counts from it. Raises OSError, CorruptMessage."""
+        if not self._times_known:
+            self._load_index()
+        return self._created_ms
 
     @property
     def is_indexed(self) -> bool:
@@ -173,7 +179,7 @@ class Segment:
         if now_ms > self.appended_ms:
             self.appended_ms = now_ms
         if position == 0:
-            self.created_ms = now_ms
+            self._created_ms = now_ms
         self.next_offset = base_offset + header.last_offset_delta + 1
         self.size = position + LENGTH_PREFIX_BYTES + header.batch_length
 
@@ -187,7 +193,7 @@ class Segment:
         """Write the index file, unless it exists. Not synced: a damaged one is rebuilt."""
         if self._index is not None and not self._index_saved and self.size:
             saved = IndexFile(
-                self.size, self.next_offset, self.largest_timestamp, self.created_ms, self._index
+                self.size, self.next_offset, self.largest_timestamp, self._created_ms, self._index
             )
             write_atomically(self.index_path, saved.to_bytes(), files=self._files, sync=False)
             self._index_saved = True
@@ -240,7 +246,7 @@ class Segment:
             self._rebuild_index()
             return
         self._index, self._index_saved, self._times_known = saved.index, True, True
-        self.largest_timestamp, self.created_ms = saved.largest_timestamp, saved.created_ms
+        self.largest_timestamp, self._created_ms = saved.largest_timestamp, saved.created_ms
 
     def _rebuild_index(self) -> None:
         index = SparseIndex()
@@ -252,7 +258,7 @@ class Segment:
                     f"wanted {expected}"
                 )
             if header.position == 0:
-                self.created_ms = header.max_timestamp
+                self._created_ms = header.max_timestamp
             index.add(header.base_offset - self.base_offset, header.position, largest)
             largest, expected = max(largest, header.max_timestamp), header.next_offset
         if expected != self.next_offset:
@@ -268,7 +274,7 @@ class Segment:
         """
         if not self._times_known:
             self._load_index()
-        newest_ms = self.largest_timestamp if self.largest_timestamp >= 0 else self.created_ms
+        newest_ms = self.largest_timestamp if self.largest_timestamp >= 0 else self._created_ms
         return newest_ms if self.appended_ms < 0 else min(newest_ms, self.appended_ms)
 
     def boundary_of(self, offset: int) -> Boundary:

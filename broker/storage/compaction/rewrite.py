@@ -361,6 +361,6 @@ def _discard(directory: Path, base_offset: int, files: Files) -> None:
 
 
 def _created_ms(source: Segment) -> int:
-    source.newest_ms()  # which reads its times
+    created_ms = source.created_ms  # which may open it
     source.close()
-    return source.created_ms
+    return created_ms

@@ -13,6 +13,7 @@ from strandline.broker.storage.scanning import find_batch
 from strandline.broker.storage.segment import file_name
 from strandline.errors import StorageFailed
 from strandline.records import encode_values
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.storage.support.disk import (
     FOLDER,
     append,
@@ -67,6 +68,20 @@ def test_a_log_that_was_only_opened_is_closed_clean_without_a_write() -> None:
     assert contents(log)
     log.close(clean=True)
     assert again.operations == 0
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_segment_keeps_its_age_over_a_restart(clean: bool) -> None:
+    """Each restart would begin a segment in every log that is written to."""
+    config = TopicConfig(segment_bytes=1024, segment_ms=5_000)
+    log, files = new_log(config)
+    append(log, b"first", timestamp=1_000_000)
+    log.close(clean=clean)
+    found = open_log(after := files.after_crash(), config=config, clean=clean)
+    append(found, b"young", now_ms=1_004_999)
+    assert names(after, ".log") == [0]
+    append(found, b"old", now_ms=1_005_000)
+    assert names(after, ".log") == [0, 2]
 
 
 def test_a_marker_that_lies_is_found_out() -> None:
