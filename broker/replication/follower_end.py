@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -31,11 +31,14 @@ from strandline.errors import (
 )
 from strandline.host import Host
 from strandline.ids import BrokerId, Offset, PartitionKey
-from strandline.tasks import until_failure
+from strandline.tasks import pipelined, until_failure
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.replication import Hello, LeaderMessage, Push, Subscribe
 
 logger = structlog.get_logger(__name__)
+
+SYNCS_IN_FLIGHT_MAX: Final = 16
+"""Logs of one message that are synced at once: its other logs wait, and so do the next messages."""
 
 
 class StreamBroken(Exception):
@@ -325,8 +328,8 @@ class LeaderStream:
                 if following is not None and following.replica.leader_epoch == following.epoch:
                     self._apply(following, push, unsynced, diverged)
             self._diverged(diverged)
-            for following in unsynced:
-                await self._sync(following)
+            if unsynced:
+                await pipelined(self._sync, unsynced, in_flight_max=SYNCS_IN_FLIGHT_MAX)
             self._acknowledged = sequence
             self._handling = False
             if keeps_beats and life == self._life:

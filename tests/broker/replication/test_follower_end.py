@@ -22,11 +22,6 @@ from tests.broker.support.replicas import CLOCK, Followed, batch, following, ope
 from tests.waiting import eventually
 
 
-async def _first_message(followed: Followed) -> Said:
-    await eventually(lambda: followed.streams)
-    return await followed.stream.heard()
-
-
 async def _subscription(followed: Followed) -> int:
     """The id of the flow that the follower asks for next."""
     while True:
@@ -48,7 +43,7 @@ async def test_a_follower_asks_with_its_epoch_and_that_of_its_last_record() -> N
     replica = open_replica()
     write(replica, 3, "a", "b")
     async with following(replica, 5) as followed:
-        said = await _first_message(followed)
+        said = await followed.heard()
         assert said.hello is not None
         assert (said.hello.broker_id, said.hello.broker_epoch, said.hello.leader_id) == (2, 20, 1)
         (asked,) = said.subscribe
@@ -59,7 +54,7 @@ async def test_appended_records_are_reported_and_messages_acknowledged() -> None
     """Append, take the HW, report the position."""
     replica = open_replica()
     async with following(replica, 1) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         records = batch("a", "b", leader_epoch=1)
         followed.stream.push(Push(asked.subscription_id, high_watermark=1, records=records))
         said = await followed.stream.heard()
@@ -71,7 +66,7 @@ async def test_data_of_an_older_subscription_is_dropped() -> None:
     """CORRECTNESS T5, T6: the leader is the same, the epoch is not; what was under way is of another log."""
     replica = open_replica()
     async with following(replica, 1) as followed:
-        (old,) = (await _first_message(followed)).subscribe
+        (old,) = (await followed.heard()).subscribe
         replica.learn_leader(BrokerId(1), LeaderEpoch(2))
         followed.link.follow(replica)
         new = await _subscription(followed)
@@ -87,7 +82,7 @@ async def test_data_is_dropped_once_a_younger_epoch_is_known() -> None:
     """CORRECTNESS T6: even before the flow of that epoch is asked for."""
     replica = open_replica()
     async with following(replica, 1) as followed:
-        (old,) = (await _first_message(followed)).subscribe
+        (old,) = (await followed.heard()).subscribe
         replica.learn_leader(BrokerId(3), LeaderEpoch(2))
         followed.stream.push(Push(old.subscription_id, records=batch("stale", leader_epoch=1)))
         assert (await followed.stream.heard()).acknowledged == 1
@@ -100,7 +95,7 @@ async def test_a_follower_cuts_to_the_lesser_end_and_asks_again() -> None:
     write(replica, 1, "a", "b")
     write(replica, 2, "c", "d")
     async with following(replica, 5) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         followed.stream.push(Push(asked.subscription_id, diverging=(1, 4)))
         said = await followed.stream.heard()
         (again,) = said.subscribe
@@ -113,7 +108,7 @@ async def test_without_an_epoch_in_common_a_follower_begins_where_the_leader_doe
     replica = open_replica()
     write(replica, 1, "a", "b")
     async with following(replica, 5) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         followed.stream.push(Push(asked.subscription_id, log_start_offset=7, diverging=(-1, -1)))
         (again,) = (await followed.stream.heard()).subscribe
         assert (again.fetch_offset, again.last_fetched_epoch) == (7, -1)
@@ -127,7 +122,7 @@ async def test_below_the_watermark_nothing_is_cut() -> None:
     replica.raise_watermark(Offset(3))
     with capture_logs() as logs:
         async with following(replica, 5) as followed:
-            (asked,) = (await _first_message(followed)).subscribe
+            (asked,) = (await followed.heard()).subscribe
             followed.stream.push(Push(asked.subscription_id, diverging=(1, 1)))
             said = await followed.stream.heard()
             assert said.unsubscribe == (asked.subscription_id,)
@@ -144,7 +139,7 @@ async def test_the_loss_of_an_unclean_election_is_reported_as_an_exact_range() -
     replica.raise_watermark(Offset(3))
     with capture_logs() as logs:
         async with following(replica, 5) as followed:
-            (asked,) = (await _first_message(followed)).subscribe
+            (asked,) = (await followed.heard()).subscribe
             followed.stream.push(Push(asked.subscription_id, diverging=(1, 1)))
             await followed.stream.heard()
     assert values(replica) == ["a"]
@@ -159,7 +154,7 @@ async def test_a_follower_that_fell_behind_retention_begins_at_the_leaders_start
     replica = open_replica()
     write(replica, 1, "a")
     async with following(replica, 1) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         error = OffsetOutOfRange("begins at 9", limit=9)
         followed.stream.push(Push(asked.subscription_id, error=error))
         (again,) = (await followed.stream.heard()).subscribe
@@ -172,7 +167,7 @@ async def test_the_log_start_travels_with_every_push_and_takes_the_watermark_alo
     follower's HW is never below its log's start."""
     replica = open_replica(TopicConfig(segment_bytes=1024))
     async with following(replica, 1) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         records = b"".join(batch(v, base_offset=n, leader_epoch=1) for n, v in enumerate("abcd"))
         push = Push(asked.subscription_id, high_watermark=-1, log_start_offset=2, records=records)
         followed.stream.push(push)
@@ -187,7 +182,7 @@ async def test_a_watermark_that_is_not_known_is_not_taken() -> None:
     write(replica, 1, "a", "b")
     replica.raise_watermark(Offset(2))
     async with following(replica, 2) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         followed.stream.push(Push(asked.subscription_id, high_watermark=-1))
         followed.stream.push(Push(asked.subscription_id, high_watermark=1))
         await eventually(lambda: replica.high_watermark == 2)
@@ -203,7 +198,7 @@ async def test_corrupt_bytes_on_the_wire_are_not_appended(at: int) -> None:
     good = batch("some value", leader_epoch=1)
     bad = good[:-1] if at < 0 else good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :]
     async with following(replica, 1) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         followed.stream.push(Push(asked.subscription_id, high_watermark=1, records=bad))
         again = await _subscription(followed)
         assert again != asked.subscription_id
@@ -216,7 +211,7 @@ async def test_records_that_do_not_follow_the_log_are_not_appended() -> None:
     """CORRECTNESS E15, T6: a gap is as bad as a flipped bit."""
     replica = open_replica()
     async with following(replica, 1) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         gap = batch("b", base_offset=1, leader_epoch=1)
         followed.stream.push(Push(asked.subscription_id, records=gap))
         await _subscription(followed)
@@ -234,7 +229,7 @@ async def test_a_failed_log_is_no_longer_followed() -> None:
         return None
 
     async with following(replica, 1) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         files.fault = full
         followed.stream.push(Push(asked.subscription_id, records=batch("a", leader_epoch=1)))
         said = await followed.stream.heard()
@@ -248,7 +243,7 @@ async def test_a_leader_that_does_not_know_of_its_election_yet_is_asked_again() 
     """CORRECTNESS T6: the claim is written, its reply is on the way to the winner."""
     replica = open_replica()
     async with following(replica, 2) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         error = UnknownLeaderEpoch("epoch 2 is not known here")
         followed.stream.push(Push(asked.subscription_id, error=error))
         assert await _subscription(followed) != asked.subscription_id
@@ -259,7 +254,7 @@ async def test_a_leader_of_another_epoch_is_reported() -> None:
     """A typed error; ZooKeeper has the present leader."""
     replica = open_replica()
     async with following(replica, 1) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         followed.stream.push(Push(asked.subscription_id, error=FencedLeaderEpoch("epoch 1 is over")))
         await eventually(lambda: followed.refused)
         assert isinstance(followed.refused[0], FencedLeaderEpoch)
@@ -270,7 +265,7 @@ async def test_a_flow_of_an_older_epoch_does_not_keep_the_new_one_from_being_ask
     flow of the old epoch still seems open, and nothing would ever come of it."""
     replica = open_replica()
     async with following(replica, 1) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         replica.learn_leader(BrokerId(1), LeaderEpoch(2))
         followed.link.follow_again(replica)
         said = await followed.stream.heard()
@@ -282,7 +277,7 @@ async def test_a_broken_stream_is_opened_again_with_new_subscriptions() -> None:
     """Messages in flight are lost; the position says where to continue."""
     replica = open_replica()
     async with following(replica, 1) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
+        (asked,) = (await followed.heard()).subscribe
         followed.stream.push(Push(asked.subscription_id, records=batch("a", leader_epoch=1)))
         assert await _position(followed) == 1
         followed.stream.break_off("reset")
@@ -293,28 +288,12 @@ async def test_a_broken_stream_is_opened_again_with_new_subscriptions() -> None:
         assert followed.lost == [1]
 
 
-async def test_a_position_is_reported_only_once_it_is_synced_on_a_new_stream_too() -> None:
-    """CORRECTNESS E3: with `flush.messages=1` an acknowledged record survives the loss of power on
-    all machines at once; the position that a subscription begins with counts like any other."""
-    files = MemoryFiles()
-    replica = open_replica(TopicConfig(flush_messages=1), files=files)
-    write(replica, 1, "a")
-    assert replica.log.unflushed_records == 1
-    async with following(replica, 1) as followed:
-        (asked,) = (await _first_message(followed)).subscribe
-        assert (asked.fetch_offset, replica.log.unflushed_records) == (1, 0)
-        push = Push(asked.subscription_id, records=batch("b", base_offset=1, leader_epoch=1))
-        followed.stream.push(push)
-        assert await _position(followed) == 2
-        assert replica.log.unflushed_records == 0
-
-
 @pytest.mark.parametrize("turns", range(5))
 async def test_a_stream_that_breaks_as_the_session_ends_does_not_keep_the_link_running(turns: int) -> None:
     """CORRECTNESS E12: a process that wakes from a long pause sees both in one turn of the event loop; a
     cancellation that is lost there keeps the session's end, and the next session, waiting forever."""
     async with asyncio.timeout(5), following(open_replica(), 1) as followed:
-        await _first_message(followed)
+        await followed.heard()
         followed.stream.break_off("reset")
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -368,7 +347,7 @@ async def test_a_message_of_the_leaders_last_life_says_nothing_about_the_next() 
     """CORRECTNESS E19: the next one may be of a version without beats."""
     replica = open_replica(TopicConfig(flush_messages=1))
     async with following(replica, 1) as follower:
-        (asked,) = (await _first_message(follower)).subscribe
+        (asked,) = (await follower.heard()).subscribe
         flush = replica.log.flush
 
         def flush_late() -> None:

@@ -26,6 +26,7 @@ from strandline.broker.replication.throttle import CopyThrottle
 from strandline.broker.storage.log import PartitionLog
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import StrandlineError
+from strandline.host import ServiceHost
 from strandline.ids import (
     BrokerEpoch,
     BrokerId,
@@ -41,7 +42,8 @@ from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, 
 from strandline.vocabulary.replication import Hello, Subscribe
 from strandline.vocabulary.state_changes import StateChangeEvent
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.memory_stream import MemoryStream
+from tests.broker.support.memory_stream import MemoryStream, Said
+from tests.waiting import eventually
 from tests.znode_tree import MemorySession, ZnodeTree
 
 
@@ -240,6 +242,11 @@ class Followed:
     def stream(self) -> MemoryStream:
         return self.streams[-1]
 
+    async def heard(self) -> Said:
+        """The follower's next message, on the newest stream."""
+        await eventually(lambda: self.streams)
+        return await self.stream.heard()
+
 
 @asynccontextmanager
 async def following(
@@ -251,6 +258,7 @@ async def following(
     copies: IncomingCopies | None = None,
     unopened: Iterable[StreamBroken] = (),
     owes_beats: bool = False,
+    host: ServiceHost = HOST,
     **given: Any,
 ) -> AsyncIterator[Followed]:
     """Broker 2 follows 1 in this epoch: over streams that `leader` serves, or that the test plays. The first
@@ -282,7 +290,7 @@ async def following(
             on_refused=lambda _, error: refused.append(error),
             copies=copies or IncomingCopies(0, CLOCK),
             settings=settings(**given),
-            host=HOST,
+            host=host,
             recorder=recorded,
         )
         replica.learn_leader(BrokerId(1), LeaderEpoch(epoch))
