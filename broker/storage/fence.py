@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from strandline.errors import CorruptMessage, StorageBusy, StorageFailed
-from strandline.ports import NO_DESCRIPTORS
+from strandline.ports import NO_DESCRIPTORS, NO_SPACE, SyncFailed
 
 
 class Fence:
@@ -18,16 +18,22 @@ class Fence:
 
     `with fence.repeatable:` surrounds code that may be repeated after it could not open a file: a lack of
     descriptors says nothing about the disk, and raises StorageBusy with the fence open.
+
+    `with fence.freeing:` surrounds code that deletes records, and writes no more than small files which are
+    replaced as a whole. It may be repeated after it found the disk full, too: a log that cannot be shortened
+    now can still be read. Only for a leader: a follower that does not delete what its leader deleted must not
+    be in sync.
     """
 
-    __slots__ = ("failed", "name", "on_closed", "repeatable")
+    __slots__ = ("failed", "freeing", "name", "on_closed", "repeatable")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.failed: str | None = None
         self.on_closed: Callable[[OSError | CorruptMessage], None] | None = None
         """Called once, with the error that closed the fence, on the thread that met it."""
-        self.repeatable = _Repeatable(self)
+        self.repeatable = _Repeatable(self, NO_DESCRIPTORS)
+        self.freeing = _Repeatable(self, NO_DESCRIPTORS + NO_SPACE)
 
     def check(self) -> None:
         """Raises StorageFailed if the fence is closed."""
@@ -56,12 +62,13 @@ class Fence:
 
 
 class _Repeatable:
-    """The `repeatable` side of a fence; see `Fence`."""
+    """A side of a fence that lets these errors pass, as StorageBusy; see `Fence`."""
 
-    __slots__ = ("_fence",)
+    __slots__ = ("_errors", "_fence")
 
-    def __init__(self, fence: Fence) -> None:
+    def __init__(self, fence: Fence, errors: tuple[int, ...]) -> None:
         self._fence = fence
+        self._errors = errors
 
     def __enter__(self) -> None:
         self._fence.check()
@@ -69,6 +76,7 @@ class _Repeatable:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
+        passes = isinstance(error, OSError) and error.errno in self._errors
+        if passes and not isinstance(error, SyncFailed):
             raise StorageBusy(f"{self._fence.name}: {error}; nothing was done, try again") from error
         self._fence.__exit__(kind, error, traceback)

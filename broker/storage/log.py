@@ -378,43 +378,43 @@ class PartitionLog:
 
     # --- retention ---------------------------------------------------------------------------
 
-    def advance_log_start(self, offset: int) -> None:
+    def advance_log_start(self, offset: int, *, as_leader: bool = False) -> None:
         """Delete the records below an offset. A lower offset changes nothing.
 
         The log starts at exactly that offset; a file goes once all of its records are deleted. Raises
-        StorageFailed; ValueError above the LEO.
+        StorageFailed; as a leader, StorageBusy if the disk is full; ValueError above the LEO.
         """
         if offset > self.log_end_offset:
             raise ValueError(f"cannot advance the start of {self!r} to offset {offset}, above its end")
         if offset <= self.log_start_offset:
             return
         self.compactor.cancel()
-        with self._fence.repeatable, self._lock:
+        with self._fence.freeing if as_leader else self._fence.repeatable, self._lock:
             # Stored before anything is removed: files that a crash leaves are deleted by the next open.
             self._state.change(log_start_offset=offset)
+            while len(self._segments) > 1 and self._segments.first.next_offset <= offset:
+                self._segments.remove_first()
             # The last record's epoch stays known: a replica that deleted all follows by it.
             last = self.log_end_offset - 1
             self._save_epochs(changed=self.epochs.truncate_from_start(min(offset, last)))
-            while len(self._segments) > 1 and self._segments.first.next_offset <= offset:
-                self._segments.remove_first()
 
     def apply_retention(self, *, now_ms: int, high_watermark: int) -> int:
         """Delete whole segments by `retention.ms` and `retention.bytes`, none at or above the HW (H9).
 
         The active segment is sealed first if all of it has expired. Returns the log's start, which stays
-        where it is if the topic is only compacted. Raises StorageFailed.
+        where it is if the topic is only compacted. Raises StorageFailed, StorageBusy if the disk is full.
         """
         self.producers.expire(now_ms)
         segments, config = self._segments, self._config
         if not config.deletes:
             return self.log_start_offset
-        with self._fence.repeatable:
+        with self._fence.freeing:
             if has_expired(segments.active, config, now_ms=now_ms, high_watermark=high_watermark):
                 self._roll()
             start = start_after_retention(
                 segments, config, start=self.log_start_offset, now_ms=now_ms, high_watermark=high_watermark
             )
-        self.advance_log_start(start)
+        self.advance_log_start(start, as_leader=True)
         return self.log_start_offset
 
     # --- compaction --------------------------------------------------------------------------

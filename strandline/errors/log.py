@@ -116,7 +116,7 @@ class StorageFailed(Retriable):
 
 
 class StorageBusy(Retriable):
-    """This process has no free descriptor for a file of the log. The request did nothing and
-    damaged nothing."""
+    """This process has no free descriptor for a file of the log, or the disk is too full to delete
+    records. The request did nothing and damaged nothing."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -23,6 +23,7 @@ from strandline.ports.coordination import SessionEnded as SessionEnded
 from strandline.ports.coordination import SetData as SetData
 from strandline.ports.coordination import Znode as Znode
 from strandline.ports.files import NO_DESCRIPTORS as NO_DESCRIPTORS
+from strandline.ports.files import NO_SPACE as NO_SPACE
 from strandline.ports.files import Files as Files
 from strandline.ports.files import SyncFailed as SyncFailed
 from strandline.ports.serving import Caller as Caller

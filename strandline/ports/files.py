@@ -10,6 +10,8 @@ from typing import Final, Protocol
 NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 """The errno values if a file cannot be opened because this process, or the system, has too many
 open files."""
+NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+"""The errno values if a file cannot grow because the disk, or a quota, is full."""
 
 
 class SyncFailed(OSError):

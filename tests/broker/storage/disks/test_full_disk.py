@@ -1,0 +1,103 @@
+"""A full disk and the deletion of records, which needs some bytes before it frees more (CORRECTNESS E14)."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from strandline.adapters.system.memory_files import MemoryFiles
+from strandline.broker.storage.log import PartitionLog
+from strandline.errors import StorageBusy, StorageFailed
+from strandline.ports import SyncFailed
+from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.storage.support.disk import append, contents, fill, names, new_log, open_log
+
+CONFIG = TopicConfig(segment_bytes=1024, index_interval_bytes=200, retention_ms=1, cleanup_policy="delete")
+
+
+class FullFrom:
+    """The disk is full from the n-th write on."""
+
+    def __init__(self, code: int, writes: int) -> None:
+        self.code = code
+        self.left = writes
+        self.refused = False
+
+    def __call__(self, operation: str, path: Path) -> int | None:
+        if operation == "append":
+            self.left -= 1
+            if self.left < 0:
+                self.refused = True
+                raise OSError(self.code, "no space left", str(path))
+        return None
+
+
+USES: dict[str, Callable[[PartitionLog], object]] = {
+    "advance_log_start": lambda log: log.advance_log_start(14, as_leader=True),
+    "apply_retention": lambda log: log.apply_retention(now_ms=10**13, high_watermark=16),
+}
+
+
+def prepared() -> tuple[PartitionLog, MemoryFiles]:
+    log, files = new_log(CONFIG)
+    fill(log, 8)
+    log.flush()
+    return log, files
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("use", USES)
+def test_a_leader_that_cannot_delete_on_a_full_disk_is_read_on_and_deletes_later(use: str, code: int) -> None:
+    """A failed log would free nothing either, and would be out of use until the process ends."""
+    expected_log, expected_files = prepared()
+    USES[use](expected_log)
+    writes = 0
+    while True:
+        log, files = prepared()
+        files.fault = disk = FullFrom(code, writes)
+        if disk.left == 0:
+            with pytest.raises(StorageBusy, match="no space left"):
+                USES[use](log)
+            assert [record.offset for record in contents(log)] == list(range(16))
+        else:
+            with suppress(StorageBusy):
+                USES[use](log)
+        assert log.failed is None
+        files.fault = None
+        USES[use](log)
+        assert names(files, ".log") == names(expected_files, ".log")
+        append(log, b"next")
+        found = open_log(files.after_crash(), clean=False, config=CONFIG)
+        for each in (log, found):
+            assert (each.log_start_offset, each.corrupt) == (expected_log.log_start_offset, None)
+            assert [record.offset for record in contents(each)] == list(range(each.log_start_offset, 17))
+        if not disk.refused:
+            return
+        writes += 1
+
+
+def test_a_follower_that_cannot_delete_on_a_full_disk_has_failed() -> None:
+    """H9: if it stayed in sync, it could lead, and show again what was deleted."""
+    log, files = prepared()
+    files.fault = FullFrom(errno.ENOSPC, 0)
+    with pytest.raises(StorageFailed, match="no space left"):
+        log.advance_log_start(14)
+    assert log.failed is not None
+
+
+def test_a_sync_that_fails_on_a_full_disk_fails_the_log() -> None:
+    """E3: it is unknown what it left."""
+
+    def full(operation: str, path: Path) -> int | None:
+        if operation == "sync":
+            raise SyncFailed(errno.ENOSPC, "no space left", str(path))
+        return None
+
+    log, files = prepared()
+    files.fault = full
+    with pytest.raises(StorageFailed, match="no space left"):
+        log.advance_log_start(14, as_leader=True)
