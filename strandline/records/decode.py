@@ -11,7 +11,7 @@ from strandline.errors import CorruptMessage
 from strandline.records.compression import Codec, decompress
 from strandline.records.encode import offset_deltas, split_equal
 from strandline.records.header import HEADER_BYTES, BatchHeader, Bytes, iterate
-from strandline.records.varint import decode_varint
+from strandline.records.varint import LONG_MAX, LONG_MIN, decode_varint
 
 RecordHeaders = tuple[tuple[str, bytes | None], ...]
 
@@ -143,6 +143,8 @@ def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
         else:
             delta, after = decode_varint(body, at + 1)
             lead, timestamp = body[at:after], header.base_timestamp + delta
+            if not LONG_MIN <= timestamp <= LONG_MAX:
+                raise ValueError(f"a timestamp of {timestamp} ms")
             delta, at = decode_varint(body, after)
             columns.offsets[index] = header.base_offset + delta
             gaps = gaps or delta != index

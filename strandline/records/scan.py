@@ -10,7 +10,7 @@ from strandline.errors import CorruptMessage, InvalidRecord
 from strandline.records.compression import Codec, decompress
 from strandline.records.encode import offset_deltas
 from strandline.records.header import HEADER_BYTES, BatchHeader, Bytes
-from strandline.records.varint import decode_varint
+from strandline.records.varint import LONG_MAX, LONG_MIN, decode_varint
 
 COMPRESSION_RATIO_MAX: Final = 32
 """A broker accepts at most this number of records for each byte of a batch: with any codec a real
@@ -36,8 +36,8 @@ def glance(
 ) -> Iterator[Glance]:
     """The records of one batch, one after the other. Record headers are skipped.
 
-    Raises CorruptMessage if a record contradicts its lengths, or the batch decompresses to more
-    than `bytes_max`; UnsupportedCompression.
+    Raises CorruptMessage if a record contradicts its lengths or its timestamp does not fit 64 bits, or the
+    batch decompresses to more than `bytes_max`; UnsupportedCompression.
     """
     body = _body(records, header, bytes_max)
     try:
@@ -62,6 +62,8 @@ def _glance(body: bytes, header: BatchHeader) -> Iterator[Glance]:
         else:
             delta, at = decode_varint(body, at + 1)
             timestamp = base_timestamp + delta
+        if not LONG_MIN <= timestamp <= LONG_MAX:
+            raise ValueError(f"a timestamp of {timestamp} ms")
         if (raw := body[at]) < 0x80:
             offset, at = base_offset + (raw >> 1 ^ -(raw & 1)), at + 1
         else:

@@ -11,13 +11,15 @@ from typing import Final
 VARINT_BYTES_MAX: Final = 10
 """A varint of 64 bits; a longer one is invalid."""
 
-_LONG_MIN: Final = -(2**63)
-_LONG_MAX: Final = 2**63 - 1
+LONG_MIN: Final = -(2**63)
+LONG_MAX: Final = 2**63 - 1
+"""The bounds of offsets and timestamps. A batch's base and a record's delta are within them; their sum
+may not be."""
 
 
 def encode_varint(number: int) -> bytes:
     """The bytes of a signed number of up to 64 bits. Raises OverflowError for a larger one."""
-    if not _LONG_MIN <= number <= _LONG_MAX:
+    if not LONG_MIN <= number <= LONG_MAX:
         raise OverflowError(f"{number} does not fit a varint of 64 bits")
     rest = number << 1 if number >= 0 else (-number << 1) - 1
     out = bytearray()

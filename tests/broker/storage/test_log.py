@@ -29,7 +29,6 @@ from tests.broker.storage.support.disk import (
     fill,
     names,
     new_log,
-    offset_for_timestamp,
     open_log,
     replicate,
 )
@@ -226,35 +225,6 @@ def test_offsets_outside_the_log_are_out_of_range() -> None:
         with pytest.raises(OffsetOutOfRange) as caught:
             log.read(offset, 100, below=24)
         assert caught.value.limit == 10
-
-
-def test_a_time_finds_its_first_record() -> None:
-    """ListOffsets: exact within the batch, also in old segments, also if times go back and forth."""
-    log, _ = new_log()
-    times = [10, 30, 20, 50, 40, 40, 70, 60, 90, 80] * 3
-    for step in range(0, len(times), 2):
-        append_times(log, times[step : step + 2], step)
-    for wanted in range(101):
-        expected = next(((i, t) for i, t in enumerate(times) if t >= wanted), None)
-        assert offset_for_timestamp(log, wanted, below=log.log_end_offset) == expected
-    assert offset_for_timestamp(log, 90, below=8) is None
-    assert offset_for_timestamp(log, 90, below=9) == (8, 90)
-    log.advance_log_start(10)
-    assert offset_for_timestamp(log, 0, below=30) == (10, 10)
-
-
-def append_times(log: PartitionLog, times: list[int], step: int) -> None:
-    data = encode_batch([(None, b"x" * 80, (), time) for time in times])
-    assert log.append_as_leader(data, 1, now_ms=0).base_offset == step
-
-
-def test_a_batch_that_does_not_decode_is_found_by_its_header() -> None:
-    """Records are opaque to a broker, so a client's nonsense must not stop a search by time."""
-    log, _ = new_log()
-    append(log, b"a", timestamp=5)
-    log.append_as_leader(PackedRecords(b"nonsense", 4, 1, 10, 20).seal(), 1, now_ms=0)
-    append(log, b"b", timestamp=30)
-    assert offset_for_timestamp(log, 15, below=3) == (1, 20)
 
 
 # --- cutting --------------------------------------------------------------------------------

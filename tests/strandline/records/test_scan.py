@@ -14,6 +14,7 @@ from strandline.records.encode import _OFFSET_DELTAS, REMEMBERED_MAX, gaps_betwe
 from strandline.records.header import HEADER_BYTES, assemble
 from strandline.records.scan import first_without_key, glance
 from strandline.records.varint import encode_varint
+from tests.strandline.records.hostile_batches import timed
 
 maybe = st.none() | st.binary(max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=5), maybe), max_size=3)
@@ -29,6 +30,25 @@ def test_a_scan_sees_the_same_records_as_decoding(fields: list[RecordFields], co
     assert list(glance(data, header)) == [(r.offset, r.timestamp, r.key is not None) for r in decoded]
     unkeyed = [index for index, record in enumerate(decoded) if record.key is None]
     assert first_without_key(data, header) == (unkeyed[0] if unkeyed else None)
+
+
+@pytest.mark.parametrize(("base", "delta"), [(2**63 - 1, 1), (-(2**63), -1), (2**62, 2**62)])
+def test_a_timestamp_that_does_not_fit_64_bits_is_corrupt(base: int, delta: int) -> None:
+    """CORRECTNESS X14: no answer has room for it."""
+    data = timed(base, (delta, b"v"))
+    header = BatchHeader.parse(data)
+    with pytest.raises(CorruptMessage, match=f"a timestamp of {base + delta} ms"):
+        list(glance(data, header))
+    with pytest.raises(CorruptMessage, match=f"a timestamp of {base + delta} ms"):
+        decode_batch(data, header)
+
+
+@pytest.mark.parametrize(("base", "delta"), [(2**63 - 2, 1), (1 - 2**63, -1), (0, 2**63 - 1)])
+def test_the_first_and_the_last_moment_are_read(base: int, delta: int) -> None:
+    data = timed(base, (delta, b"v"))
+    header = BatchHeader.parse(data)
+    assert list(glance(data, header)) == [(0, base + delta, True)]
+    assert [record.timestamp for record in decode_batch(data, header)] == [base + delta]
 
 
 @given(records, st.data())

@@ -94,8 +94,11 @@ def contents(log: PartitionLog, *, start: int | None = None, bytes_max: int = 1 
     return records
 
 
-def offset_for_timestamp(log: PartitionLog, timestamp_ms: int, *, below: int) -> tuple[int, int] | None:
-    """(offset, timestamp) of the first record of this time or later, below an offset; or None."""
+def offset_for_timestamp(
+    log: PartitionLog, timestamp_ms: int | None, *, below: int
+) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record of this time or later, below an offset; or None. Without a
+    time: of the latest one that the log claims."""
     start = offset = log.log_start_offset
     while offset < below:
         step = log.search_time(timestamp_ms, start=offset, below=below)

@@ -14,6 +14,7 @@ from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.records import Codec, encode_values, pack
 from strandline.records.header import HEADER, BatchHeader, assemble
+from tests.strandline.records.hostile_batches import timed
 
 SIZE_MAX = MESSAGE_BYTES_MAX - 1024
 DEPTH_MAX = 3
@@ -59,6 +60,8 @@ def batches() -> list[bytes]:
         assemble(header._replace(record_count=1_000_000, last_offset_delta=999_999, attributes=4), body),
         assemble(header._replace(max_timestamp=2**63 - 1, base_timestamp=2**63 - 1), body),
         assemble(header._replace(base_timestamp=-(2**63), max_timestamp=-(2**63)), body),
+        timed(2**63 - 1, (1, b"later than all time")),
+        timed(-(2**63), (0, None)),
         assemble(header._replace(producer_id=2**63 - 1, producer_epoch=32767, base_sequence=2**31 - 1), body),
         assemble(header._replace(attributes=4), bytes(1000)),
         assemble(header._replace(attributes=0x7F), body),
