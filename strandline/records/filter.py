@@ -7,11 +7,13 @@ batch for every offset, and a reader recognizes a gap by the batch that covers i
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from itertools import compress as select
 from itertools import pairwise
 from typing import Final
 
+from strandline.errors import CorruptMessage
 from strandline.ids import NO_PRODUCER
 from strandline.records.compression import Codec, compress, decompress
 from strandline.records.encode import NO_SEQUENCE
@@ -49,8 +51,9 @@ def keep_records(
     """The batch with only the wanted records, at least one, at their old offsets.
 
     `batch` is this one batch, and `wanted` has a flag for each of its records; `max_timestamp` is
-    that of the wanted ones. `delete_horizon_ms` is put into the header. Raises IndexError or
-    ValueError if the bytes are no valid records: decode them first.
+    that of the wanted ones. `delete_horizon_ms` is put into the header. Raises CorruptMessage if a
+    time does not fit 64 bits, or is further from the horizon than they reach; IndexError or ValueError
+    if the bytes are no valid records: decode them first.
     """
     codec = header.codec
     body = batch[HEADER_BYTES:]
@@ -58,13 +61,16 @@ def keep_records(
         body = decompress(codec, body)
     spans = list(select(pairwise(_bounds(body, header.record_count)), wanted))
     kept = header._replace(max_timestamp=max_timestamp, record_count=len(spans))
-    if delete_horizon_ms is None:
-        records = b"".join([body[start:end] for start, end in spans])
-    else:
-        kept = kept.with_delete_horizon(delete_horizon_ms)
-        later = header.base_timestamp - delete_horizon_ms
-        records = b"".join([_moved(body, start, end, later) for start, end in spans])
-    return assemble(kept, compress(codec, records))
+    try:
+        if delete_horizon_ms is None:
+            records = b"".join([body[start:end] for start, end in spans])
+        else:
+            kept = kept.with_delete_horizon(delete_horizon_ms)
+            later = header.base_timestamp - delete_horizon_ms
+            records = b"".join([_moved(body, start, end, later) for start, end in spans])
+        return assemble(kept, compress(codec, records))
+    except (OverflowError, struct.error) as error:
+        raise CorruptMessage(f"batch at offset {header.base_offset}: {error}") from None
 
 
 def _bounds(body: bytes, count: int) -> list[int]:

@@ -84,8 +84,8 @@ def first_without_key(
 ) -> int | None:
     """The index of the first record without a key, or None.
 
-    Raises as `glance`, and InvalidRecord if the records' offsets do not count from the batch's
-    first one.
+    Raises as `glance`, and InvalidRecord if a timestamp does not fit 64 bits, or the records' offsets do
+    not count from the batch's first one.
     """
     body = _body(records, header, bytes_max)
     try:
@@ -108,8 +108,10 @@ def _first_without_key(body: bytes, header: BatchHeader) -> int | None:
         if body.startswith(expected, at):
             at += len(expected)
         else:
-            _, after = decode_varint(body, at + 1)
-            lead = body[at:after]
+            delta, after = decode_varint(body, at + 1)
+            lead, timestamp = body[at:after], header.base_timestamp + delta
+            if not LONG_MIN <= timestamp <= LONG_MAX:
+                raise InvalidRecord(f"record {index} of the batch has a timestamp of {timestamp} ms")
             delta, at = decode_varint(body, after)
             if delta != index:
                 raise InvalidRecord(

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from operator import le
 from pathlib import Path
@@ -228,7 +229,14 @@ class Compaction:
         newest = header.max_timestamp
         if not header.is_log_append_time:
             newest = max(at for at, stays in zip(columns.timestamps, wanted, strict=True) if stays)
-        return keep_records(batch, header, wanted, max_timestamp=newest, delete_horizon_ms=horizon)
+        keep = partial(keep_records, batch, header, wanted, max_timestamp=newest)
+        if horizon is not None:
+            # Else a time is too far from the horizon: no producer means it, and the tombstones stay.
+            with suppress(CorruptMessage):
+                left = keep(delete_horizon_ms=horizon)
+                self._due_at(horizon)
+                return left
+        return batch if all(wanted) else keep()
 
     def _sort_tombstones(self, header: BatchHeader, columns: Columns, wanted: list[bool]) -> int | None:
         """Drop tombstones that are due; returns the time until which newly found ones stay, if there are
@@ -241,9 +249,14 @@ class Compaction:
             for at in tombstones:
                 wanted[at] = False
             return None
-        until = self._now_ms + self._config.delete_retention_ms if horizon is None else horizon
-        self.tombstones_due_ms = min(until, self.tombstones_due_ms or until)
-        return until if horizon is None else None
+        if horizon is None:
+            return self._now_ms + self._config.delete_retention_ms
+        self._due_at(horizon)
+        return None
+
+    def _due_at(self, moment_ms: int) -> None:
+        """Tombstones that are left may be removed then."""
+        self.tombstones_due_ms = min(moment_ms, self.tombstones_due_ms or moment_ms)
 
     def _batches(self, source: Segment) -> Iterator[tuple[BatchHeader, bytes]]:
         """The batches of a segment, each at position 0 of its own bytes, with their CRCs checked: a damaged

@@ -12,6 +12,7 @@ from strandline.errors import CorruptMessage, InvalidRecord
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, decode_columns, encode_batch, encode_values
 from strandline.records.header import assemble
 from strandline.records.scan import BROKER_DECOMPRESSED_BYTES_MAX
+from tests.strandline.records.hostile_batches import timed
 
 BYTES_MAX = RECORDS_BYTES_MAX
 CODECS = [codec for codec in Codec if codec is not Codec.NONE]
@@ -65,6 +66,14 @@ def test_more_records_than_a_leader_looks_at_are_refused_with_the_limit() -> Non
     with pytest.raises(InvalidRecord, match=f"send at most {KEYED_RECORDS_MAX}") as raised:
         admission.from_producer(data, bytes_max=BYTES_MAX, keyed=True)
     assert raised.value.limit == KEYED_RECORDS_MAX
+
+
+@pytest.mark.parametrize(("base", "delta"), [(2**63 - 1, 1), (-(2**63), -1)])
+def test_a_timestamp_that_does_not_fit_64_bits_is_refused(base: int, delta: int) -> None:
+    """CORRECTNESS X14: compaction could not keep it."""
+    data = timed(base, (0, b"v"), (delta, b"v"))
+    with pytest.raises(InvalidRecord, match=f"record 1 of the batch has a timestamp of {base + delta} ms"):
+        admission.from_producer(data, bytes_max=BYTES_MAX, keyed=True)
 
 
 @pytest.mark.parametrize(

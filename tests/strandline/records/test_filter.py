@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strandline.consumer.records import FetchedBatch
+from strandline.errors import CorruptMessage
 from strandline.ids import TopicPartition
 from strandline.records import (
     Codec,
@@ -20,6 +21,7 @@ from strandline.records import (
     split,
     validate,
 )
+from tests.strandline.records.hostile_batches import timed
 
 nullable = st.none() | st.binary(max_size=100)
 record = st.tuples(
@@ -59,6 +61,16 @@ def test_kept_records_are_unchanged(
     theirs = DefaultRecordBatch(left)
     assert theirs.validate_crc()
     assert [(r.offset, r.timestamp, r.key, r.value) for r in theirs] == [r[:4] for r in expected]
+
+
+@pytest.mark.parametrize(
+    ("base", "newest", "horizon"), [(-(2**63), 0, 1), (2**63 - 1, 0, -1), (0, 2**63, None), (0, 0, 2**63)]
+)
+def test_what_64_bits_do_not_reach_is_corrupt(base: int, newest: int, horizon: int | None) -> None:
+    """CORRECTNESS X14: no error of numbers leaves it, which a caller does not expect."""
+    data = timed(base, (0, None))
+    with pytest.raises(CorruptMessage, match="batch at offset 0"):
+        keep_records(data, split(data)[0], [True], max_timestamp=newest, delete_horizon_ms=horizon)
 
 
 def test_a_batch_without_records_says_whose_it_was() -> None:

@@ -38,8 +38,10 @@ from tests.broker.storage.compaction.compacting import (
     seal,
 )
 from tests.broker.storage.support.disk import FOLDER, append, names, open_log
+from tests.strandline.records.hostile_batches import timed
 
 HOUR_MS = 3_600_000
+LOG_APPEND_TIME = 8
 
 
 # --- what stays ------------------------------------------------------------------------------
@@ -294,6 +296,36 @@ def test_records_of_a_topic_from_before_it_was_compacted() -> None:
     log.reconfigure(COMPACTED)
     compact(log)
     assert [(h.base_offset, h.record_count) for h in batches(log)] == [(0, 0), (1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
+def test_a_tombstone_from_before_all_time_stays(attributes: int) -> None:
+    """CORRECTNESS X14: 64 bits do not reach from its time to the horizon. The error ended each replica's
+    broker, at each of its starts. The rest of its batch is compacted, and no pass begins for it again."""
+    log, files = compacted_log()
+    log.append_as_leader(timed(-(2**63), (0, b"old"), (0, None), attributes=attributes), 1, now_ms=0)
+    put(log, ("a", "1"))
+    put(log, ("a", None))
+    seal(log)
+    assert compact(log) == 1
+    assert pairs(log) == [(1, "k", None), (3, "a", None)]
+    assert [header.delete_horizon_ms for header in batches(log)] == [None, None, NOW_MS + 1_000]
+    assert compact(log, now_ms=NOW_MS + 1_000) == 1
+    assert pairs(log) == [(1, "k", None)]
+    assert compact(log, now_ms=NOW_MS + 99_999) == 0
+    check_sound(log, files)
+
+
+def test_a_batch_with_records_later_than_all_time_stays_whole() -> None:
+    """CORRECTNESS X14: no header has room for the time of the last one."""
+    log, _ = compacted_log(TopicConfig(segment_bytes=1024))
+    log.append_as_leader(timed(2**63 - 1, (1, b"old"), (2, b"new")), 1, now_ms=0)
+    put(log, ("a", "1"))
+    put(log, ("a", "2"))
+    seal(log)
+    log.reconfigure(COMPACTED)
+    assert compact(log) == 1
+    assert [(h.base_offset, h.record_count) for h in batches(log)] == [(0, 2), (2, 0), (3, 1)]
 
 
 @pytest.mark.parametrize("policy", ["", "none", "compact, delete"])
