@@ -41,6 +41,10 @@ from strandline.vocabulary.topic_config import TopicConfig
 GROUP_SEGMENTS_MAX: Final = 32
 """Segments that one step merges: their files are deleted between two requests."""
 
+HORIZON_MS_MAX: Final = 2**62
+"""The latest delete horizon, in 146 million years: 64 bits have room for it, and for its distance from any
+timestamp since 1970."""
+
 _WRITE_BYTES: Final = 1 << 20
 
 
@@ -250,7 +254,7 @@ class Compaction:
                 wanted[at] = False
             return None
         if horizon is None:
-            return self._now_ms + self._config.delete_retention_ms
+            return min(self._now_ms + self._config.delete_retention_ms, HORIZON_MS_MAX)
         self._due_at(horizon)
         return None
 

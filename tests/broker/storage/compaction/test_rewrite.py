@@ -13,7 +13,7 @@ import pytest
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.compaction.key_map import ENTRY_BYTES, KeyMap
-from strandline.broker.storage.compaction.rewrite import Abandoned, Compaction, Replacement
+from strandline.broker.storage.compaction.rewrite import HORIZON_MS_MAX, Abandoned, Compaction, Replacement
 from strandline.broker.storage.log import PartitionLog
 from strandline.errors import InvalidConfig, InvalidRecord, StorageFailed
 from strandline.records import (
@@ -296,6 +296,21 @@ def test_records_of_a_topic_from_before_it_was_compacted() -> None:
     log.reconfigure(COMPACTED)
     compact(log)
     assert [(h.base_offset, h.record_count) for h in batches(log)] == [(0, 0), (1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, 10**30])
+def test_a_tombstone_may_stay_for_all_time(retention_ms: int) -> None:
+    """CORRECTNESS X14: "forever" is a number too. Counted from now it did not fit the batch's header, and the
+    error ended each replica's broker."""
+    log, files = compacted_log(COMPACTED.model_copy(update={"delete_retention_ms": retention_ms}))
+    put(log, ("a", "1"))
+    put(log, ("a", None))
+    seal(log)
+    assert compact(log) == 1
+    assert pairs(log) == [(1, "a", None)]
+    assert batches(log)[-1].delete_horizon_ms == HORIZON_MS_MAX
+    assert compact(log, now_ms=NOW_MS + 99_999) == 0
+    check_sound(log, files)
 
 
 @pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
