@@ -183,7 +183,8 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Which bindings a request is about. None and ANY match everything.
+    """Which bindings a request is about. None and ANY match everything; an empty name or host, as an unset
+    variable gives it, is neither: raises InvalidRequest.
 
     The pattern type says how `name` is compared: ANY, LITERAL and PREFIXED with the name of a pattern, MATCH
     as the name of a resource, which a pattern covers or not.
@@ -196,6 +197,13 @@ class AclFilter:
     host: str | None = None
     operation: Operation = Operation.ANY
     permission: Permission = Permission.ANY
+
+    def __post_init__(self) -> None:
+        for kind, text in (("name", self.name), ("host", self.host)):
+            if text == "":
+                raise InvalidRequest(
+                    f"the {kind} of the filter is empty: give one, or leave it out (null) for every {kind}"
+                )
 
     def matches(self, binding: AclBinding) -> bool:
         return (

@@ -77,6 +77,13 @@ def test_a_filter_without_values_finds_everything() -> None:
     assert AclFilter().matches(binding("*", of=ResourceType.GROUP, permission=Permission.DENY))
 
 
+@pytest.mark.parametrize("given", [{"name": ""}, {"host": ""}])
+def test_an_empty_part_of_a_filter_is_refused(given: dict[str, str]) -> None:
+    """Over gRPC it would find everything."""
+    with pytest.raises(InvalidRequest, match="of the filter is empty: give one"):
+        AclFilter(**given)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [

@@ -90,6 +90,27 @@ async def test_a_filter_says_what_was_deleted() -> None:
     )
 
 
+EMPTY = (
+    TIDES._replace(pattern=TIDES.pattern._replace(name="")),
+    TIDES._replace(entry=TIDES.entry._replace(host="")),
+    TIDES._replace(entry=TIDES.entry._replace(principal="")),
+)
+"""What the filters of a script have whose variable is unset."""
+
+
+async def test_an_empty_part_of_a_filter_is_no_part_for_all() -> None:
+    """KIP-140: null alone matches every name. An empty one deleted the ACLs of all topics."""
+    controller = MemoryController(lambda wanted: [DeletedAcls((AclResult(BINDING),))])
+    deleted = await api(controller).delete(DeleteAclsRequest((*EMPTY, TIDES)), CALL)
+    described = [await api(controller).describe(DescribeAclsRequest(each), CALL) for each in EMPTY]
+    outcomes = [each.outcome for each in deleted.filters]
+    assert [each.error for each in outcomes] == [int(ErrorCode.INVALID_REQUEST)] * len(EMPTY) + [0]
+    expected = "the name of the filter is empty: give one, or leave it out (null) for every name"
+    assert outcomes[0].message == expected
+    assert [each.outcome for each in described] == outcomes[:-1]
+    assert [name for name, _ in controller.asked] == ["DeleteAcls"]
+
+
 async def test_described_acls_are_grouped_by_their_pattern() -> None:
     prefixed = ResourcePattern(ResourceType.GROUP, "g", PatternType.PREFIXED)
     other = replace(BINDING, operation=Operation.WRITE)
