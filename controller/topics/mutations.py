@@ -10,6 +10,8 @@ from strandline.errors import ThrottlingQuotaExceeded
 from strandline.security.quotas.model import Quota
 
 RATE: Final = Quota.CONTROLLER_MUTATION_RATE
+RETRY_AFTER_MS_MAX: Final = 2**31 - 1
+"""The longest wait that a caller is given at once, 24 days: Kafka's protocol has 32 bits for it."""
 
 
 def count_mutations(name: str, partitions: int) -> None:
@@ -23,5 +25,5 @@ def count_mutations(name: str, partitions: int) -> None:
         return
     raise ThrottlingQuotaExceeded(
         f"topic {name!r}: the caller is over its {RATE}: try again in {wait_s:.1f} s",
-        retry_after_ms=ceil(wait_s * 1000),
+        retry_after_ms=min(ceil(wait_s * 1000), RETRY_AFTER_MS_MAX),
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import isfinite
 from typing import Final, NamedTuple
 
 from strandline.errors import InvalidRequest
@@ -18,6 +17,8 @@ Kafka names the default when a client gives no id."""
 DEFAULT_SHOWN: Final = "<default>"
 NAME_CHARS_MAX: Final = 1_000
 """The longest user or client id that a quota may be for. It has room for the subject of a certificate."""
+RATE_MIN: Final = 1e-6
+"""The least limit: with less, what a caller owes takes longer to pay for than numbers can say."""
 RATE_MAX: Final = 2**53
 """The largest limit: larger whole numbers are not exact as a float, which Kafka's protocol has for them."""
 
@@ -96,8 +97,8 @@ def parse_quota(name: str) -> Quota:
 
 def check_limit(quota: Quota, limit: float) -> None:
     """Raises InvalidRequest."""
-    if not (isfinite(limit) and 0 < limit <= RATE_MAX):
-        raise InvalidRequest(f"{quota} = {limit:g}: give a number above 0, at most {RATE_MAX}")
+    if not RATE_MIN <= limit <= RATE_MAX:
+        raise InvalidRequest(f"{quota} = {limit:g}: give a number from {RATE_MIN:g} to {RATE_MAX}")
     if quota in _WHOLE and limit != int(limit):
         raise InvalidRequest(f"{quota} = {limit:g}: give a whole number of bytes a second")
 

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 import pytest
 
 from strandline.adapters.zookeeper import znodes
+from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX
 from strandline.controller.term.asked import doing_for
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.topics.deletion import mark_for_deletion
-from strandline.controller.topics.mutations import RATE, count_mutations
+from strandline.controller.topics.mutations import RATE, RETRY_AFTER_MS_MAX, count_mutations
 from strandline.errors import InvalidPartitions, ThrottlingQuotaExceeded
 from strandline.ids import TopicId
 from strandline.ports import Caller, Coordination
 from strandline.security.principal import Principal
 from strandline.security.quotas.bill import Bill, ClientQuotas
-from strandline.security.quotas.model import Quota, QuotaEntity, Quotas
+from strandline.security.quotas.model import RATE_MIN, Quota, QuotaEntity, Quotas
 from strandline.vocabulary.admin import AlterTopic, NewTopic, TopicResult
 from tests.controller.support.running import Activate
 from tests.controller.support.znodes_seen import topic_node
@@ -104,6 +105,17 @@ async def test_refusals_are_counted() -> None:
             with pytest.raises(ThrottlingQuotaExceeded):
                 count_mutations("b", 1)
     assert quotas.refused(RATE) == 2
+
+
+def test_a_wait_fits_kafkas_answers() -> None:
+    """CORRECTNESS X14: that of a tiny rate fitted no field of an answer, which ended the controller."""
+    quotas = ClientQuotas(lambda _: False, HandClock().monotonic, delay_ms_max=1_000)
+    quotas.take(Quotas({QuotaEntity("alice"): {RATE: RATE_MIN}}))
+    with doing_for(None, quotas.of(ALICE)):
+        count_mutations("a", PARTITIONS_PER_TOPIC_MAX)
+        with pytest.raises(ThrottlingQuotaExceeded) as refused:
+            count_mutations("b", 1)
+    assert refused.value.retry_after_ms == RETRY_AFTER_MS_MAX
 
 
 async def test_additions_count_what_they_add_and_refused_ones_alter_no_config(active: Activate) -> None:

@@ -13,6 +13,7 @@ from strandline.security.quotas.model import (
     ANY,
     DEFAULT,
     RATE_MAX,
+    RATE_MIN,
     Held,
     Quota,
     QuotaAlteration,
@@ -83,7 +84,8 @@ def test_each_quota_is_looked_for_by_itself() -> None:
     ("quota", "limit"),
     [
         (RATE, 0), (RATE, -1), (RATE, 1.5), (RATE, math.inf), (RATE, math.nan), (RATE, RATE_MAX * 2),
-        (Quota.REQUEST_PERCENTAGE, 0), (Quota.REQUEST_PERCENTAGE, -0.5),
+        (Quota.REQUEST_PERCENTAGE, 0), (Quota.REQUEST_PERCENTAGE, -0.5), (Quota.REQUEST_PERCENTAGE, 1e-322),
+        (Quota.CONTROLLER_MUTATION_RATE, RATE_MIN / 2),
     ],
 )  # fmt: skip
 def test_a_limit_that_cannot_be_is_refused(quota: Quota, limit: float) -> None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from strandline.ports import Caller
 from strandline.security.principal import Principal
 from strandline.security.quotas.bill import ClientQuotas
-from strandline.security.quotas.model import DEFAULT, NO_QUOTAS, Quota, QuotaEntity, Quotas
+from strandline.security.quotas.model import (
+    DEFAULT,
+    NO_QUOTAS,
+    RATE_MIN,
+    Quota,
+    QuotaAlteration,
+    QuotaEntity,
+    Quotas,
+)
 from strandline.security.quotas.usage import Usage
 from tests.hand_clock import HandClock
 
@@ -53,6 +61,17 @@ def test_those_of_a_default_have_the_limit_each_by_itself() -> None:
     assert bucket.charge(RATE, "alice", "x", 2_000, 0) == 1
     assert bucket.charge(RATE, "alice", "y", 1_000, 0) == 2
     assert bucket.charge(RATE, "bob", "x", 1_000, 0) == 0
+
+
+@pytest.mark.parametrize("quota", [MUTATIONS, Quota.REQUEST_PERCENTAGE])
+def test_the_least_limit_is_one(quota: Quota) -> None:
+    """CORRECTNESS X14: a smaller one was nothing once it was counted in hundredths, and the bucket that never
+    fills ended the broker of the next request."""
+    QuotaAlteration(QuotaEntity("alice"), {quota: RATE_MIN})
+    bucket = usage(QuotaEntity("alice"), RATE_MIN, quota)
+    assert bucket.admit(quota, "alice", "", 1e6, 0) == 0
+    assert 1e10 < bucket.owed(quota, "alice", "", 0) < 1e15
+    assert bucket.charge(quota, "alice", "", 1e6, 0) == 5
 
 
 def test_a_percentage_is_of_a_second_of_work() -> None:

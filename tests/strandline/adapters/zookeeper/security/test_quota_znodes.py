@@ -70,7 +70,8 @@ def test_limits_are_json_with_kafkas_names() -> None:
     [
         b"", b"null", b"[]", b"7", b"[" * 100_000, b"\xff\xfe", b'{"x": 1}', b'{"producer_byte_rate": "1"}',
         b'{"producer_byte_rate": true}', b'{"producer_byte_rate": 0}', b'{"producer_byte_rate": 1.5}',
-        b'{"request_percentage": NaN}', b'{"request_percentage": 1' + b"0" * 400 + b"}",
+        b'{"request_percentage": NaN}', b'{"request_percentage": 1e-322}',
+        b'{"request_percentage": 1' + b"0" * 400 + b"}",
     ],
 )  # fmt: skip
 def test_garbage_is_no_quota(data: bytes) -> None:
