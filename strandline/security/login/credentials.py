@@ -185,7 +185,8 @@ def is_password(credential: Credential, password: str) -> bool:
 
 
 def stand_in(secret: bytes, mechanism: str, user: str) -> Credential:
-    """For a user that does not exist: always the same, no password's, and like a real one."""
+    """For a user that does not exist: always the same, no password's, and like one that `make_credential`
+    gives a user by default. A user whose credential has another shape differs from it."""
 
     def derived(purpose: bytes) -> bytes:
         return hmac.digest(secret, purpose + mechanism.encode() + b"\0" + user.encode(), "sha512")
