@@ -57,6 +57,8 @@ class StreamMember(Generic[Task]):
         """Tasks that run here and that another member learns, from the last assignment."""
         self._reported_ready: frozenset[Task] = frozenset()
         """Tasks reported as ready in the last claim."""
+        self._reported_leaving = False
+        """Whether the last claim said that this member leaves."""
 
     def leave(self) -> bool:
         """Hand all tasks over from now on; True if a rebalance must be requested."""
@@ -82,8 +84,9 @@ class StreamMember(Generic[Task]):
                 copies[task] = False
 
     def has_no_successor(self) -> bool:
-        """True for a leaving member if no other member remains that could learn its tasks."""
-        return self.leaving and bool(self.assigned) and not self._learned
+        """True for a leaving member if no other member remains that could learn its tasks. Only an assignment
+        that its report of leaving preceded shows that."""
+        return self._reported_leaving and bool(self.assigned) and not self._learned
 
     # --- joining -------------------------------------------------------------------------------
 
@@ -97,6 +100,7 @@ class StreamMember(Generic[Task]):
         claim = Claim(self.assigned, self.revoked, dict(self.learning), dict(self.standbys), self.leaving)
         copies = (*claim.learning, *claim.standbys)
         self._reported_ready = frozenset(task for task in copies if claim.ready(task))
+        self._reported_leaving = claim.leaving
         return claim
 
     def receive(

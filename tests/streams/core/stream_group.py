@@ -55,12 +55,16 @@ class StreamGroup:
         return [name for name, member in self.members.items() if task in member.assigned]
 
     def rebalance(
-        self, *, deaf: Collection[str] = (), meanwhile: Mapping[str, Collection[str]] | None = None
+        self,
+        *,
+        deaf: Collection[str] = (),
+        meanwhile: Mapping[str, Collection[str]] | None = None,
+        leaving: Collection[str] = (),
     ) -> dict[str, Share[str]]:
         """Members that have finished leaving go; that needs no rebalance, for they have nothing.
 
         `deaf` members never learn of the end, and must join again. `meanwhile` names the tasks for which
-        members become ready once they have sent their claims.
+        members become ready once they have sent their claims, and `leaving` members that leave from then on.
         """
         self.asked = bool(deaf)
         self.rounds += 1
@@ -71,6 +75,8 @@ class StreamGroup:
         for name, tasks in (meanwhile or {}).items():
             for task in tasks:
                 self.ready(name, task)
+        for name in leaving:
+            self.leave(name)
         learned = learned_tasks(self.shares, self.claims)
         self.received = {
             name: member.receive(self.shares[name], learned, in_turn=self._in_turn(name))

@@ -138,3 +138,23 @@ def test_a_leaving_member_is_done_when_it_has_no_task_left() -> None:
     assert not member.receive(Share(("T1",)), {"T1": False}).over
     member.giving_up()
     assert member.receive(Share(), {}).over
+
+
+def test_a_member_that_leaves_after_it_joined_waits_for_the_assignment_of_a_leader_that_knows() -> None:
+    """CORRECTNESS S1: others stay, and none learns its task only because the leader did not know."""
+    group = StreamGroup("T1", "T2")
+    group.start("S1")
+    group.start("S2")
+    group.rebalance(leaving=["S2"])
+    assert group.members["S2"].assigned == {"T2"} and not group.members["S2"].has_no_successor()
+    assert group.asked, "the next claim says it"
+    group.rebalance()
+    assert group.members["S1"].learning == {"T2": False} and not group.members["S2"].has_no_successor()
+
+
+def test_a_leaving_member_has_no_successor_if_none_learns_its_task_though_the_leader_knows() -> None:
+    group = StreamGroup("T1")
+    group.start("S1")
+    group.rebalance(leaving=["S1"])
+    group.rebalance()
+    assert group.members["S1"].has_no_successor()
