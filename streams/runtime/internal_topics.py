@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from strandline.client.admin.admin import Admin
 from strandline.client.admin.topics import TopicDescription
@@ -60,7 +60,8 @@ class InternalTopics:
                 await self._ensure(subtopology.changelog, partitions, replicas, {"cleanup.policy": "compact"})
 
     async def grow(self, subtopology: Subtopology, partition: int) -> None:
-        """Return once the changelog has this partition: the input topics may have grown."""
+        """Return once the changelog has this partition: the input topics may have grown. Waits for brokers
+        if there are fewer than the changelog has replicas: another member could not run the task either."""
         assert subtopology.changelog is not None
         if partition < self._partitions[subtopology.changelog]:
             return
@@ -69,7 +70,9 @@ class InternalTopics:
         if partition >= self._partitions[subtopology.changelog]:
             logger.info("%s gets %d partitions", subtopology.changelog, partition + 1)
             try:
-                await self._admin.alter_topic(subtopology.changelog, partitions=partition + 1)
+                await self._with_brokers(
+                    lambda: self._admin.alter_topic(found.name, partitions=partition + 1), found.name
+                )
             except InvalidPartitions as error:
                 logger.info("another member was first: %s", error)
             self._partitions[subtopology.changelog] = partition + 1
@@ -119,13 +122,23 @@ class InternalTopics:
         """Waits for brokers if there are fewer than the user's topics have replicas: those brokers come back.
         Does not wait for as many as the settings ask for: there may never be."""
         derived = self._settings.replication_factor is None
-        await retry(
+        await self._with_brokers(
             lambda: self._admin.create_topic(topic, partitions, replicas, config),
+            topic,
+            limit_s=self._settings.delivery_timeout_ms / 1000 if derived else 0.0,
+        )
+
+    async def _with_brokers(
+        self, ask: Callable[[], Awaitable[object]], topic: str, *, limit_s: float = float("inf")
+    ) -> None:
+        """Calls again while there are fewer brokers than replicas. Raises that error after `limit_s`."""
+        await retry(
+            ask,
             f"{topic} waits for brokers",
             settings=self._settings,
             clock=self._clock,
-            limit_s=self._settings.delivery_timeout_ms / 1000,
-            retriable=lambda error: derived and isinstance(error, InvalidReplicationFactor),
+            limit_s=limit_s,
+            retriable=lambda error: isinstance(error, InvalidReplicationFactor),
             level=logging.WARNING,
         )
 
