@@ -86,7 +86,11 @@ class Poller:
                 due = self._clock.monotonic() + interval_s
         # Records handed out last are processed, or will be read again: a rebalance need not wait for them.
         self._consumer.pause(*sorted(self._consumer.assignment()))
-        _ = await self._consumer.getmany()
+        try:
+            _ = await self._consumer.getmany()
+        except StrandlineError as error:
+            if not self._may_pass(error):
+                raise
 
     async def _take(self, due: float) -> Mapping[TopicPartition, Columns]:
         """The arrived records; waits for some until `due`. While no broker answers where to begin in a
@@ -95,11 +99,15 @@ class Poller:
             wait_ms = max(0.0, due - self._clock.monotonic()) * 1000
             return await self._consumer.getcolumns(timeout_ms=wait_ms, max_records=self._slice)
         except StrandlineError as error:
-            if not error.retriable or self._consumer.error() is not None:
+            if not self._may_pass(error):
                 raise
             logger.info("nothing can be read now: %s", error)
         await self._clock.sleep(self._settings.retry_backoff_ms_max / 1000)
         return {}
+
+    def _may_pass(self, error: StrandlineError) -> bool:
+        """True for an error of a get call that is of some partition, for a while."""
+        return error.retriable and self._consumer.error() is None
 
     async def _process(self, taken: Mapping[TopicPartition, Columns], commits: asyncio.TaskGroup) -> None:
         processed, took_s = 0, 0.0
