@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from strandline import Admin
+    from strandline.ports import Clock
     from strandline.vocabulary.admin import (
         BrokerCheck,
         BrokerDescription,
@@ -35,6 +36,10 @@ WAY_OUT_OF_READY: Final = (
     "waiting does not change that: give such a partition more replicas (`topic reassign`) or a lower "
     "min.insync.replicas, or use --except-permanent: it takes no records with acks=all while the "
     "broker is down"
+)
+
+NO_LONGER_DRAINED: Final = (
+    "is no longer drained: its drain was taken back, or has ended because the broker was started again"
 )
 
 BROKER_ID: Final = click.IntRange(0, 2**31 - 1)
@@ -116,9 +121,9 @@ def drain(
 
     The drain continues without this command until --undo, even if the broker restarts. A drain of leaderships
     also ends when the broker was restarted and `broker ready` finds it ready; with --until-restart no `broker
-    ready` is needed. Exits with 1 if something cannot be moved; at once if only partitions without another
-    replica are left, since waiting does not help. With --no-wait, exits with 0 once the drain has begun, and
-    shows what cannot be moved for now.
+    ready` is needed. Exits with 1 if something cannot be moved, at once if only partitions without another
+    replica are left, since waiting does not help; and if the drain ends meanwhile, as by --undo. With
+    --no-wait, exits with 0 once the drain has begun, and shows what cannot be moved for now.
     """
     if throttle is not None and not replicas:
         raise click.UsageError("--throttle limits replicas that move: give --replicas as well")
@@ -138,26 +143,29 @@ def drain(
         "until_restart": until_restart,
     }
 
-    async def main() -> DrainProgress:
+    async def main() -> tuple[DrainProgress, bool]:
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             if undo:
                 progress = await admin.undrain_broker(broker_id)
                 if (moving := still_leaving(broker_id, await admin.list_reassignments())) is not None:
                     invocation.out.note(moving)
-                return progress
+                return progress, False
             if not wait:
-                return await admin.drain_broker(broker_id, **wanted)
-            return await _drained(admin, invocation, broker_id, wanted)
+                return await admin.drain_broker(broker_id, **wanted), True
+            return await drained(admin, broker_id, wanted, invocation.out.note)
 
-    progress = run(main)
+    progress, stands = run(main)
     left = progress.leaderships > 0 or (replicas and progress.replicas > 0)
-    permanent = not undo and _only_permanent_left(progress)
-    _show(invocation, broker_id, progress, "undone" if undo else "left" if left else "done", permanent)
+    permanent = stands and _only_permanent_left(progress)
+    state = "undone" if not stands else "left" if left else "done"
+    _show(invocation, broker_id, progress, state, permanent)
+    if not stands and not undo:
+        invocation.out.note(f"broker {broker_id} {NO_LONGER_DRAINED}")
     if permanent and not except_permanent:
         invocation.out.note(WAY_OUT_OF_DRAIN)
     if permanent and except_permanent:
         return
-    if wait and left and not undo:
+    if not undo and (not stands or (wait and left)):
         click.get_current_context().exit(FAILED)
 
 
@@ -191,10 +199,28 @@ def _only_permanent_left(progress: DrainProgress) -> bool:
     return 0 < progress.leaderships == progress.permanent
 
 
-async def _drained(
-    admin: Admin, invocation: Invocation, broker_id: int, wanted: Mapping[str, Any]
-) -> DrainProgress:
-    """Waits until nothing is left, or nothing moves. Returns the progress then. `wanted`: of the drain."""
+async def drained(
+    admin: Admin,
+    broker_id: int,
+    wanted: Mapping[str, Any],
+    note: Callable[[str], None],
+    clock: Clock | None = None,
+) -> tuple[DrainProgress, bool]:
+    """Waits until nothing is left, or nothing moves, or the drain has ended. Returns the last progress, and
+    False if the drain has ended. `wanted`: of the drain; `clock` as for `followed`."""
+    known: DrainProgress | None = None
+    stands = True
+
+    async def look() -> DrainProgress:
+        """The same request would begin a drain anew that another has taken back."""
+        nonlocal known, stands
+        if known is not None:
+            brokers = (await admin.describe_cluster()).brokers
+            stands = any(each.drained and each.endpoint.id == broker_id for each in brokers)
+            if not stands:
+                return known
+        known = await admin.drain_broker(broker_id, **wanted)
+        return known
 
     def left(progress: DrainProgress) -> tuple[int, int]:
         return progress.leaderships, progress.replicas if wanted["replicas"] else 0
@@ -205,14 +231,16 @@ async def _drained(
             what += f" and {counted(progress.replicas, 'replica')}"
         return f"broker {broker_id} still has {what}"
 
-    return await followed(
-        lambda: admin.drain_broker(broker_id, **wanted),
+    progress = await followed(
+        look,
         f"broker {broker_id}",
-        is_over=lambda progress: left(progress) == (0, 0) or _only_permanent_left(progress),
+        is_over=lambda progress: not stands or left(progress) == (0, 0) or _only_permanent_left(progress),
         line=line,
-        note=invocation.out.note,
+        note=note,
         look_again_s=LOOK_AGAIN_S,
+        clock=clock,
     )
+    return progress, stands
 
 
 def still_leaving(broker_id: int, moving: Sequence[OngoingReassignment]) -> str | None:

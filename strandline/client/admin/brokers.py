@@ -39,11 +39,12 @@ class BrokerAdmin(ABC):
     ) -> DrainProgress:
         """Move all leaderships off a broker, and with `replicas` its replicas too. Returns what is left.
 
-        The controller continues in the background; another call returns its progress. Replicas and
-        leaderships stay away until `undrain_broker`. A drain of leaderships alone also ends when the broker
-        is ready after a restart (`check_broker`); with `until_restart` already once the broker is
-        registered again, or has another ZooKeeper session. `throttle_bytes_per_s` bounds the copying to each
-        partition's new replica, also for moves in progress; 0: only the brokers' own bound.
+        The controller continues in the background; the same call again returns its progress, and begins a
+        drain anew that was undone meanwhile: `describe_cluster` shows if it was. Replicas and leaderships
+        stay away until `undrain_broker`. A drain of leaderships alone also ends when the broker is ready
+        after a restart (`check_broker`); with `until_restart` already once the broker is registered again, or
+        has another ZooKeeper session. `throttle_bytes_per_s` bounds the copying to each partition's new
+        replica, also for moves in progress; 0: only the brokers' own bound.
 
         Raises InvalidRequest for an unknown broker, and for `replicas` with `until_restart`; NotController.
         """
