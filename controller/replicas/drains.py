@@ -34,7 +34,7 @@ from strandline.controller.term.asked import asked_by, doing_for
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, OutcomeUnknown
 from strandline.ids import BrokerId
-from strandline.ports import BadVersion, Create, Delete, MultiFailed, NodeExists, NoNode, SetData
+from strandline.ports import BadVersion, Create, Delete, MultiFailed, NodeExists, NoNode, SetData, Znode
 from strandline.vocabulary.admin import DrainBroker, DrainProgress, PartitionReassignment
 from strandline.vocabulary.metadata import Drain
 from strandline.vocabulary.state_changes import ANY_LIFE, AskedBy
@@ -75,11 +75,12 @@ class Drains:
         """
         for _ in range(ATTEMPTS_MAX):
             brokers = await self._term.brokers()
+            node = await self._term.session.exists(znodes.drain(broker))
             standing = (await read_drains(self._term.session)).get(broker)
             wanted = _wanted(broker, brokers, standing, asked)
             if wanted == standing:
                 return False
-            if await self._write(broker, wanted):
+            if await self._write(broker, wanted, node):
                 return True
         raise OutcomeUnknown(f"the drain of broker {broker} was changed by others, again and again")
 
@@ -116,11 +117,11 @@ class Drains:
         logger.info("drain ends: its broker is back", broker=broker, life=registration.epoch)
         return True
 
-    async def _write(self, broker: BrokerId, wanted: Drain) -> bool:
-        """Writes the drain. Returns False if another writer changed it meanwhile."""
+    async def _write(self, broker: BrokerId, wanted: Drain, before: Znode | None) -> bool:
+        """Writes the drain over the znode that there was `before` the standing drain was read. Returns False
+        if another writer changed it since."""
         path, data = znodes.drain(broker), drain_znodes.dump_drain(wanted)
-        found = await self._term.session.exists(path)
-        write = Create(path, data) if found is None else SetData(path, data, found.version)
+        write = Create(path, data) if before is None else SetData(path, data, before.version)
 
         async def stands() -> bool:
             return (await read_drains(self._term.session)).get(broker) == wanted

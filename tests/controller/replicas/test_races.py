@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import pytest
+
 from strandline.adapters.zookeeper import znodes
 from strandline.controller.core.reassignment import MoveFrom
 from strandline.controller.core.survey import Survey
@@ -14,6 +16,7 @@ from strandline.controller.replicas.drains import Drains
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.term.surveying import read_survey
 from strandline.controller.term.term import Term
+from strandline.errors import InvalidRequest
 from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.ports import Coordination
 from strandline.vocabulary.admin import (
@@ -143,3 +146,23 @@ async def test_a_drain_gives_a_partition_no_more_replicas_than_it_had(
         now = await reassignment(on.session, *NAME)
         assert now is not None
         assert now.replicas == (1, 3)
+
+
+async def test_a_request_to_drain_that_lands_within_another_is_not_lost(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """Between its read and its write: it is judged by what stands then."""
+    async with acting(zookeeper, open_session) as on:
+        drains, broker = Drains(on.term, on.reassignments), BrokerId(1)
+        assert await drains.begin(broker, DrainBroker(1, until_restart=True))
+
+        async def emptied() -> None:
+            assert await drains.begin(broker, DrainBroker(1, replicas=True))
+
+        async def brokers_read() -> None:
+            on.reads.after[znodes.drain(broker)] = emptied
+
+        on.reads.after[znodes.drain(broker)] = brokers_read
+        with pytest.raises(InvalidRequest, match="drained of its replicas too"):
+            await drains.begin(broker, DrainBroker(1))
+        assert (await on.survey()).is_emptied(broker)
