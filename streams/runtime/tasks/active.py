@@ -43,7 +43,10 @@ class ActiveTask:
         positions: Positions,
         outputs: Outputs,
         commit_bytes: int,
+        has_new_starts: bool = False,
     ) -> None:
+        """`has_new_starts`: `positions` has starts of inputs that are not in the changelog. The first commit
+        writes them, even before a record is processed: the next owner would begin elsewhere."""
         self.task = task
         self._state = state
         self._writer = writer
@@ -55,8 +58,8 @@ class ActiveTask:
         self._committing = asyncio.Lock()
         self._processed = 0
         """The number of calls of `process` that moved a position."""
-        self._settled = 0
-        """Its value when the last commit began."""
+        self._settled = -1 if has_new_starts else 0
+        """Its value when the last commit began; before the first one of new starts another value."""
         self.committed = self.offsets()
         """The offsets of the next records to process, as of the last commit."""
         self._abandoned = False

@@ -73,7 +73,15 @@ class TaskFactory:
         """The positions in the changelog; none for a stateless task."""
         return Positions() if store is None else store.positions()
 
-    def active(self, task: TaskId, store: StateStore | None, end: int, positions: Positions) -> ActiveTask:
+    def active(
+        self,
+        task: TaskId,
+        store: StateStore | None,
+        end: int,
+        positions: Positions,
+        *,
+        has_new_starts: bool,
+    ) -> ActiveTask:
         """The running task for its restored store, whose changelog ends at `end`."""
         subtopology = self._subtopologies[task.subtopology]
         changelog = self.changelog(task)
@@ -92,4 +100,5 @@ class TaskFactory:
                 self._outputs, subtopology.repartitions, settings=self._settings, clock=self._clock
             ),
             commit_bytes=self._settings.commit_bytes,
+            has_new_starts=has_new_starts,
         )

@@ -190,7 +190,9 @@ class LocalTask:
                 raise
             await self._changed.wait()  # they are lost; the notification follows in a moment
             return
-        active = self.active = context.factory.active(self.task, self.store, end, positions)
+        active = self.active = context.factory.active(
+            self.task, self.store, end, positions, has_new_starts=bool(new)
+        )
         context.inputs.begin(active, inputs)
         self._become(Role.RUNNING, TaskChangeKind.RUNNING)
         await self._changed.wait()

@@ -53,3 +53,17 @@ async def test_batches_of_a_repartition_topic_are_never_skipped_under_any_policy
         deadline_s=SETTLE_S,
         what="what came early is counted",
     )
+
+
+async def test_a_task_that_began_at_the_end_and_moves_counts_what_came_since(
+    application: Application,
+) -> None:
+    """CORRECTNESS S3: its start is in the changelog before any record is, so its next owner does not go to
+    the end that there is by then."""
+    await application.create()
+    await application.producer.send_and_wait(application.source, b"", b"before")
+    first = await application.start(offset_reset="latest")
+    await application.running(first, [0])
+    await first.stop()
+    await application.write(words(10))
+    await application.counted(await application.start(offset_reset="latest"))
