@@ -28,7 +28,7 @@ async def stop_broker(scene: Scene, random: Random, lasts_s: float) -> None:
     if process.life.alive:
         scene.note(f"ask broker {number} to stop")
         process.sigterm()
-        await process.ended
+        await asyncio.shield(process.ended)
         await last(lasts_s)
         scene.restart_broker(number)
 

@@ -81,13 +81,12 @@ class Writing(WorkloadPlan, frozen=True):
         """A loss that may happen without a sync is recorded, and not judged: see `ClosedTopic.problems`."""
         return True
 
-    @property
-    def allowed(self) -> frozenset[str]:
-        """The checks whose findings are no problems."""
+    def allowed(self, *, power_lost: bool) -> frozenset[str]:
+        """The checks whose findings are no problems. `power_lost`: of any machine."""
         allowed: frozenset[str] = frozenset()
         if not self.idempotent:
             allowed |= MAY_REPEAT
-        if self.may_lose:
+        if self.may_lose and power_lost:
             allowed |= MAY_LOSE
         return allowed
 
@@ -151,7 +150,7 @@ class _Clients(Workload):
         await self._admin.run(self._topic.read_all(self._admin.host))
 
     def problems(self) -> list[Problem]:
-        allowed = self._plan.allowed if self._stage.power_losses else self._plan.allowed - MAY_LOSE
+        allowed = self._plan.allowed(power_lost=self._stage.power_losses > 0)
         return [Problem(self._plan.kind, each) for each in self._topic.problems(allowed)]
 
     def counts(self) -> dict[str, int]:
