@@ -15,6 +15,7 @@ import grpc
 
 from strandline.adapters.asked_for import asked_for_metadata
 from strandline.adapters.client_ids import client_id_metadata
+from strandline.adapters.rpc.closed_channels import closed_is_unknown
 from strandline.adapters.rpc.logins.bearer import bearer_metadata
 from strandline.adapters.rpc.logins.of_client import (
     LOGINS_PER_CALL_MAX,
@@ -101,15 +102,10 @@ class GrpcStream(Generic[Request, Response]):
 
     async def read(self) -> Response:
         try:
-            received = await self._call.read()
+            with closed_is_unknown(f"the stream to {self._address}"):
+                received = await self._call.read()
         except grpc.aio.AioRpcError as error:
             raise self._translated(error) from error
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            # gRPC raises this if another task closed the call: the reading task was not cancelled.
-            raise OutcomeUnknown(f"the stream to {self._address} was closed") from None
         if not isinstance(received, bytes):
             assert received is grpc.aio.EOF
             raise StreamEnded(f"{self._address} ended the stream")
@@ -154,6 +150,7 @@ class GrpcTransport:
         self._key = key
         self._client_id = client_id_metadata(client_id)
         self._channels = Channels(pem_of, CHANNEL_OPTIONS)
+        self._is_closed = False
         self._refused_is_fatal = refused_is_fatal
         self._clock = SystemClock()
         self._refusals = refusals or Refusals(0)
@@ -180,7 +177,8 @@ class GrpcTransport:
         for _ in range(LOGINS_PER_CALL_MAX):
             session = await self._session(address, link)
             try:
-                return await call(metadata=(*self._metadata(session), *asked_for_metadata()))
+                with closed_is_unknown(f"the connection to {address}"):
+                    return await call(metadata=(*self._metadata(session), *asked_for_metadata()))
             except grpc.aio.AioRpcError as error:
                 failure = _translated(address, error)
                 if self._logins is None or session is None or not is_lost_session(failure):
@@ -201,6 +199,8 @@ class GrpcTransport:
         return GrpcStream(address, method, call, lost)
 
     async def close(self) -> None:
+        """Calls that are under way raise OutcomeUnknown, later ones InvalidRequest."""
+        self._is_closed = True
         await self._channels.close()
 
     async def _session(self, address: str, link: Link[grpc.aio.Channel]) -> ClientSession | None:
@@ -215,6 +215,7 @@ class GrpcTransport:
         """The link, once it is connected. A request is sent only then, so that a failure to
         connect is known to have done nothing. The connection may be lost again before this is
         noticed: see `never_sent`."""
+        self._check_open()
         link = await self._channels.link(address)
         channel = link.channel
         try:
@@ -225,12 +226,18 @@ class GrpcTransport:
                         raise await self._unreachable(address, link)
                     link.connects(self._clock.monotonic())
                     await channel.wait_for_state_change(state)
+                    self._check_open()
         except TimeoutError:
             raise BrokerNotAvailable(f"no connection to {address} within {timeout_s:.1f} s") from None
         link.is_connected()
         if self._logins is None:
             self._refusals.let_in(address)
         return link
+
+    def _check_open(self) -> None:
+        """A call on another channel would outlive its client."""
+        if self._is_closed:
+            raise InvalidRequest("this client has been stopped")
 
     async def _unreachable(self, address: str, link: Link[grpc.aio.Channel]) -> StrandlineError:
         why = await self._channels.why_refused(address, wait_s=link.look_s_max)

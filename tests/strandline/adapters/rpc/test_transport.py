@@ -17,6 +17,7 @@ from strandline.adapters.rpc.wire_errors import never_sent
 from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ports import Method, StreamEnded
 from strandline.rpc import group_pb2
+from tests.waiting import eventually
 
 TIMEOUT_S = 10.0
 UNSENDABLE = ["\ud800", 3]
@@ -37,6 +38,7 @@ Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 
 ASK = Method("/echo/Ask", encode, decode)
 TALK = Method("/echo/Talk", encode, decode)
+HOLD = Method("/echo/Hold", encode, decode)
 
 
 @dataclass(slots=True)
@@ -56,6 +58,11 @@ async def echo() -> AsyncIterator[Echo]:
         echo.arrived.append(request)
         return request
 
+    async def hold(request: bytes, _: object) -> bytes:
+        echo.arrived.append(request)
+        await asyncio.Event().wait()
+        return request
+
     async def talk(requests: AsyncIterator[bytes], _: object) -> AsyncIterator[bytes]:
         async for request in requests:
             echo.arrived.append(request)
@@ -63,6 +70,7 @@ async def echo() -> AsyncIterator[Echo]:
 
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         "Ask": grpc.unary_unary_rpc_method_handler(ask),
+        "Hold": grpc.unary_unary_rpc_method_handler(hold),
         "Talk": grpc.stream_stream_rpc_method_handler(talk),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("echo", handlers),))
@@ -139,6 +147,23 @@ async def test_a_reader_of_a_stream_that_another_task_closes_is_not_cancelled(
             stream.close()
     assert not reader.cancelled()
     await transport.close()
+
+
+async def test_a_caller_whose_connection_another_task_closes_is_not_cancelled(echo: Echo) -> None:
+    """A task group forgot it, and the rest of a lookup of offsets waited for its answer without end."""
+    transport = GrpcTransport()
+
+    async def ask() -> None:
+        with pytest.raises(OutcomeUnknown, match="was closed"):
+            await transport.call(echo.address, HOLD, "g", timeout_s=TIMEOUT_S)
+
+    async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as tasks:
+        caller = tasks.create_task(ask())
+        await eventually(lambda: echo.arrived, what="the request has arrived")
+        await transport.close()
+    assert not caller.cancelled()
+    with pytest.raises(InvalidRequest, match="has been stopped"):
+        await transport.call(echo.address, ASK, "g", timeout_s=TIMEOUT_S)
 
 
 async def test_a_task_cancelled_while_it_reads_stays_cancelled(echo: Echo) -> None:
