@@ -289,8 +289,10 @@ class RecordDelivery:
         reading = self._readings.get(state.name)
         if reading is None or reading.left:
             return reading
-        del self._readings[state.name]
-        if reading.incarnation == state.incarnation:
+        if reading.incarnation != state.incarnation:
+            del self._readings[state.name]
+        elif not reading.untaken:
+            del self._readings[state.name]
             self._pass(state, reading.batch)
         return None
 

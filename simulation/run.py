@@ -72,14 +72,18 @@ def run_quietly(plan: Plan, watch: Callable[[Stage], object] | None = None) -> O
 
 @contextmanager
 def _without_logs() -> Iterator[None]:
-    level, configuration = logging.root.manager.disable, structlog.get_config()
+    level = logging.root.manager.disable
+    configuration = structlog.get_config() if structlog.is_configured() else None
     logging.disable(logging.CRITICAL)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         yield
     finally:
         logging.disable(level)
-        structlog.configure(**configuration)
+        if configuration is None:
+            structlog.reset_defaults()
+        else:
+            structlog.configure(**configuration)
 
 
 class _NotHealed(Exception):

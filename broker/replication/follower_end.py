@@ -37,8 +37,9 @@ from strandline.vocabulary.replication import Hello, LeaderMessage, Push, Subscr
 
 logger = structlog.get_logger(__name__)
 
-SYNCS_IN_FLIGHT_MAX: Final = 16
-"""Logs of one message that are synced at once: its other logs wait, and so do the next messages."""
+SYNCS_IN_FLIGHT_MAX: Final = 4
+"""Logs of one message that are synced at once: its other logs wait, and so do the next messages. A process
+has few threads, and its own leaderships need some."""
 
 
 class StreamBroken(Exception):

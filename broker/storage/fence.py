@@ -21,8 +21,8 @@ class Fence:
 
     `with fence.freeing:` surrounds code that deletes records, and writes no more than small files which are
     replaced as a whole. It may be repeated after it found the disk full, too: a log that cannot be shortened
-    now can still be read. Only for a leader: a follower that does not delete what its leader deleted must not
-    be in sync.
+    now, or not whole, can still be read. Only for a leader: a follower that does not delete what its leader
+    deleted must not be in sync.
     """
 
     __slots__ = ("failed", "freeing", "name", "on_closed", "repeatable")
@@ -32,8 +32,8 @@ class Fence:
         self.failed: str | None = None
         self.on_closed: Callable[[OSError | CorruptMessage], None] | None = None
         """Called once, with the error that closed the fence, on the thread that met it."""
-        self.repeatable = _Repeatable(self, NO_DESCRIPTORS)
-        self.freeing = _Repeatable(self, NO_DESCRIPTORS + NO_SPACE)
+        self.repeatable = _Repeatable(self, NO_DESCRIPTORS, "nothing was done, try again")
+        self.freeing = _Repeatable(self, NO_DESCRIPTORS + NO_SPACE, "what is left is deleted later")
 
     def check(self) -> None:
         """Raises StorageFailed if the fence is closed."""
@@ -64,11 +64,12 @@ class Fence:
 class _Repeatable:
     """A side of a fence that lets these errors pass, as StorageBusy; see `Fence`."""
 
-    __slots__ = ("_errors", "_fence")
+    __slots__ = ("_errors", "_fence", "_outlook")
 
-    def __init__(self, fence: Fence, errors: tuple[int, ...]) -> None:
+    def __init__(self, fence: Fence, errors: tuple[int, ...], outlook: str) -> None:
         self._fence = fence
         self._errors = errors
+        self._outlook = outlook
 
     def __enter__(self) -> None:
         self._fence.check()
@@ -78,5 +79,5 @@ class _Repeatable:
     ) -> None:
         passes = isinstance(error, OSError) and error.errno in self._errors
         if passes and not isinstance(error, SyncFailed):
-            raise StorageBusy(f"{self._fence.name}: {error}; nothing was done, try again") from error
+            raise StorageBusy(f"{self._fence.name}: {error}; {self._outlook}") from error
         self._fence.__exit__(kind, error, traceback)

@@ -487,8 +487,8 @@ class PartitionLog:
     # --- the small files ---------------------------------------------------------------------
 
     def _roll(self) -> None:
+        self._save_producers()  # first: a deletion of what they are rebuilt from would forget them
         self._segments.roll()
-        self._save_producers()
 
     def _save_epochs(self, *, changed: bool) -> None:
         if self._epoch_file.save(changed=changed):

@@ -4,7 +4,8 @@ After a clean close nothing is scanned. Otherwise every segment from the recover
 batch's CRC checked. What follows the first bad batch decides. If nothing good follows, the crash tore the end
 of the log, and it is cut. If good batches or another segment follow, the middle of the log is damaged: the
 log then ends before the damage, the replica is marked and must never lead (CORRECTNESS E15), and the files
-stay until a leader's records replace them. So it is if the oldest segment is missing: the log is then empty.
+stay until a leader's records replace them. So it is if the oldest segment is missing, or if it
+cannot be known where the log began because `log.json` is damaged: the log is then empty.
 
 A disk writes sectors in any order. So a loss of power, unlike a kill, may leave a hole in front of good
 batches: bytes that are missing, or zeros, above everything that is known to be synced. Such a hole is a torn

@@ -117,6 +117,6 @@ class StorageFailed(Retriable):
 
 class StorageBusy(Retriable):
     """This process has no free descriptor for a file of the log, or the disk is too full to delete
-    records. The request did nothing and damaged nothing."""
+    records. The request damaged nothing, and may be repeated."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR

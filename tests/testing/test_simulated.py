@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -43,6 +44,17 @@ def test_a_second_use_is_the_same_run_from_its_beginning() -> None:
     assert traces == [trace(1)] * 2
 
 
+@pytest.fixture
+def unset_structlog() -> Iterator[None]:
+    """As in a program that has not set structlog up."""
+    configuration = structlog.get_config() if structlog.is_configured() else None
+    structlog.reset_defaults()
+    yield
+    if configuration is not None:
+        structlog.configure(**configuration)
+
+
+@pytest.mark.usefixtures("unset_structlog")
 def test_a_wrong_value_of_a_setting_leaves_nothing_behind() -> None:
     cluster = SimulatedCluster(broker_settings={"keep_in_sync_ms": "soon"})
     for _ in range(2):

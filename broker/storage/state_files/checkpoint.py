@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Callable, Mapping
@@ -28,7 +29,8 @@ def write_atomically(path: Path, data: bytes, *, files: Files, sync: bool = True
         files.truncate(descriptor, 0)
         written = files.append(descriptor, (data,)) if data else 0
         if written != len(data):
-            raise OSError(f"{path}: {written} of {len(data)} bytes written")
+            files.truncate(descriptor, 0)  # else it holds the last free bytes
+            raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes fit", str(path))
         if sync:
             files.sync(descriptor)
     finally:

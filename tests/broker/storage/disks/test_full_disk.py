@@ -20,9 +20,9 @@ CONFIG = TopicConfig(segment_bytes=1024, index_interval_bytes=200, retention_ms=
 
 
 class FullFrom:
-    """The disk is full from the n-th write on."""
+    """The disk is full from the n-th write on. `code` None: a write has room for its first byte."""
 
-    def __init__(self, code: int, writes: int) -> None:
+    def __init__(self, code: int | None, writes: int) -> None:
         self.code = code
         self.left = writes
         self.refused = False
@@ -32,6 +32,8 @@ class FullFrom:
             self.left -= 1
             if self.left < 0:
                 self.refused = True
+                if self.code is None:
+                    return 1
                 raise OSError(self.code, "no space left", str(path))
         return None
 
@@ -49,9 +51,11 @@ def prepared() -> tuple[PartitionLog, MemoryFiles]:
     return log, files
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, None])
 @pytest.mark.parametrize("use", USES)
-def test_a_leader_that_cannot_delete_on_a_full_disk_is_read_on_and_deletes_later(use: str, code: int) -> None:
+def test_a_leader_that_cannot_delete_on_a_full_disk_is_read_on_and_deletes_later(
+    use: str, code: int | None
+) -> None:
     """A failed log would free nothing either, and would be out of use until the process ends."""
     expected_log, expected_files = prepared()
     USES[use](expected_log)
@@ -60,7 +64,7 @@ def test_a_leader_that_cannot_delete_on_a_full_disk_is_read_on_and_deletes_later
         log, files = prepared()
         files.fault = disk = FullFrom(code, writes)
         if disk.left == 0:
-            with pytest.raises(StorageBusy, match="no space left"):
+            with pytest.raises(StorageBusy, match=r"no space left|bytes fit"):
                 USES[use](log)
             assert [record.offset for record in contents(log)] == list(range(16))
         else:
@@ -78,6 +82,21 @@ def test_a_leader_that_cannot_delete_on_a_full_disk_is_read_on_and_deletes_later
         if not disk.refused:
             return
         writes += 1
+
+
+@pytest.mark.parametrize("writes", range(5))
+def test_producers_stay_known_if_the_disk_is_full_while_their_records_are_deleted(writes: int) -> None:
+    """CORRECTNESS T12: what their state could be rebuilt from goes at the next check."""
+    log, files = new_log(CONFIG)
+    append(log, b"a", b"b", producer=(7, 0, 0))
+    log.flush()
+    files.fault = FullFrom(errno.ENOSPC, writes)
+    with suppress(StorageBusy):
+        log.apply_retention(now_ms=1_001_000, high_watermark=2)
+    files.fault = None
+    assert log.apply_retention(now_ms=1_001_000, high_watermark=2) == 2
+    found = open_log(files.after_crash(), clean=False, config=CONFIG)
+    assert append(found, b"c", producer=(7, 0, 2)) == 2
 
 
 def test_a_follower_that_cannot_delete_on_a_full_disk_has_failed() -> None:
