@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -11,6 +10,7 @@ import pytest
 from strandline import Admin, Producer, TopicPartition
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
+from tests.integration.kafka.support.kcat import kcat, needs_kcat
 from tests.integration.kafka.support.members import KINDS, Librdkafka, Member, joined
 from tests.integration.support.harness import FAULT_SETTINGS
 from tests.waiting import eventually
@@ -141,25 +141,14 @@ async def test_clients_of_different_kinds_share_a_group(cluster: LocalCluster) -
     assert Counter(value for each in members for value in each.values) == written
 
 
+@needs_kcat
 async def test_kcat_reads_in_a_group(cluster: LocalCluster) -> None:
     topic = "by-kcat"
     await create(cluster, topic)
     written = await produce(cluster, topic, range(60))
-    command = (
-        "-b",
-        cluster.kafka_bootstrap,
-        "-G",
-        topic,
-        "-X",
-        "auto.offset.reset=earliest",
-        "-q",
-        "-c",
-        "60",
-    )
-    process = await asyncio.create_subprocess_exec("kcat", *command, topic, stdout=asyncio.subprocess.PIPE)
-    async with asyncio.timeout(SETTLE_S_MAX):
-        found, _ = await process.communicate()
-    assert (process.returncode, Counter(found.splitlines())) == (0, written)
+    of_group = ("-b", cluster.kafka_bootstrap, "-G", topic, "-X", "auto.offset.reset=earliest")
+    found = await kcat(*of_group, "-q", "-c", "60", topic, within_s=SETTLE_S_MAX)
+    assert Counter(line.encode() for line in found.splitlines()) == written
     async with Admin(cluster.bootstrap) as admin:
         committed = await admin.group_offsets(topic)
     assert {name.partition: each.offset for name, each in committed.items()} == dict.fromkeys(ALL, 10)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -23,6 +21,7 @@ from strandline import Admin
 from strandline.client.admin.topics import TopicDescription
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
+from tests.integration.kafka.support.kcat import kcat, needs_kcat
 from tests.integration.support.harness import FAULT_SETTINGS, SESSION_TIMEOUT_MS
 from tests.waiting import eventually
 
@@ -174,24 +173,12 @@ async def test_a_drained_broker_gets_no_replica_of_a_topic_on_demand(cluster: Lo
     assert set(found.partitions[0].replicas) == {1, 2}
 
 
+@needs_kcat
 async def test_kcat_has_its_topic_created(cluster: LocalCluster) -> None:
-    await kcat(cluster, ["-t", "by-kcat", "-P"], "one\ntwo\n")
-    read = await kcat(cluster, ["-t", "by-kcat", "-C", "-e", "-q"], "")
+    of_topic = ("-b", cluster.kafka_bootstrap, "-t", "by-kcat")
+    await kcat(*of_topic, "-P", given="one\ntwo\n", within_s=WAIT_S_MAX)
+    read = await kcat(*of_topic, "-C", "-e", "-q", within_s=WAIT_S_MAX)
     assert read.splitlines() == ["one", "two"]
-
-
-async def kcat(cluster: LocalCluster, arguments: Sequence[str], given: str) -> str:
-    def run() -> str:
-        return subprocess.run(
-            ["kcat", "-b", cluster.kafka_bootstrap, *arguments],
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=WAIT_S_MAX,
-            check=True,
-        ).stdout
-
-    return await asyncio.to_thread(run)
 
 
 async def test_of_two_clients_that_create_one_topic_one_is_refused(confluent: AdminClient) -> None:

@@ -15,6 +15,7 @@ from kafka import KafkaProducer
 from strandline.local.cluster import LocalCluster
 from strandline.security.login.mechanisms import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from tests.conftest import ClusterFactory
+from tests.integration.kafka.support.kcat import kcat, needs_kcat
 from tests.integration.security.logins.support.kafka_clients import logs_in, of_librdkafka, of_python
 from tests.integration.security.logins.support.users import MECHANISMS, PASSWORD, add_users
 from tests.tls_files import TestAuthority
@@ -138,11 +139,8 @@ async def test_a_wrong_password_ends_the_attempt(cluster: LocalCluster) -> None:
     assert await asyncio.to_thread(fail) == "_AUTHENTICATION"
 
 
-@pytest.mark.parametrize("mechanism", [*MECHANISMS, PLAIN])
-async def test_logins_on_an_encrypted_port(
-    make_cluster: ClusterFactory, tmp_path: Path, mechanism: str
-) -> None:
-    """A11: a password takes the place of a client's certificate."""
+async def encrypted(make_cluster: ClusterFactory, tmp_path: Path) -> tuple[LocalCluster, TestAuthority]:
+    """A cluster whose Kafka port wants a login on an encrypted connection, and who vouches for it."""
     authority = TestAuthority(tmp_path)
     pair = authority.issue("broker", "127.0.0.1", "localhost")
     settings = {
@@ -152,13 +150,23 @@ async def test_logins_on_an_encrypted_port(
         "ssl_certfile": str(pair.certfile),
         "ssl_keyfile": str(pair.keyfile),
     }
-    of_port = {
-        "security_protocol": "SASL_SSL",
-        "ssl_context": ssl.create_default_context(cafile=str(authority.cafile)),
-    }
     made = await make_cluster(brokers=1, broker_settings=settings, kafka=True)
-    cluster = await with_alice(made, tmp_path, **of_port)
-    of_client = {**of_python(cluster, mechanism), **of_port}
+    return await with_alice(made, tmp_path, **of_port(authority)), authority
+
+
+def of_port(authority: TestAuthority) -> dict[str, Any]:
+    """What Python clients of that port set."""
+    trusted = ssl.create_default_context(cafile=str(authority.cafile))
+    return {"security_protocol": "SASL_SSL", "ssl_context": trusted}
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, PLAIN])
+async def test_logins_on_an_encrypted_port(
+    make_cluster: ClusterFactory, tmp_path: Path, mechanism: str
+) -> None:
+    """A11: a password takes the place of a client's certificate."""
+    cluster, authority = await encrypted(make_cluster, tmp_path)
+    of_client = {**of_python(cluster, mechanism), **of_port(authority)}
     async with AIOKafkaProducer(**of_client) as producer:
         assert (await producer.send_and_wait("encrypted", b"written")).offset == 0
 
@@ -172,6 +180,11 @@ async def test_logins_on_an_encrypted_port(
 
     assert await asyncio.to_thread(write) == ["None"]
 
+
+@needs_kcat
+async def test_kcat_logs_in_on_an_encrypted_port(make_cluster: ClusterFactory, tmp_path: Path) -> None:
+    """A11."""
+    cluster, authority = await encrypted(make_cluster, tmp_path)
     file = tmp_path / "kcat.conf"
     of_kcat = {
         **of_librdkafka(cluster, PLAIN),
@@ -180,8 +193,4 @@ async def test_logins_on_an_encrypted_port(
     }
     file.write_text("".join(f"{name}={value}\n" for name, value in of_kcat.items()))
     file.chmod(0o600)
-    process = await asyncio.create_subprocess_exec(
-        "kcat", "-F", str(file), "-L", stdout=asyncio.subprocess.PIPE
-    )
-    written, _ = await process.communicate()
-    assert process.returncode == 0 and b"1 brokers" in written
+    assert "1 brokers" in await kcat("-F", str(file), "-L")
