@@ -145,7 +145,9 @@ async def test_an_unclean_election_names_the_exact_range_that_it_lost(harness: H
         await harness.cluster.start_broker(broker)
     led = await topic.led_above(epoch)
     assert led.leader in (2, 3)
-    (elected,) = events(harness, led.leader, UNCLEAN, name)
+    (elected,) = await eventually(
+        lambda: events(harness, led.leader, UNCLEAN, name), what="the winner has logged its election"
+    )
     assert (elected["first"], elected["epoch"]) == (acknowledged[0], led.leader_epoch)
     await harness.cluster.start_broker(1)
     await topic.isr_is(1, 2, 3)
