@@ -47,6 +47,12 @@ async def in_slices(work: Callable[[Item], T], items: Iterable[Item], clock: Clo
     return found
 
 
+def caller_is_cancelled() -> bool:
+    """True if the calling task is being cancelled. Else a CancelledError is of something it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def contained(work: Awaitable[T]) -> T:
     """The result of work that may end with the failure of a TaskGroup, after which the caller continues.
 

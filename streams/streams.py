@@ -37,6 +37,7 @@ from strandline.streams.storage.slots import StateFolder
 from strandline.streams.storage.stores import OpenStores, StateStore, StateStores
 from strandline.streams.topology.subtopology import Subtopology
 from strandline.streams.topology.topology import Topology
+from strandline.tasks import caller_is_cancelled
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +167,7 @@ class Streams(Startable):
             topics = [topic for subtopology in self._subtopologies for topic in subtopology.topics]
             self._clients.consumer.subscribe(topics, listener=self._group)
         except BaseException as error:
-            if self._ended.is_set() and not _is_cancelled():
+            if self._ended.is_set() and not caller_is_cancelled():
                 # Its clients were closed during the start: they raise all kinds of errors.
                 raise InvalidRequest("this stream application was stopped while it started") from error
             await self.stop()
@@ -295,12 +296,6 @@ class Streams(Startable):
             and local.task.subtopology == subtopology
             and local.store is not None
         }
-
-
-def _is_cancelled() -> bool:
-    """True if the calling task is being cancelled."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _status(local: LocalTask) -> TaskStatus:

@@ -11,6 +11,7 @@ from typing import Final
 
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
+from strandline.tasks import caller_is_cancelled
 
 logger = logging.getLogger(__name__)
 
@@ -126,8 +127,7 @@ class Listening:
                 logger.exception("the listener's %s failed for %d partitions", what, len(partitions))
                 self._on_error(error)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if caller_is_cancelled():
                 raise  # it is the consumer that ends
             logger.exception("the listener's %s waited for what was cancelled", what)
             self._on_error(RuntimeError(f"the listener's {what} waited for what was cancelled"))

@@ -15,7 +15,7 @@ import grpc
 
 from strandline.adapters.asked_for import asked_for_metadata
 from strandline.adapters.client_ids import client_id_metadata
-from strandline.adapters.rpc.closed_channels import closed_is_unknown
+from strandline.adapters.rpc.closed_channels import told_of_close
 from strandline.adapters.rpc.logins.bearer import bearer_metadata
 from strandline.adapters.rpc.logins.of_client import (
     LOGINS_PER_CALL_MAX,
@@ -102,10 +102,11 @@ class GrpcStream(Generic[Request, Response]):
 
     async def read(self) -> Response:
         try:
-            with closed_is_unknown(f"the stream to {self._address}"):
-                received = await self._call.read()
+            received = await self._call.read()
         except grpc.aio.AioRpcError as error:
             raise self._translated(error) from error
+        except asyncio.CancelledError as error:
+            raise told_of_close(error, f"the stream to {self._address}") from None
         if not isinstance(received, bytes):
             assert received is grpc.aio.EOF
             raise StreamEnded(f"{self._address} ended the stream")
@@ -177,8 +178,9 @@ class GrpcTransport:
         for _ in range(LOGINS_PER_CALL_MAX):
             session = await self._session(address, link)
             try:
-                with closed_is_unknown(f"the connection to {address}"):
-                    return await call(metadata=(*self._metadata(session), *asked_for_metadata()))
+                return await call(metadata=(*self._metadata(session), *asked_for_metadata()))
+            except asyncio.CancelledError as error:
+                raise told_of_close(error, f"the connection to {address}") from None
             except grpc.aio.AioRpcError as error:
                 failure = _translated(address, error)
                 if self._logins is None or session is None or not is_lost_session(failure):

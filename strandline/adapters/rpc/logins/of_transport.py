@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import grpc
 
-from strandline.adapters.rpc.closed_channels import closed_is_unknown
+from strandline.adapters.rpc.closed_channels import told_of_close
 from strandline.adapters.rpc.logins.codec import AUTHENTICATE
 from strandline.adapters.rpc.logins.of_client import LOGIN_S_MAX, ClientLogin, ClientSession, raise_refusal
 from strandline.adapters.rpc.logins.refusals import Refusals
@@ -85,8 +85,9 @@ class TransportLogins:
         link.begin()
         call.add_done_callback(lambda _: link.end())
         try:
-            with closed_is_unknown(f"the connection to {address}"):
-                return await self._converse(call, messages, began)
+            return await self._converse(call, messages, began)
+        except asyncio.CancelledError as error:
+            raise told_of_close(error, f"the connection to {address}") from None
         except grpc.aio.AioRpcError as error:
             raise_refusal(address, error)
         finally:
