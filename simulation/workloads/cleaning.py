@@ -21,7 +21,13 @@ from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import SYNCED, Acknowledged, Stage
 from strandline.simulation.workloads.cleaned_log import Found, Write, findings
 from strandline.simulation.workloads.producing import producing
-from strandline.simulation.workloads.topic import DELIVERY_TIMEOUT_MS, MIN_INSYNC, create_topic, ends_of
+from strandline.simulation.workloads.topic import (
+    DELIVERY_TIMEOUT_MS,
+    MIN_INSYNC,
+    create_topic,
+    ends_of,
+    has_read,
+)
 from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
 Policy = Literal["compact", "delete", "compact,delete"]
@@ -172,7 +178,7 @@ class _Clients(Workload):
             while not self._stage.faults_ended.is_set():
                 self._followed += await _received(consumer)
             ends = await ends_of(consumer, self._partitions)
-            while any([await consumer.position(name) < ends[name] for name in self._partitions]):
+            while not await has_read(consumer, ends):
                 self._followed += await _received(consumer)
 
     async def _read_all(self, host: Host) -> None:
@@ -186,9 +192,8 @@ class _Clients(Workload):
                 self._ends[name.partition] = acked.offset + 1
         async with self._consumer(host) as consumer:
             consumer.assign(self._partitions)
-            while any(
-                [await consumer.position(name) < self._ends[name.partition] for name in self._partitions]
-            ):
+            ends = {name: self._ends[name.partition] for name in self._partitions}
+            while not await has_read(consumer, ends):
                 self._log += await _received(consumer)
             starts = await consumer.beginning_offsets(self._partitions)
         self._starts = {name.partition: starts[name] for name in self._partitions}

@@ -20,7 +20,7 @@ from strandline.simulation.stage import Stage
 from strandline.simulation.workloads.counting.reading import Names, Reading
 from strandline.simulation.workloads.counting.topology import COMPONENTS, counting
 from strandline.simulation.workloads.lives import Lives
-from strandline.simulation.workloads.topic import ClosedTopic
+from strandline.simulation.workloads.topic import ClosedTopic, has_read
 from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 from strandline.streams.storage.memory_stores import MemoryDisk
 from strandline.streams.streams import Streams
@@ -207,7 +207,7 @@ class _Application(Workload):
                 if not reading.all_read(ends):
                     continue
                 ends = await consumer.end_offsets(names)
-                if all([await consumer.position(name) >= ends[name] for name in names]):
+                if await has_read(consumer, ends):
                     return
 
     def problems(self) -> list[Problem]:

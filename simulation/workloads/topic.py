@@ -152,7 +152,7 @@ class ClosedTopic:
             while not self._stage.faults_ended.is_set():
                 await _receive(consumer, recorder)
             ends = await ends_of(consumer, self.partitions)
-            while any([await consumer.position(name) < ends[name] for name in self.partitions]):
+            while not await has_read(consumer, ends):
                 await _receive(consumer, recorder)
 
     async def read_all(self, host: Host) -> None:
@@ -165,7 +165,7 @@ class ClosedTopic:
         ends = await self._write_last(host)
         async with self._reader(host) as consumer:
             consumer.assign(self.partitions)
-            while any([await consumer.position(name) < ends[name] for name in self.partitions]):
+            while not await has_read(consumer, ends):
                 await _receive(consumer, recorder)
         self.log = list(recorder.log())
         self.spans = {(name.topic, name.partition): Span(0, ends[name]) for name in self.partitions}
@@ -221,6 +221,11 @@ async def ends_of(consumer: Consumer, partitions: Sequence[TopicPartition]) -> d
         except StrandlineError as error:
             if not error.retriable:
                 raise
+
+
+async def has_read(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether the consumer has come to these ends."""
+    return all([await consumer.position(name) >= end for name, end in ends.items()])
 
 
 async def _receive(consumer: Consumer, recorder: Recorder) -> None:
