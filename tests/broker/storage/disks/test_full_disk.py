@@ -14,28 +14,14 @@ from strandline.broker.storage.log import PartitionLog
 from strandline.errors import StorageBusy, StorageFailed
 from strandline.ports import SyncFailed
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.storage.support.disk import append, contents, fill, names, new_log, open_log
+from tests.broker.storage.support.disk import RunsOut, append, contents, fill, names, new_log, open_log
 
 CONFIG = TopicConfig(segment_bytes=1024, index_interval_bytes=200, retention_ms=1, cleanup_policy="delete")
 
 
-class FullFrom:
+def full_from(code: int | None, writes: int) -> RunsOut:
     """The disk is full from the n-th write on. `code` None: a write has room for its first byte."""
-
-    def __init__(self, code: int | None, writes: int) -> None:
-        self.code = code
-        self.left = writes
-        self.refused = False
-
-    def __call__(self, operation: str, path: Path) -> int | None:
-        if operation == "append":
-            self.left -= 1
-            if self.left < 0:
-                self.refused = True
-                if self.code is None:
-                    return 1
-                raise OSError(self.code, "no space left", str(path))
-        return None
+    return RunsOut("append", None if code is None else (code, "no space left"), writes)
 
 
 USES: dict[str, Callable[[PartitionLog], object]] = {
@@ -62,7 +48,7 @@ def test_a_leader_that_cannot_delete_on_a_full_disk_is_read_on_and_deletes_later
     writes = 0
     while True:
         log, files = prepared()
-        files.fault = disk = FullFrom(code, writes)
+        files.fault = disk = full_from(code, writes)
         if disk.left == 0:
             with pytest.raises(StorageBusy, match=r"no space left|bytes fit"):
                 USES[use](log)
@@ -90,7 +76,7 @@ def test_producers_stay_known_if_the_disk_is_full_while_their_records_are_delete
     log, files = new_log(CONFIG)
     append(log, b"a", b"b", producer=(7, 0, 0))
     log.flush()
-    files.fault = FullFrom(errno.ENOSPC, writes)
+    files.fault = full_from(errno.ENOSPC, writes)
     with suppress(StorageBusy):
         log.apply_retention(now_ms=1_001_000, high_watermark=2)
     files.fault = None
@@ -102,7 +88,7 @@ def test_producers_stay_known_if_the_disk_is_full_while_their_records_are_delete
 def test_a_follower_that_cannot_delete_on_a_full_disk_has_failed() -> None:
     """H9: if it stayed in sync, it could lead, and show again what was deleted."""
     log, files = prepared()
-    files.fault = FullFrom(errno.ENOSPC, 0)
+    files.fault = full_from(errno.ENOSPC, 0)
     with pytest.raises(StorageFailed, match="no space left"):
         log.advance_log_start(14)
     assert log.failed is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -13,25 +12,10 @@ from strandline.broker.storage.log import PartitionLog
 from strandline.errors import StorageBusy
 from strandline.records import encode_values
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.storage.support.disk import SMALL, append, contents, fill, new_log, open_log
+from tests.broker.storage.support.disk import SMALL, RunsOut, append, contents, fill, new_log, open_log
 
 FULL = TopicConfig(segment_bytes=1024, index_interval_bytes=200, retention_ms=1, cleanup_policy="delete")
-
-
-class Descriptors:
-    """A supply of this number of descriptors."""
-
-    def __init__(self) -> None:
-        self.left = 1 << 30
-        self.refused = False
-
-    def __call__(self, operation: str, path: Path) -> int | None:
-        if operation == "open":
-            self.left -= 1
-            if self.left < 0:
-                self.refused = True
-                raise OSError(errno.EMFILE, "Too many open files", str(path))
-        return None
+TOO_MANY = (errno.EMFILE, "Too many open files")
 
 
 def follow(log: PartitionLog) -> None:
@@ -83,8 +67,7 @@ def test_any_operation_that_could_not_open_a_file_may_be_repeated(use: str) -> N
     opened = 0
     while True:
         log, files = prepared()
-        files.fault = descriptors = Descriptors()
-        descriptors.left = opened
+        files.fault = descriptors = RunsOut("open", TOO_MANY, opened)
         if opened:
             try:
                 USES[use](log)
@@ -107,8 +90,7 @@ def test_a_log_that_cannot_be_opened_for_want_of_descriptors_has_not_failed() ->
     """It is opened again later; a log that failed would be out of use until the process ends."""
     log, files = new_log(SMALL)
     fill(log, 3)
-    files.fault = descriptors = Descriptors()
-    descriptors.left = 0
+    files.fault = descriptors = RunsOut("open", TOO_MANY, 0)
     with pytest.raises(StorageBusy):
         open_log(files)
     descriptors.left = 1 << 30

@@ -16,6 +16,28 @@ SMALL = TopicConfig(segment_bytes=1024, index_interval_bytes=200)
 """Segments of a few batches, so that a short test rolls."""
 
 
+class RunsOut:
+    """A fault of a disk: an operation has its effect `left` times, and then raises this error: a code and a
+    text. None: a write has room for its first byte."""
+
+    def __init__(self, operation: str, error: tuple[int, str] | None, left: int) -> None:
+        self.operation = operation
+        self.error = error
+        self.left = left
+        self.refused = False
+
+    def __call__(self, operation: str, path: Path) -> int | None:
+        if operation != self.operation:
+            return None
+        self.left -= 1
+        if self.left >= 0:
+            return None
+        self.refused = True
+        if self.error is None:
+            return 1
+        raise OSError(*self.error, str(path))
+
+
 class ManualClock:
     """Time that a test sets."""
 
