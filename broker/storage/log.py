@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from sys import maxsize
 
-from strandline.broker.core.replication.epochs import EpochCache, EpochEnd
+from strandline.broker.core.replication.epochs import EpochCache
 from strandline.broker.core.replication.producer_state import By, Duplicate, ProducerState
 from strandline.broker.storage import admission
 from strandline.broker.storage.admission import Appended
@@ -34,6 +34,7 @@ from strandline.config.limits import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION
 from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageFailed, UnexpectedOffset
 from strandline.ports import Clock, Files
 from strandline.records import STAMP_BYTES, BatchHeader, stamp
+from strandline.vocabulary.log_position import EpochEnd
 from strandline.vocabulary.topic_config import TopicConfig
 
 
@@ -72,8 +73,7 @@ class PartitionLog:
         self._state = StateFile(directory, recovered.state, files)
         self._segments = Segments(directory, files, recovered.segments, clock.wall_ms())
         self._leftovers = recovered.leftovers
-        # What the last life wrote and did not sync is still unsynced, including the names of files.
-        self._segments.names_unsynced = recovered.names_changed
+        self._segments.names_unsynced = recovered.names_changed  # of files that the last life did not sync
         self._sync_state = SyncState(self._state, self._segments.synced_offset, self.log_end_offset, clock)
         self._lock = threading.Lock()
         """Held by a flush, and by code that removes files or writes `log.json`."""
