@@ -159,15 +159,14 @@ class Handlers:
             )
         timeout_ms = min(max(entry.timeout_ms, 1), self._settings.produce_timeout_ms_max)
         leadership.produce(
-            entry.records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset, by=by
+            entry.records,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            done=done,
+            expected_offset=expected_offset,
+            by=by,
+            any_first_sequence=entry.any_first_sequence,
         )
-
-    def log_start(self, name: TopicPartition) -> int:
-        """The first offset of a partition's log; -1 if this broker has no replica of it."""
-        try:
-            return self._manager.named(*name).log.log_start_offset
-        except StrandlineError:
-            return -1
 
     def leader_hint(self, name: TopicPartition) -> LeaderHint | None:
         """The leader of a partition that has a replica here, if it is another broker and alive."""

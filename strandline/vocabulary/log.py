@@ -40,6 +40,8 @@ class ProduceEntry(NamedTuple):
     """Append only if the log ends there."""
     topic_id: TopicId = NO_TOPIC_ID
     """Append only to this incarnation of the topic."""
+    any_first_sequence: bool = False
+    """Take a batch of a producer that the partition does not know, whatever its sequence is (KIP-360)."""
 
 
 @dataclass(frozen=True, slots=True)
