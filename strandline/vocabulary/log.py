@@ -41,7 +41,7 @@ class ProduceEntry(NamedTuple):
     topic_id: TopicId = NO_TOPIC_ID
     """Append only to this incarnation of the topic."""
     any_first_sequence: bool = False
-    """Take a batch of a producer that the partition does not know, whatever its sequence is (KIP-360)."""
+    """Take a batch of any sequence from a producer that the partition does not know (KIP-360)."""
 
 
 @dataclass(frozen=True, slots=True)
