@@ -17,7 +17,7 @@ import structlog
 
 from strandline.adapters.system.accepting.byte_server import caller_at
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
-from strandline.adapters.tls.subject import Names, shown_subject
+from strandline.adapters.tls.subject import shown_certificate
 from strandline.broker.kafka.answer_order import AnswerOrder, Slot
 from strandline.broker.kafka.call import Api, Call
 from strandline.broker.kafka.connection_login import FRAME_BYTES_MAX, ConnectionLogin
@@ -66,7 +66,7 @@ class Shared(Protocol):
 
     def closed(self, connection: KafkaConnection) -> None: ...
 
-    def with_certificate(self, caller: Caller, subject: Names) -> Caller:
+    def with_certificate(self, caller: Caller, certificate: bytes) -> Caller:
         """The caller with the principal of its certificate. Raises AuthenticationFailed."""
         ...
 
@@ -121,10 +121,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         transport = cast(asyncio.Transport, transport)  # uvloop's has the methods, and another base
         self._transport = transport
         self._caller = caller_at(transport, "kafka", self.listener)
-        subject = shown_subject(transport)
+        certificate = shown_certificate(transport)
         try:
-            if subject is not None and self._login is None:
-                self._caller = self._shared.with_certificate(self._caller, subject)
+            if certificate is not None and self._login is None:
+                self._caller = self._shared.with_certificate(self._caller, certificate)
         except AuthenticationFailed as error:
             logger.warning("a certificate gives no principal", peer=self._client, reason=error.message)
             transport.abort()
