@@ -74,7 +74,7 @@ class Activity:
         self.authenticator = Authenticator(
             settings.mechanisms,
             self.key.secret,
-            self.authorizer.is_member,
+            self.authorizer.withholds,
             token_keys(settings, host.clock),
         )
         """Has the users, whether this controller is active or not: callers log in to hear which one is."""

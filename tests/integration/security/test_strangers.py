@@ -1,4 +1,4 @@
-"""Calls that members of a cluster make to each other, made by callers that are none of them."""
+"""Callers that pose as somebody else: as a member of the cluster, or as its super user."""
 
 from __future__ import annotations
 
@@ -9,16 +9,28 @@ import pytest
 
 from strandline.adapters.codecs.log import METADATA
 from strandline.adapters.codecs.replication import REPLICA_FETCH, REPORT_SILENCE
+from strandline.adapters.codecs.users import ALTER_USERS
 from strandline.adapters.zookeeper import znodes
+from strandline.broker.kafka.wire import apis
+from strandline.broker.kafka.wire.admin.users import AlterUsersRequest, Upsertion
 from strandline.config.services.broker import BrokerSettings
 from strandline.config.services.zookeeper import ZooKeeperSettings
-from strandline.errors import BrokerNotAvailable, ClusterAuthorizationFailed, StrandlineError
+from strandline.errors import (
+    BrokerNotAvailable,
+    ClusterAuthorizationFailed,
+    InvalidRequest,
+    StrandlineError,
+)
 from strandline.ids import BrokerEpoch, BrokerId
+from strandline.security.acls import CLUSTER_NAME, AclBinding, Permission, ResourcePattern
+from strandline.security.login.credentials import UserChange, make_credential
+from strandline.security.login.mechanisms import SCRAM_SHA_512
 from strandline.security.principal import Principal
+from strandline.security.rights import ALTER_CLUSTER
 from strandline.testing import SimulatedCluster
 from strandline.vocabulary.log import MetadataQuery
 from strandline.vocabulary.replication import FollowerMessage, Hello, SilenceQuestion, Subscribe
-from tests.integration.security.support.stage import Stage, secure_cluster
+from tests.integration.security.support.stage import ROOT, Stage, secure_cluster
 
 TOPIC: Final = "tides"
 LEADER: Final = BrokerId(1)
@@ -124,3 +136,43 @@ def test_members_take_a_key_that_replaces_theirs_and_go_on() -> None:
             await cluster.create_topic("after")
 
         cluster.run(play())
+
+
+# --- super users ------------------------------------------------------------------------------
+
+ALICE: Final = Principal("alice")
+CREDENTIAL: Final = make_credential(SCRAM_SHA_512, "wonderland", b"0123456789abcdef", 4_096)
+
+
+def test_only_a_super_user_sets_the_password_of_one() -> None:
+    """A11: over both protocols. ALTER on the cluster is enough to set any other user's, and to delete any."""
+    with secure_cluster() as cluster:
+
+        async def play() -> None:
+            stage = Stage(cluster)
+            await stage.prepare()
+            everything = ResourcePattern(ALTER_CLUSTER.of, CLUSTER_NAME)
+            await stage.only([AclBinding(everything, ALICE, "*", ALTER_CLUSTER.operation, Permission.ALLOW)])
+            as_root, as_bob = (UserChange(name, SCRAM_SHA_512, CREDENTIAL) for name in (ROOT.name, "bob"))
+            with stage.calls_by(ALICE):
+                refused, done = await stage.call(ALTER_USERS, [as_root, as_bob])
+            assert isinstance(refused.error, ClusterAuthorizationFailed) and done.error is None
+            assert "User:alice may not set the password of User:root" in refused.error.message
+            upserted = [Upsertion(name, 2, 8_192, b"0" * 32, b"1" * 64) for name in (ROOT.name, "carol")]
+            answer = await stage.kafka(apis.ALTER_USERS, AlterUsersRequest((), tuple(upserted)), ALICE)
+            assert [each.error for each in answer.users] == [int(refused.error.code), 0]
+            with stage.calls_by(ROOT):
+                (done,) = await stage.call(ALTER_USERS, [as_root])
+                assert done.error is None
+            with stage.calls_by(ALICE):
+                (done,) = await stage.call(ALTER_USERS, [UserChange(ROOT.name, SCRAM_SHA_512)])
+                assert done.error is None
+
+        cluster.run(play())
+
+
+def test_no_user_is_called_as_callers_without_a_name_are() -> None:
+    """A11: such a user would be the one that all of them are."""
+    with pytest.raises(InvalidRequest, match="'ANONYMOUS': it means callers without a name"):
+        UserChange("ANONYMOUS", SCRAM_SHA_512, CREDENTIAL)
+    UserChange("ANONYMOUS", SCRAM_SHA_512)  # one that an earlier version has set can be deleted
