@@ -96,8 +96,8 @@ class UserRequests:
             return
         if not self._authorizer.is_super_user(Principal.parse(asked.principal)):
             raise ClusterAuthorizationFailed(
-                f"{asked.principal} may not set the password of {principal}, a super user (super_users): only "
-                "one of them may, or `strandline user bootstrap`"
+                f"{asked.principal} may not set the password of {principal}, a super user (super_users): "
+                "only one of them may, or `strandline user bootstrap`"
             )
 
     async def _write(self, user: str, changes: Sequence[UserChange]) -> None:
