@@ -35,6 +35,7 @@ from strandline.client.controller_link import ControllerLink
 from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Clock
 from strandline.security.access import Access
+from strandline.security.quotas.model import Quota
 from strandline.vocabulary.metadata import Endpoint
 
 
@@ -78,7 +79,13 @@ def kafka_router(
     large = Answers(clock)
     return Router(
         (
-            Api(apis.PRODUCE, produces.handle, produces.begin, changes=True),
+            Api(
+                apis.PRODUCE,
+                produces.handle,
+                produces.begin,
+                paid_before=(Quota.PRODUCER_BYTE_RATE,),
+                changes=True,
+            ),
             Api(apis.FETCH, fetches.handle, wait=fetches.wait),
             Api(apis.LIST_OFFSETS, answered(lists.list_offsets)),
             Api(apis.METADATA, answered(cluster.metadata)),
