@@ -11,6 +11,7 @@ from typing import Final
 from strandline.client.admin.admin import Admin
 from strandline.config.limits import KIB, MIB
 from strandline.console.clients import Clients
+from strandline.console.core.places import Places
 from strandline.console.core.records.asked import Ends
 from strandline.console.core.records.rows import Fields
 from strandline.consumer.consumer import Consumer
@@ -26,6 +27,8 @@ from strandline.vocabulary.log import EARLIEST, ListedOffset
 
 READERS_MAX: Final = 16
 """Consumers that read for pages at the same time."""
+READERS_OF_ONE_MAX: Final = 8
+"""Those of one address."""
 LEADER_S_MAX: Final = 3.0
 """How long a page waits for a leader to say where its log starts and ends."""
 POLL_MS: Final = 200
@@ -51,24 +54,22 @@ Row = Fields | Undecodable
 
 
 class Readers:
-    """Bounds how many consumers read at the same time."""
+    """Bounds how many consumers read at the same time, and how many of one address."""
 
     def __init__(self) -> None:
-        self._reading = 0
+        self._places = Places(READERS_MAX, READERS_OF_ONE_MAX)
 
     @asynccontextmanager
     async def reader(self, clients: Clients, name: TopicPartition, offset: int) -> AsyncIterator[Consumer]:
         """A consumer of one partition, from an offset on; it is closed at the end.
 
-        Raises ThrottlingQuotaExceeded beyond READERS_MAX.
+        Raises ThrottlingQuotaExceeded beyond READERS_MAX, and beyond READERS_OF_ONE_MAX of one address.
         """
-        if self._reading >= READERS_MAX:
+        if (missing := self._places.missing(clients.address)) is not None:
             raise ThrottlingQuotaExceeded(
-                f"{self._reading} readers of records are at work: end a live tail or an export, or try again "
-                "later"
+                f"readers of records: {missing}: end a live tail or an export, or try again later"
             )
-        self._reading += 1
-        try:
+        with self._places.taken(clients.address):
             async with clients.consumer(
                 client_id="strandline-console",
                 offset_reset="none",
@@ -79,8 +80,6 @@ class Readers:
                 consumer.assign([name])
                 consumer.seek(name, offset)
                 yield consumer
-        finally:
-            self._reading -= 1
 
 
 async def ends_of(admin: Admin, name: TopicPartition) -> Ends:
