@@ -10,6 +10,7 @@ from typing import Any, Final, TextIO
 
 STDOUT: Final = 1
 STDERR: Final = 2
+BUFFER_BYTES: Final = 64 * 1024
 
 
 class _Patient(io.FileIO):
@@ -55,4 +56,4 @@ def _whole(stream: TextIO, descriptor: int) -> TextIO:
 
 def _writing_all(descriptor: int, encoding: str, errors: str | None, *, at_once: bool) -> TextIO:
     raw = _Patient(descriptor, "w", closefd=False)
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=at_once)
+    return io.TextIOWrapper(io.BufferedWriter(raw, BUFFER_BYTES), encoding, errors, line_buffering=at_once)
