@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -16,12 +17,13 @@ class Proxy:
 
     `cut` resets what is connected and hangs up on what comes; `mend` lets connections through again.
     `refuse` resets what is connected and closes the port, so that the kernel refuses what comes; `listen`
-    opens it again. Each side hears the other `delay_s` later.
+    opens it again. Each side hears the other `delay_s` later. `change_first` changes what a client sends first.
     """
 
     def __init__(self, port: int, *, delay_s: float = 0.0) -> None:
         self._target = port
         self._delay_s = delay_s
+        self.change_first: Callable[[bytes], bytes] = bytes
         self._server: asyncio.Server | None = None
         self._connected: set[asyncio.WriteTransport] = set()
         self._is_cut = False
@@ -75,7 +77,7 @@ class Proxy:
         self._connected |= transports
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._copy(reader, onward_writer))
+                group.create_task(self._copy(reader, onward_writer, self.change_first))
                 group.create_task(self._copy(onward_reader, writer))
         except* OSError:
             pass  # one side hung up; the other is closed below
@@ -84,9 +86,16 @@ class Proxy:
             for transport in transports:
                 transport.abort()
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        change: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        """`change` is for what is read first."""
         loop = asyncio.get_running_loop()
         while data := await reader.read(CHUNK_BYTES):
+            data, change = change(data), bytes
             if self._delay_s:
                 loop.call_later(self._delay_s, writer.write, data)
             else:

@@ -257,6 +257,37 @@ async def test_requests_queued_for_a_dead_session_are_never_made_in_a_new_one(
     assert "zk_global_sessions\t1\n" in await four_letter_word(own_zookeeper.port, "mntr")
 
 
+async def test_a_session_that_was_replaced_at_a_reconnect_is_over(
+    own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
+) -> None:
+    """What stands between grants another session than the one that was asked for: its ephemerals are not
+    this process's, and no queued request may be made in it (CORRECTNESS E1, E10, E11)."""
+    other = await open_session(zookeeper=own_zookeeper.address)
+    async with Proxy(own_zookeeper.port) as link:
+        session = await open_session(zookeeper=link.address)
+        await session.create("/me", ephemeral=True)
+        identity, states = session.session_id, states_of(session)
+        link.cut()
+        await reached(session, LinkState.SUSPENDED)
+        link.change_first = forgets_the_session
+        async with asyncio.TaskGroup() as group:
+            queued = group.create_task(outcome(session.create("/ghost")))
+            await asyncio.sleep(0)
+            link.mend()
+        async with asyncio.timeout(10):
+            await session.wait_ended()
+        assert isinstance(queued.result(), SessionEnded)
+        assert session.session_id == identity
+        assert states == [LinkState.SUSPENDED, LinkState.ENDED]
+    assert not await other.exists("/ghost")
+
+
+def forgets_the_session(first: bytes) -> bytes:
+    """The request that begins a connection, with 0 for the session, which begins another one: it has its own
+    length, the protocol's version, the last transaction and the timeout before it, the password after it."""
+    return first[:20] + bytes(8) + first[28:]
+
+
 async def test_operations_around_an_expiry_all_come_to_an_end(
     open_session: SessionFactory, zookeeper: str
 ) -> None:
