@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol
@@ -54,6 +54,11 @@ class Request:
 class Client(Protocol):
     """The client's end of a connection to a server. Its methods run in the client's process."""
 
+    heard_ns: int
+    """When anything of a server came here last."""
+
+    def knocked(self) -> None: ...
+
     def welcomed(self, session: int, password: bytes, timeout_s: float) -> None: ...
 
     def expired(self) -> None: ...
@@ -77,6 +82,7 @@ class _Session:
     heard_ns: int
     link: Link
     """The connection that may speak in its name."""
+    begun_ns: int
     ended: bool = False
 
 
@@ -109,6 +115,10 @@ class Link:
         """The first message: begin a session, or resume one. `zxid` is the newest that the client knows."""
         self.client = client
         self.server.greet(self, session, password, timeout_s, zxid)
+
+    def knock(self, client: Client) -> None:
+        """Asks whether the server answers at all, without a session."""
+        self.end.send(1, client.knocked)
 
     def take(self, request: Request) -> None:
         if self.session is None:
@@ -312,6 +322,7 @@ class Ensemble:
         self._counter = 0
         self._proposals: deque[_Entry] = deque()
         self._commit_ns = 0
+        self._elected_ns = 0
         self._sessions: dict[int, _Session] = {}
         self._last_session = 0x1_0000_0000
         self.servers = [ZooServer(self, Process(f"zookeeper {host}", host, MachineClock())) for host in hosts]
@@ -337,11 +348,19 @@ class Ensemble:
             return None
         return known.link.end.peer.process
 
+    def unheard_s(self) -> Iterator[tuple[int, Process, float]]:
+        """The living sessions with their owners, and for how long each owner has heard nothing, as far as one
+        leader watched over its session."""
+        for session in self._sessions.values():
+            end = session.link.end
+            since_ns = max(session.link.client.heard_ns, session.begun_ns, self._elected_ns)
+            yield session.id, end.peer.process, (self.network.loop.now_ns() - since_ns) / NS_PER_S
+
     def new_session(self, link: Link, timeout_s: float) -> _Entry:
         self._last_session += 1
         password = self._random.randbytes(16)
         now_ns = self.network.loop.now_ns()
-        session = _Session(self._last_session, password, timeout_s, now_ns, link)
+        session = _Session(self._last_session, password, timeout_s, now_ns, link, now_ns)
         self._sessions[session.id] = session
         self._watch_over(session, timeout_s)
         return _Entry(session, Request(), link, begins=True)
@@ -442,6 +461,7 @@ class Ensemble:
     def _elected(self) -> None:
         """All sessions get their whole timeout again."""
         self.leader = True
+        self._elected_ns = self.network.loop.now_ns()
         for session in self._sessions.values():
             session.heard_ns = self.network.loop.now_ns()
 

@@ -79,13 +79,14 @@ class ZooKeeperSession:
         self._loop = asyncio.get_running_loop()
         self._loop_queue = LoopQueue(self._loop)
         self._refusals = RefusalLog(_CLOCK)
+        timeout_s = settings.zookeeper_session_timeout_ms / 1000
         self._handler = Handler(
-            _CLOCK, client_tls(settings), partial(self._loop_queue.put, self._report_refusal)
+            _CLOCK, client_tls(settings), partial(self._loop_queue.put, self._report_refusal), timeout_s
         )
         try:
             self._client = KazooClient(
                 hosts,
-                timeout=settings.zookeeper_session_timeout_ms / 1000,
+                timeout=timeout_s,
                 client_id=resume,
                 handler=self._handler,
                 auth_data=self.identity.credentials,
