@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 from strandline.errors import CoordinationError
-from strandline.ports import Operation
+from strandline.ports import Check
 from strandline.simulation.engine.clocks import NS_PER_S, MachineClock
 from strandline.simulation.engine.loop import WORLD, Process
 from strandline.simulation.engine.network import End, Latency, Network
+from strandline.simulation.engine.zookeeper.requests import Client, Request
 from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 
 PORT: Final = 2181
@@ -32,44 +33,6 @@ COMMIT: Final = Latency(0.000_3, 0.000_7)
 """From a proposal to its acceptance by a majority."""
 LAG: Final = Latency(0.000_1, 0.000_4)
 """From a commit to its application at a follower."""
-
-
-@dataclass(slots=True, eq=False)
-class Request:
-    """One operation of a session."""
-
-    operations: Sequence[Operation] = ()
-    """What it writes; nothing for `sync`."""
-    multi: bool = False
-    read: Callable[[ZnodeTree], object] | None = None
-    """What it reads; None: it goes to the leader."""
-    watch: str | None = None
-    """The path whose children are to be watched once the read is answered."""
-    ends_session: bool = False
-    done: bool = False
-    answer: object = None
-    error: CoordinationError | None = None
-
-
-class Client(Protocol):
-    """The client's end of a connection to a server. Its methods run in the client's process."""
-
-    heard_ns: int
-    """When anything of a server came here last."""
-
-    def knocked(self) -> None: ...
-
-    def welcomed(self, session: int, password: bytes, timeout_s: float) -> None: ...
-
-    def expired(self) -> None: ...
-
-    def answered(self, request: Request, zxid: int) -> None: ...
-
-    def event(self, path: str) -> None:
-        """The children of a watched path changed, or it was deleted."""
-        ...
-
-    def pong(self) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +60,12 @@ class _Entry:
     begins: bool = False
     """It begins the session."""
     zxid: int = 0
+
+    @property
+    def changes(self) -> bool:
+        """It begins or ends a session, or writes."""
+        operations = self.request.operations
+        return self.begins or self.request.ends_session or any(not isinstance(o, Check) for o in operations)
 
 
 class Link:
@@ -464,6 +433,30 @@ class Ensemble:
         self._elected_ns = self.network.loop.now_ns()
         for session in self._sessions.values():
             session.heard_ns = self.network.loop.now_ns()
+
+    def others_write(self, count: int) -> None:
+        """Applications that share ZooKeeper write to znodes of their own."""
+        self._counter += count
+
+    @property
+    def idle_transactions(self) -> int:
+        """How many of the newest transactions changed nothing."""
+        kept = len(self.log)
+        while kept and not self.log[kept - 1].changes:
+            kept -= 1
+        return len(self.log) - kept
+
+    def set_back(self) -> None:
+        """Restore all servers from a copy that lacks the newest transactions, as far as they changed nothing.
+        Clients that have seen them are refused, until there are as many again."""
+        epoch = self._epoch
+        self.lose_leader()
+        last = self.log[-1 - self.idle_transactions]
+        self._epoch, self._counter = epoch, last.zxid & 0xFFFF_FFFF
+        for server in self.servers:
+            server.apply(len(self.log))
+            server.zxid = last.zxid
+        self.network.trace.note(f"zookeeper set back to {last.zxid:x}")
 
     def isolate(self, number: int) -> None:
         """Part a server from the others. It answers reads until it notices."""

@@ -34,7 +34,8 @@ from strandline.ports import (
 )
 from strandline.simulation.engine.loop import Process
 from strandline.simulation.engine.network import End, Network
-from strandline.simulation.engine.zookeeper.ensemble import Link, Request
+from strandline.simulation.engine.zookeeper.ensemble import Link
+from strandline.simulation.engine.zookeeper.requests import Request
 from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 
 WAITING_S: Final = 1.0
@@ -135,6 +136,10 @@ class SimulatedSession:
     @property
     def state(self) -> LinkState:
         return self._state
+
+    @property
+    def zxid(self) -> int:
+        return self._zxid
 
     @property
     def watch_count(self) -> int:

@@ -1,4 +1,4 @@
-"""Mutations that break the rules of sessions in ZooKeeper (E20)."""
+"""Mutations that break the rules of sessions in ZooKeeper (E20, E21)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ SESSIONS: Final = (
         "        return self._named_at is not None and now < self._named_at + self._again_after_s\n",
         "        return False\n",
         faults=_LOST_ANSWERS,
-        seed=188,
+        seed=39,
+    ),
+    Mutation(
+        "a ZooKeeper that was set back goes unnoticed",
+        "E21",
+        "strandline/adapters/zookeeper/set_back.py",
+        "looking.result() < seen:",
+        "looking.result() < 0:",
+        faults=("set ZooKeeper back",),
+        seed=60,
+        stalls=True,
     ),
 )

@@ -142,6 +142,11 @@ class ZooKeeperSession:
         return self._state
 
     @property
+    def zxid(self) -> int:
+        """The number of the newest transaction that this session has seen; 0: of none, or it has ended."""
+        return int(self._client.last_zxid)
+
+    @property
     def chroot(self) -> str:
         """Empty without one."""
         return self._root
