@@ -56,7 +56,7 @@ async def test_no_epoch_is_given_twice_even_to_brokers_that_know_lost_epochs() -
 
 
 async def test_a_broker_finds_that_zookeeper_gave_out_fewer_epochs_than_it_knows() -> None:
-    """CORRECTNESS E21: ZooKeeper takes a session back whose transactions it has again, with another content."""
+    """CORRECTNESS E21: ZooKeeper takes a session back once it has as many transactions again."""
     _, session = await ensemble(5)
     await compare_epoch(session, LeaderEpoch(5))
     with pytest.raises(SetBack, match="up to 5, and 6 is known"):
