@@ -75,6 +75,7 @@ class Cluster:
         self._refreshing = asyncio.Lock()
         self._leaders: dict[TopicPartition, Leader] = {}
         self._listeners: list[Callable[[TopicPartition], None]] = []
+        self._topic_listeners: list[Callable[[TopicMetadata], None]] = []
         self._answered_last: str | None = None
         self._scope: Scope | None = None
         self._doubts: dict[TopicPartition, int] = {}
@@ -108,6 +109,10 @@ class Cluster:
     def on_change(self, listener: Callable[[TopicPartition], None]) -> None:
         """Call `listener` with a partition whose leader changed, or whose search ended without one."""
         self._listeners.append(listener)
+
+    def on_topic(self, listener: Callable[[TopicMetadata], None]) -> None:
+        """Call `listener` with each topic that was read, before its partitions' leaders count."""
+        self._topic_listeners.append(listener)
 
     async def topic(self, name: str, *, partitions_min: int = 0) -> TopicMetadata:
         """A topic's metadata. It is requested if it is unknown, or known with fewer partitions than
@@ -270,6 +275,8 @@ class Cluster:
             self._brokers.update({endpoint.id: endpoint for endpoint in cluster.brokers})
         for topic in cluster.topics:
             self._topics[topic.name] = topic
+            for listener in self._topic_listeners:
+                listener(topic)
             for partition in topic.partitions:
                 name = TopicPartition(topic.name, partition.partition)
                 self._lead(name, Leader(partition.leader, partition.leader_epoch))

@@ -11,7 +11,7 @@ from typing import TypeVar
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.configs.given import topic_config
-from strandline.broker.kafka.errors import KafkaCode, code_of, message_of
+from strandline.broker.kafka.errors import code_of, message_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
 from strandline.broker.kafka.handlers.new_topics import Leaders, Made, TopicDefaults
 from strandline.broker.kafka.wire.admin.topic_changes import (
@@ -274,7 +274,7 @@ def _created(result: TopicResult, new: NewTopic | None) -> CreatedTopic:
 def _no_such_id(asked: UnwantedTopic) -> DeletedTopic:
     if asked.topic_id == NO_TOPIC_ID:
         return DeletedTopic(None, error=int(ErrorCode.INVALID_REQUEST), message="neither a name nor an id")
-    code = int(KafkaCode.UNKNOWN_TOPIC_ID)
+    code = int(ErrorCode.UNKNOWN_TOPIC_ID)
     return DeletedTopic(None, asked.topic_id, code, f"no topic has the id {asked.topic_id}")
 
 
