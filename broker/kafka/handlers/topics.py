@@ -140,7 +140,7 @@ class TopicsApi:
         ids = {each.topic_id for each in request.topics if each.name is None}
         try:
             check_count(request.topics)
-            names = await self._outlines.names_of(ids) if ids else {}
+            names = await self._outlines.names_of(ids, deadline.left_s) if ids else {}
         except (InvalidRequest, LeaderNotAvailable) as error:
             code = code_of(error)
             refused = [DeletedTopic(*each, code, error.message) for each in request.topics]
@@ -175,7 +175,7 @@ class TopicsApi:
         deadline = Deadline(self._clock, request.timeout_ms)
         try:
             check_count(request.topics)
-            outlines = await self._outlines.read(each.name for each in request.topics)
+            outlines = await self._outlines.read((each.name for each in request.topics), deadline.left_s)
         except (InvalidRequest, LeaderNotAvailable) as error:
             refused = [GrownTopic(each.name, code_of(error), error.message) for each in request.topics]
             return CreatePartitionsAnswer(tuple(refused))
