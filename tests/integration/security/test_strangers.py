@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 import pytest
@@ -36,6 +37,10 @@ TOPIC: Final = "tides"
 LEADER: Final = BrokerId(1)
 FOLLOWER: Final = BrokerId(2)
 TIMEOUT_S: Final = 5.0
+
+
+def has_ended(cluster: SimulatedCluster, broker: BrokerId) -> bool:
+    return not cluster._now.cluster.brokers[broker - 1].life.alive
 
 
 async def pose_as_follower(cluster: SimulatedCluster, key: bytes | None) -> StrandlineError:
@@ -128,9 +133,8 @@ def test_members_take_a_key_that_replaces_theirs_and_go_on() -> None:
             for broker in cluster._now.cluster.running.values():
                 assert broker._key.shown() == after
             for follower in (FOLLOWER, BrokerId(3)):
-                life = cluster._now.cluster.brokers[follower - 1].life
                 cluster.stop(follower)
-                await cluster.run_until(lambda life=life: not life.alive)
+                await cluster.run_until(partial(has_ended, cluster, follower))
                 cluster.start(follower)
                 await cluster.run_until(lambda: cluster.in_sync(TOPIC, 0) == [1, 2, 3])
             await cluster.create_topic("after")
