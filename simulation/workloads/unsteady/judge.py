@@ -1,7 +1,7 @@
 """Judges those who read a topic whose log does not only grow. Pure.
 
 A topic may be deleted and created again, and an unclean election may cut a log, which then grows again.
-Leader epochs rise through all of it, since they are the cluster's: a record is told from every other by its
+Leader epochs rise through all of it, since they are the cluster's: a record differs from every other by its
 partition, offset and leader epoch. No record is removed from a log that stays, so each offset has one.
 
 A reader *by itself* reads each partition from its first record on. Where a log was cut it goes back to the

@@ -96,7 +96,7 @@ class UnsteadyTopic:
         return [*self._by_themselves, *self._lives.running]
 
     async def run(self, replaced: asyncio.Event, partitions: Callable[[], int]) -> None:
-        """Returns after `end`. Once `replaced` is set the topic stays, with so many partitions."""
+        """Returns after `end`. Once `replaced` is set the topic stays, with this number of partitions."""
         for reader in self._by_themselves:
             reader.start()
         async with asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""Callers that pose as somebody else: as a member of the cluster, or as its super user."""
+"""Callers that pose as another: as a member of the cluster, or as its super user."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_no_stranger_follows_a_leader_of_a_cluster_without_an_authorizer(
 ) -> None:
     """A5: to reach a port is not enough. It would be sent every record, and what it says that it has would
     count as replicated. A key that is not this cluster's may be that of a member after a restore of
-    ZooKeeper, and is told to ask again; the brokers themselves follow meanwhile."""
+    ZooKeeper, and has to ask again; the brokers themselves follow meanwhile."""
     with SimulatedCluster(seed=1, brokers=2) as cluster:
 
         async def play() -> None:

@@ -23,7 +23,7 @@ from tests.waiting import eventually
 VALUE = "0123456789abcde\n" * (16 << 10)
 """Four times what a pipe takes."""
 FULL_BYTES = 14 << 12
-"""A pipe of 16 pages has at least so many bytes when it takes no more: a first short line may have a page."""
+"""A pipe of 16 pages has these bytes at least when it takes no more: a first short line may have a page."""
 BUFFERED, UNBUFFERED = {"PYTHONUNBUFFERED": ""}, {"PYTHONUNBUFFERED": "1"}
 WRITES = """
 import os, signal, sys
@@ -81,7 +81,7 @@ async def test_a_signal_in_a_long_write_cuts_no_line(segment: str, environment: 
 def test_signals_and_a_pipe_that_does_not_block_cut_no_line(
     environment: dict[str, str], blocking: str
 ) -> None:
-    """O_NONBLOCK belongs to the open file: whoever shares the pipe or the terminal may have set it."""
+    """O_NONBLOCK belongs to the open file: a process that shares the pipe or the terminal may have set it."""
     done = subprocess.run(
         [sys.executable, "-c", WRITES],
         env={**os.environ, **environment, "BLOCKING": blocking},
