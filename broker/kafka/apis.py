@@ -52,7 +52,6 @@ def kafka_router(
     """Every API, those of logins if there is a mechanism. The router itself answers ApiVersions."""
     handlers, access = log.handlers, log.access
     hints = LeaderHints(handlers.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
-    produces = ProduceApi(log, hints, manager.clock)
     fetches = FetchApi(log, hints, settings, manager.clock)
     lists = OffsetsApi(log)
     clock = manager.clock
@@ -77,13 +76,7 @@ def kafka_router(
     large = Answers(clock)
     return Router(
         (
-            Api(
-                apis.PRODUCE,
-                produces.handle,
-                produces.begin,
-                paid_before=(Quota.PRODUCER_BYTE_RATE,),
-                changes=True,
-            ),  # fmt: skip
+            produce_api(log, hints, clock),
             Api(apis.FETCH, fetches.handle, wait=fetches.wait),
             Api(apis.LIST_OFFSETS, answered(lists.list_offsets)),
             Api(apis.METADATA, answered(cluster.metadata)),
@@ -110,6 +103,13 @@ def kafka_router(
             *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),
         )
     )
+
+
+def produce_api(log: GuardedLog, hints: LeaderHints, clock: Clock) -> Api[Any, Any]:
+    """Produce, which begins once the caller has paid for what it wrote before."""
+    produces = ProduceApi(log, hints, clock)
+    paid_before = (Quota.PRODUCER_BYTE_RATE,)
+    return Api(apis.PRODUCE, produces.handle, produces.begin, paid_before=paid_before, changes=True)
 
 
 def acl_apis(requests: ControllerFor, access: Access, clock: Clock) -> tuple[Api[Any, Any], ...]:
