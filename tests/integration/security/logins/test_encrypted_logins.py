@@ -96,6 +96,7 @@ async def stage(make_module_cluster: ClusterFactory, tmp_path_factory: pytest.Te
         "sasl_oauthbearer_expected_audience": AUDIENCE,
         "authorizer": "acl",
         "super_users": "User:root",
+        "super_users_by_token": True,
     }
     issuer = Issuer()
     (folder / "keys.json").write_bytes(issuer.jwks)
